@@ -1,1 +1,1 @@
-"""The training contract: what a person writes, checked as a whole before anything runs."""
+"""Training contract: written by a person, checked as a whole before anything runs."""

@@ -1,5 +1,5 @@
-"""What a contract may say and this version does not do yet. Reading a contract does not ask this;
-whoever would act on the contract does, and raises `NotAvailable`."""
+"""Contract keys that this version does not implement yet. Reading a contract does not check this;
+whatever acts on the contract does, and raises `NotAvailable`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`training.average`: a mean of the weights over time, evaluated and kept in their place."""
+"""`training.average`: weight averages (EMA, SWA), evaluated and kept instead of the trained
+weights."""
 
 from __future__ import annotations
 
@@ -10,22 +11,21 @@ from trainwright.contract.section import Auto, Count, Fraction, Positive, Sectio
 
 
 class Ema(Section):
-    """An exponential mean of the weights over the applied steps: m <- d m + (1 - d) w, from the
-    first weights on (Polyak and Juditsky 1992; Tarvainen and Valpola 2017, arXiv:1703.01780,
-    equation 2). Validations, the best checkpoint and the bundle have m; w is what is trained.
-    Running statistics of norms are averaged in the same way."""
+    """Exponential moving average of the weights over the applied steps: m <- d m + (1 - d) w, from
+    the first weights on (Polyak and Juditsky 1992; Tarvainen and Valpola 2017, arXiv:1703.01780,
+    equation 2). Validations, the best checkpoint and the bundle have m; w is trained."""
 
     kind: Literal["ema"]
 
     decay: Auto | Annotated[float, Field(gt=0, lt=1)] = "auto"
-    """d: the mean looks back over about 1 / (1 - d) steps. `auto`: a tenth of the run's steps, at
-    most 1,000 (d = 0.999). After n steps the first weights still make up d^n of the mean: that is
-    most of it where d is too close to 1 for the run."""
+    """d: the average spans about 1 / (1 - d) steps. `auto`: a tenth of the run's steps, at most
+    1,000 (d = 0.999). After n steps the first weights still have weight d^n in the average: most of
+    it if d is too close to 1 for the run."""
 
 
 class ConstantRate(Section):
-    """One learning rate from the start of the mean on, which keeps the weights on the move around
-    their optimum (Izmailov et al. 2018, arXiv:1803.05407, section 3.2)."""
+    """Constant learning rate during the averaging, which keeps the weights exploring around their
+    optimum (Izmailov et al. 2018, arXiv:1803.05407, section 3.2)."""
 
     kind: Literal["constant"] = "constant"
 
@@ -45,10 +45,10 @@ class CyclicRate(Section):
     kind: Literal["cyclic"]
 
     high_ratio: Positive = 0.5
-    """Where a cycle comes from, as a share of the peak."""
+    """Rate at the start of a cycle, as a share of the peak."""
 
     low_ratio: Positive = 0.01
-    """The rate of its last step, as a share of the peak."""
+    """Rate of its last step, as a share of the peak."""
 
 
 SwaRate = Annotated[
@@ -67,21 +67,21 @@ class Swa(Section):
     kind: Literal["swa"]
 
     start_ratio: Fraction = 0.75
-    """Share of all optimizer steps that are made before."""
+    """Share of all optimizer steps before the averaging."""
 
     start_epoch: Annotated[int, Field(ge=0)] = 0
-    """Epochs that are trained before, in place of `start_ratio`."""
+    """Epochs before the averaging, in place of `start_ratio`."""
 
     every_n_steps: Literal["epoch"] | Count = "epoch"
-    """Optimizer steps from one taking of the weights to the next; `epoch`: at the end of each."""
+    """Optimizer steps between averaged weights; `epoch`: at the end of each."""
 
     learning_rate: Literal["schedule"] | SwaRate = ConstantRate()
-    """The learning rate from the start on. `schedule`: as before; the mean is then of weights that
-    hardly move any more, if the rate has fallen."""
+    """Learning rate during the averaging. `schedule`: unchanged; the averaged weights then hardly
+    move any more, if the rate has fallen."""
 
     batch_norm_rows: Count = 10_000
-    """Training rows over which running statistics are computed anew, each time that m has changed
-    and is evaluated. Without batch norm nothing is computed."""
+    """Training rows for recomputing BatchNorm statistics, each time that m has changed and is
+    evaluated. Without batch norm nothing is computed."""
 
 
 Average = (

@@ -1,4 +1,4 @@
-"""`budget`: what the run may use."""
+"""`budget`: resources that the run may use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Budget(Section):
     seconds are not counted."""
 
     cost: Literal["unlimited"] | Positive = "unlimited"
-    """Most money for the run, in the currency of `price_per_hour`."""
+    """Maximum cost of the run, in the currency of `price_per_hour`."""
 
     price_per_hour: NonNegative = 0.0
     """What an hour of this machine costs; needed for `cost`, and shown with the time of a run:

@@ -33,24 +33,24 @@ class Checkpointing(Section):
     time."""
 
     expected_hours_between_failures: Literal["off"] | Positive = "off"
-    """How long the machine lasts on average, for example 6 for a spot machine that is often
-    taken back. Only `save_every_minutes: measured` looks at it."""
+    """Mean time between failures of the machine, for example 6 for a spot machine that is often
+    preempted. Used only by `save_every_minutes: measured`."""
 
     keep_top_k: Count = 3
-    """Best checkpoints kept."""
+    """Number of best checkpoints kept."""
 
     rank_by: str = "auto"
-    """What makes a checkpoint the best: `val_loss`, or `val_` and a metric, for example `val_f1`.
+    """Value that ranks checkpoints: `val_loss`, or `val_` and a metric, for example `val_f1`.
     `auto`: what early stopping watches. With early stopping the model has the weights of the best,
     without it the last ones."""
 
     keep_last: Annotated[int, Field(ge=2)] = 2
-    """Newest checkpoints kept; two at least, because the newest may turn out damaged or be rolled
-    back."""
+    """Number of newest checkpoints kept; at least two, because the newest may turn out damaged or
+    be rolled back."""
 
     keep_every_n_steps: Literal["off"] | Count = "off"
-    """Keeps the first checkpoint at or after each multiple of so many steps for ever, for looking
-    at a training afterwards."""
+    """Keeps the first checkpoint at or after each multiple of this many steps forever, for a later
+    analysis of the training."""
 
     remote: Literal["off"] | str = "off"
     """Where checkpoints are copied to while the training goes on, with the run's own files beside
@@ -60,14 +60,15 @@ class Checkpointing(Section):
     never stand in the address."""
 
     asynchronous: bool = False
-    """Writes checkpoints while the training goes on, which then stands still only while its state
-    is copied; on a CPU most of that is copied during the passes of the next step. Costs memory for
-    one more copy of the state."""
+    """Writes checkpoints in the background: training stalls only while its state is copied; on a
+    CPU most of that is copied during the passes of the next step. Costs memory for one more copy of
+    the state."""
 
     on_failure: Literal["stop", "continue"] = "stop"
-    """When a checkpoint cannot be written, as on a full disk: `stop` ends the run with exit code
-    13, `continue` says so, counts it and tries again when the next one is due. Without a checkpoint
-    before the first step, or at an interruption, a run stops either way."""
+    """Reaction to a checkpoint that cannot be written, for example on a full disk: `stop` ends the
+    run with exit code 13, `continue` reports and counts it and tries again when the next one is
+    due. Without a checkpoint before the first step, or at an interruption, a run stops either
+    way."""
 
     save_optimizer_state: bool = True
     """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""

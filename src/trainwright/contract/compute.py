@@ -1,4 +1,4 @@
-"""`training.compute`: with which kernels, and over which layout of memory, a step computes."""
+"""`training.compute`: kernels and memory layout of a step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from trainwright.contract.section import Auto, Section
 
 
 class Compute(Section):
-    """With which kernels a step computes. Nothing here changes what is computed, but its last
-    digits, so `auto` may choose by a measurement at the start of a run; a resumed run keeps what
-    its first start chose."""
+    """Kernels and memory layout of a step. They affect only the last digits of a result, so `auto`
+    may choose by a measurement at the start of a run; a resumed run keeps the original choice."""
 
     matrix_products: Auto | Literal["exact", "onednn"] = "auto"
     """Kernels of fp32 matrix products on a CPU. `onednn` allows oneDNN's, which are often faster

@@ -139,9 +139,9 @@ class StratifiedGroupSplit(_Parts):
 class TimeSplit(_Parts):
     """The oldest rows train, later ones validate, the newest test: the score is for the future.
 
-    Rows of one moment never fall on two sides. With `folds` the origin rolls: the rows are cut into
-    one stretch more than there are folds, and each stretch but the oldest is foretold from those
-    before it (Tashman 2000, International Journal of Forecasting 16, section 3).
+    Rows of one timestamp never fall into two parts. With `folds` the origin rolls: the rows are cut
+    into one window more than there are folds, and each window but the oldest is predicted from
+    those before it (Tashman 2000, International Journal of Forecasting 16, section 3).
     """
 
     kind: Literal["time"]

@@ -121,8 +121,8 @@ class Features(Section):
     (equation 5)."""
 
     folds: Annotated[int, Field(ge=2, le=100)] = 5
-    """Into how many folds the training rows are divided for `target`. Rows of one group (under a
-    group split) or of one stretch of time (under a time split) share a fold."""
+    """Number of folds of the training rows for `target`. Rows of one group (under a group split)
+    or of one time window (under a time split) share a fold."""
 
     rare_below: Count = 5
     """Categories seen in fewer training rows share one `rare` bucket; unseen ones have their

@@ -23,29 +23,29 @@ class Guard(Section):
     always a row or a setting that a person must mend, and its rows are named."""
 
     non_finite_in_a_row: Count = 3
-    """With `skip`: dropped steps one after the other that roll the run back."""
+    """With `skip`: consecutive dropped steps that trigger a rollback."""
 
     spike: Literal["raise", "rollback", "ignore"] = "rollback"
-    """At a loss far above its recent course in several steps. The default is `rollback`: such a run
-    rarely comes back by itself, and the same model on other rows mostly goes on well. There is no
-    `skip`: the update is made before a leap can be told from noise."""
+    """Reaction to a loss far above its recent values in several steps. The default is `rollback`:
+    such a run rarely recovers by itself, and the same model mostly continues well on other rows.
+    There is no `skip`: the update is made before a spike can be distinguished from noise."""
 
     spike_z: Annotated[float, Field(gt=1)] = 6.0
-    """Robust z-score of the log-loss from which a step is suspicious, in deviations (1.4826 times
-    the median absolute deviation) from the median of the last 64 steps."""
+    """Robust z-score of the log-loss above which a step is suspicious, in standard deviations
+    (1.4826 times the median absolute deviation) from the median of the last 64 steps."""
 
     out_of_memory: Literal["split", "raise"] = "split"
-    """When memory runs out in a forward or backward pass. `split` makes the step again with
-    micro-batches of half as many rows, for the rest of the run; `raise` ends the run with exit code
-    14 and a checkpoint, and so does `split` at micro-batches of one row. The default is `split`,
-    because the rows of a step and its update stay the same up to rounding (batch norm apart), and
-    the size of a micro-batch is a matter of the machine, not of the experiment."""
+    """Reaction to running out of memory in a forward or backward pass. `split` repeats the step
+    with micro-batches of half as many rows, for the rest of the run; `raise` ends the run with exit
+    code 14 and a checkpoint, and so does `split` at micro-batches of one row. The default is
+    `split`, because the rows of a step and its update are the same up to rounding (except with
+    batch norm), and the size of a micro-batch depends on the machine, not on the experiment."""
 
     rollbacks: Annotated[int, Field(ge=0)] = 3
-    """Rollbacks of one run; the next one ends it."""
+    """Rollback budget of a run; the next one ends it."""
 
     learning_rate_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Factor on the learning rate after a rollback; 1 leaves it."""
+    """Factor on the learning rate after a rollback; 1 disables it."""
 
     learning_rate_steps: Count = 200
-    """Steps for which that factor holds."""
+    """Steps for which that factor applies."""

@@ -124,8 +124,8 @@ class Decoding(Section):
     The content of a file says its format, not its name. EXIF orientation is applied. A palette
     becomes its colours, CMYK becomes RGB, transparent pixels are laid over white (drawings on
     transparent ground are mostly black), 16 bits become 8 (divided by 257), and grey is the luma of
-    ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B). Images of floating-point numbers are refused: nobody
-    says what their white is.
+    ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B). Floating-point images are refused: their
+    white level is undefined.
     """
 
     size: Literal["as_is"] | tuple[Count, Count] = "as_is"

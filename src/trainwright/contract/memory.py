@@ -1,4 +1,4 @@
-"""`training.memory`: what is done so that a network's training needs less memory."""
+"""`training.memory`: reducing the memory that training a network needs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from trainwright.contract.section import Section, tagged_by
 KeptOps = Literal["matmul", "attention", "convolution"]
 
 OFFLOADED_PART_BYTES = 2**26
-"""Bytes of parameters that are updated together where the optimizer's state is offloaded; one that
-is larger is updated alone."""
+"""Bytes of parameters updated together if the optimizer's state is offloaded; a larger one is
+updated alone."""
 
 
 class EveryNth(Section):
-    """Every n-th block is computed again, the others keep their activations."""
+    """Every n-th block is recomputed, the others keep their activations."""
 
     kind: Literal["every"]
 
     n: Annotated[int, Field(ge=2)] = 2
-    """Blocks from one that is computed again to the next. 2 saves about half of what `full`
-    saves."""
+    """Interval of recomputed blocks. 2 saves about half of what `full` saves."""
 
 
 class ByOp(Section):
@@ -37,8 +36,8 @@ class ByOp(Section):
         "attention",
         "convolution",
     )
-    """Operations whose outputs are kept. Attention with dropout is always computed again, so that
-    its random numbers are drawn anew in their order."""
+    """Operations whose outputs are kept. Attention with dropout is always recomputed, so that its
+    random numbers are redrawn in order."""
 
 
 ActivationCheckpointing = (
@@ -51,13 +50,13 @@ ActivationCheckpointing = (
 
 
 class Memory(Section):
-    """What is done so that the training needs less memory. None of it changes an update."""
+    """Reducing the memory that training needs. None of it changes an update."""
 
     activation_checkpointing: ActivationCheckpointing = "off"
-    """Which activations are not kept for the backward pass but computed again in it (Chen et al.
-    2016, arXiv:1604.06174): `full` keeps the input of each block alone, for about a third more
-    computing; or a section with its `kind`. Gradients are the same bits. The default is `off`,
-    because computing costs time and memory is mostly there."""
+    """Activation checkpointing: activations that are recomputed in the backward pass instead of
+    kept (Chen et al. 2016, arXiv:1604.06174). `full` keeps only the input of each block, for about
+    a third more compute; or a section with its `kind`. Gradients are bit-identical. The default is
+    `off`, because it costs time and memory usually suffices."""
 
     update: Literal["after_backward", "in_backward"] = "after_backward"
     """When weights are updated. `in_backward`: each parameter as soon as its gradient is there, so
@@ -72,11 +71,11 @@ class Memory(Section):
     other processes are not in its estimate."""
 
     offload_optimizer: bool = False
-    """Moments of the optimizer live in the host's memory, and come to the device for their update a
-    part at a time. On a GPU only, for adam, adamw, and sgd with momentum. Each step copies them
-    there and back: 16 bytes a parameter for Adam, over the link between host and GPU. The update
-    has the same bits. The default is `false`, because a small step is faster than the copies."""
+    """Optimizer offloading: its moments live in host memory, and come to the device for their
+    update in parts. On a GPU only, for adam, adamw, and sgd with momentum. Each step copies them
+    both ways: 16 bytes per parameter for Adam, over the link between host and GPU. The update is
+    bit-identical. The default is `false`, because a small step is faster than the copies."""
 
     offload_activations: bool = False
-    """Activations of 1 MiB and more wait in the host's memory for the backward pass. On a GPU only;
-    each is copied there and back."""
+    """Activation offloading: activations of 1 MiB and more wait in host memory for the backward
+    pass. On a GPU only; each is copied both ways."""

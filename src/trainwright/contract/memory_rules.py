@@ -78,7 +78,7 @@ class _Need(NamedTuple):
 
 
 def _keeps_half_steps(training: Training, written: frozenset[str]) -> bool:
-    """Whether nobody asked for steps that are split: the default is then taken back."""
+    """Is the split of steps only a default, which is then dropped?"""
     splits = training.guard.out_of_memory == "split"
     return not (splits and "training.guard.out_of_memory" in written)
 

@@ -1,4 +1,4 @@
-"""`metric`: what the model must prove. The table of metrics lives here because the contract knows
+"""`metric`: what the model must achieve. The table of metrics is here because the contract needs
 each one's direction and task; `evaluation` computes them."""
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ TaskKind = Literal["classification", "regression", "generation"]
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
-    """What the contract must know of a metric: the least and the largest value it can take, among
-    others. `classes` is "two" for those that need a positive class and "any" for those that work
-    for any number."""
+    """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
+    for those that need a positive class and "any" for those that work for any number."""
 
     direction: Direction
     task: TaskKind
@@ -58,7 +57,7 @@ METRICS = MappingProxyType(
 
 
 class Metric(Section):
-    """What the model must prove, and how sure that must be."""
+    """What the model must achieve, and with what confidence."""
 
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
@@ -66,19 +65,19 @@ class Metric(Section):
     text."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
-    """The value to reach. `baseline`: be better than always predicting the commonest class, the
-    mean, or each token by its share of the training text, on the same rows. `every_baseline`: be
-    better than this and than every other baseline of the run, above all the linear one. `auto`:
-    `baseline` for a linear model, else `every_baseline`."""
+    """Target value. `baseline`: better than always predicting the commonest class, the mean, or
+    each token by its frequency in the training text, on the same rows. `every_baseline`: better
+    than this and than every other baseline of the run, above all the linear one. `auto`: `baseline`
+    for a linear model, else `every_baseline`."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """For `precision_at_recall`: the least share of positives to find."""
+    """For `precision_at_recall`: the minimum recall."""
 
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """For `pinball`: the quantile."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """Coverage of every interval. A clause is met only if its whole interval is good enough."""
+    """Coverage of every interval. A clause is met only if its whole interval meets the target."""
 
     resamples: Annotated[Count, Field(ge=100)] = 1000
-    """Bootstrap resamples behind each interval."""
+    """Bootstrap resamples per interval."""

@@ -84,7 +84,7 @@ class Mlp(Section):
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
     numeric_embedding: Literal["none", "periodic"] = "periodic"
-    """How a number enters: as it is, or through sines and cosines of learned frequencies, which
+    """Encoding of a number: unchanged, or by sines and cosines of learned frequencies, which
     lets a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
     arXiv:2203.05556, section 3.3)."""
 
@@ -119,7 +119,7 @@ class TabularResNet(Section):
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
     numeric_embedding: Literal["none", "periodic"] = "periodic"
-    """How a number enters: as it is, or through sines and cosines of learned frequencies, which
+    """Encoding of a number: unchanged, or by sines and cosines of learned frequencies, which
     lets a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
     arXiv:2203.05556, section 3.3)."""
 

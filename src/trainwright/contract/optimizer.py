@@ -1,7 +1,7 @@
-"""`training.optimizer`: what turns gradients into updates.
+"""`training.optimizer`: optimizers.
 
 In the formulas w is a weight, g its gradient, t the step from 1, lr the learning rate of the step
-(peak x schedule), d the weight decay, b1 and b2 the betas; sums and quotients go by element.
+(peak x schedule), d the weight decay, b1 and b2 the betas; sums and quotients are elementwise.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ PositiveBeta = Annotated[float, Field(gt=0, lt=1)]
 class _Tuned(Section):
     learning_rate: Auto | Positive = "auto"
     """Peak learning rate, before the schedule. `auto`: the usual one of the optimizer; the plan
-    says which and why."""
+    shows which and why."""
 
     batch_scaling: Literal["none", "linear", "sqrt"] = "none"
-    """How the rate changes with the rows of an optimizer step, so that one found with another batch
-    serves. `linear`: rate x rows / base (Goyal et al. 2017, arXiv:1706.02677, section 2.1), for
-    SGD. `sqrt`: rate x sqrt(rows / base) (Malladi et al. 2022, arXiv:2205.10287, definition 5), for
-    Adam and its kin."""
+    """Scaling of the learning rate with the batch size, for a rate that was tuned at another one.
+    `linear`: rate x rows / base (Goyal et al. 2017, arXiv:1706.02677, section 2.1), for SGD.
+    `sqrt`: rate x sqrt(rows / base) (Malladi et al. 2022, arXiv:2205.10287, definition 5), for Adam
+    and its variants."""
 
     base_batch_size: Count = 256
     """Rows of an optimizer step for which `learning_rate` holds; only with `batch_scaling`."""
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Learning rate of a block over that of the block above it (Clark et al. 2020,
+    """Layer-wise decay: learning rate of a block relative to the block above it (Clark et al. 2020,
     arXiv:2003.10555, section 3.1); the output has the full rate. 1 is off."""
 
     learning_rate_factors: Mapping[str, Positive] = {}
@@ -54,7 +54,7 @@ class Sgd(_Tuned):
     name: Literal["sgd"]
 
     momentum: Beta = 0.9
-    """Share of the last update direction that is kept. 0: plain gradient descent, without state."""
+    """Fraction of the previous update that is kept. 0: plain gradient descent, without state."""
 
     nesterov: bool = False
     """Look one momentum step ahead."""
@@ -74,7 +74,7 @@ class Adam(_Tuned):
     """L2 penalty, added to the gradient. It is scaled away with the gradient: prefer adamw."""
 
     betas: tuple[Beta, Beta] = (0.9, 0.999)
-    """Decay of the running mean of the gradient and of its square."""
+    """Decay of the running means of the gradient and of its square."""
 
     eps: Positive = 1e-8
     """Added to the denominator."""
@@ -92,7 +92,7 @@ class AdamW(_Tuned):
     """Decoupled weight decay per step, times the learning rate."""
 
     betas: tuple[Beta, Beta] = (0.9, 0.999)
-    """Decay of the running mean of the gradient and of its square."""
+    """Decay of the running means of the gradient and of its square."""
 
     eps: Positive = 1e-8
     """Added to the denominator."""
@@ -110,7 +110,7 @@ class Adafactor(_Tuned):
     """Decoupled weight decay per step, times the learning rate."""
 
     beta2_decay: Annotated[float, Field(lt=0)] = -0.8
-    """The decay of the running square is 1 - t ^ this."""
+    """Exponent: the decay of the running square is 1 - t ^ this."""
 
     clip: Annotated[float, Field(ge=1)] = 1.0
     """Largest root mean square of an update (d in the paper)."""
@@ -124,7 +124,7 @@ class Lamb(_Tuned):
     name: Literal["lamb"]
 
     weight_decay: NonNegative = 0.01
-    """Weight decay, part of the update whose length is set."""
+    """Weight decay, part of the update whose norm is set."""
 
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     """Decay of the running mean of the gradient and of its square."""
@@ -156,7 +156,7 @@ class Muon(_Tuned):
     name: Literal["muon"]
 
     momentum: Beta = 0.95
-    """Share of the last update direction that is kept."""
+    """Fraction of the previous update that is kept."""
 
     nesterov: bool = True
     """Look one momentum step ahead."""
@@ -167,14 +167,14 @@ class Muon(_Tuned):
     4); `original`: sqrt(max(1, a / b))."""
 
     convolutions: Literal["adamw", "muon"] = "adamw"
-    """What trains the kernels of convolutions but the first, which sees the input. For `muon` a
-    kernel [out, in, h, w] is the matrix [out, in h w]."""
+    """Optimizer of all convolution kernels but the first, which sees the input. For `muon` a kernel
+    [out, in, h, w] is the matrix [out, in h w]."""
 
     weight_decay: NonNegative = 0.01
     """Decoupled weight decay per step, times the learning rate; of both parts."""
 
     adamw_learning_rate: Auto | Positive = "auto"
-    """Peak learning rate of the rest."""
+    """Peak learning rate of all other parameters."""
 
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """AdamW's decay of the running mean of the gradient and of its square."""
@@ -195,7 +195,7 @@ class ScheduleFreeAdamW(_Tuned):
     """Weight decay per step at y, times the learning rate."""
 
     betas: tuple[PositiveBeta, Beta] = (0.9, 0.999)
-    """Share of the mean in the point of the gradient, and decay of the running square."""
+    """Weight of the average in the point of the gradient, and decay of the running square."""
 
     eps: Positive = 1e-8
     """Added to the denominator."""

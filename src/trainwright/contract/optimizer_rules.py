@@ -20,7 +20,7 @@ _SCHEDULER = "training.scheduler"
 
 
 def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Schedule-free learning takes the mean over steps of one rate; a falling one would undo it."""
+    """Schedule-free learning averages steps of a constant rate; a falling one would undo it."""
     optimizer, scheduler = contract.training.optimizer, contract.training.scheduler
     if isinstance(optimizer, ScheduleFreeAdamW) and not isinstance(scheduler, Constant):
         yield Problem(
@@ -33,7 +33,7 @@ def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterato
 
 
 def check_one_mean(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Schedule-free learning evaluates a mean already; a mean of that would be neither."""
+    """Schedule-free learning already evaluates an average; a second one would be neither."""
     training = contract.training
     if isinstance(training.optimizer, ScheduleFreeAdamW) and training.average != "off":
         yield Problem(
@@ -46,7 +46,7 @@ def check_one_mean(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
 
 
 def check_batch_scaling(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    """A base that nothing is scaled from would be a mistake unseen."""
+    """A base without scaling would be a silent mistake."""
     path = "training.optimizer.base_batch_size"
     if path in written and contract.training.optimizer.batch_scaling == "none":
         yield Problem(
@@ -58,7 +58,7 @@ def check_batch_scaling(contract: Contract, written: frozenset[str]) -> Iterator
 
 
 def check_nesterov(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Nesterov's look ahead goes along the momentum."""
+    """Nesterov's look-ahead requires momentum."""
     optimizer = contract.training.optimizer
     if isinstance(optimizer, Sgd) and optimizer.nesterov and not optimizer.momentum:
         yield Problem(
@@ -84,8 +84,8 @@ def check_warmup(contract: Contract, written: frozenset[str]) -> Iterator[Proble
         )
 
 
-def check_stretches(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """The stretches of a schedule follow one another within the run."""
+def check_schedule_phases(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Warmup and decay of a schedule fit into the run without overlap."""
     match contract.training.scheduler:
         case WarmupStableDecay(warmup_steps=0, warmup_ratio=warmup, decay_ratio=decay) if (
             warmup + decay > 1
@@ -110,7 +110,7 @@ def check_stretches(contract: Contract, _written: frozenset[str]) -> Iterator[Pr
 
 
 def check_plateau(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """The rate must get its chance to fall before the training ends."""
+    """The rate must have a chance to fall before the training ends."""
     scheduler, stopping = contract.training.scheduler, contract.training.early_stopping
     if not isinstance(scheduler, ReduceOnPlateau) or stopping == "off":
         return

@@ -1,7 +1,7 @@
-"""Which fields of a contract cannot change a bit of what a run computes.
+"""Contract fields that cannot change a bit of a run's results.
 
-They may differ when a run goes on. Everything that is not named here is compared: a new field is
-part of the experiment until somebody shows that it is not.
+They may differ on a resume. Everything not listed here is compared: a new field is part of the
+experiment until proven otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`resume`: how an interrupted run goes on, and how it learns that it is to be interrupted."""
+"""`resume`: how an interrupted run resumes, and how preemption is detected."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from trainwright.contract.section import Auto, Positive, Section
 Determinism = Literal["bitwise", "run_to_run", "off"]
 
 NoticePath = Annotated[str, Field(pattern="/")]
-"""A path of a file with a slash in it, so that no misspelt cloud is taken for one."""
+"""A file path with a slash, so that no misspelt cloud is taken for one."""
 
 
 class Resume(Section):
-    """How an interrupted run goes on: with the contract that it was started with."""
+    """How an interrupted run resumes: with the contract that it was started with."""
 
     data_changed: Literal["refuse", "record"] = "refuse"
-    """When the data differs from the run's: `refuse` stops with exit code 11, `record` goes on and
-    says so in the record."""
+    """If the data differs from the run's: `refuse` stops with exit code 11, `record` continues and
+    notes it in the record."""
 
     determinism: Auto | Determinism = "auto"
     """How alike the run and its repetitions are. `bitwise`: only algorithms that give the same bits
@@ -29,20 +29,20 @@ class Resume(Section):
     long run and stands in the record. `auto`: `bitwise` on a CPU, `off` on a GPU."""
 
     numerics_changed: Literal["refuse", "record"] = "refuse"
-    """When `determinism: bitwise` meets another version of torch, number of threads, device or
-    instruction set than the run's: `refuse` stops with exit code 2, `record` goes on and says so in
-    the events."""
+    """If `determinism: bitwise` meets another torch version, thread count, device or instruction
+    set than the run's: `refuse` stops with exit code 2, `record` continues and notes it in the
+    events."""
 
     notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
-    """Where it is asked whether this machine will be taken away, as spot machines are: the metadata
-    service of `aws`, `gcp` or `azure`, or a file, such as /run/preempted, that a scheduler makes;
-    a path that is not absolute starts at the contract's folder. At a notice the run ends as at
-    SIGTERM: a checkpoint, exit code 75."""
+    """Source of preemption notices, for spot machines: the metadata service of `aws`, `gcp` or
+    `azure`, or a file, such as /run/preempted, created by a scheduler; a relative path starts at
+    the contract's folder. On a notice the run ends as on SIGTERM: a checkpoint, exit code 75."""
 
     notice_every_seconds: Positive = 5.0
-    """Seconds between two looks for a notice. A thread looks; the training does not wait for it."""
+    """Seconds between polls for a notice. They are made by a thread; training does not wait for
+    it."""
 
     grace_seconds: Auto | Positive = "auto"
-    """Seconds that the machine lasts after a notice or SIGTERM. A step, a validation and a save
-    that take longer than this are said aloud once, because a checkpoint might come too late.
+    """Seconds that the machine lasts after a notice or SIGTERM. If a step, a validation and a save
+    take longer than this, a warning is given once, because a checkpoint might come too late.
     `auto`: 120 with `notice: aws`, else 30, which Azure, GCP and Kubernetes grant."""

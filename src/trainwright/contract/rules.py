@@ -37,7 +37,7 @@ from trainwright.contract.optimizer_rules import (
     check_one_mean,
     check_plateau,
     check_schedule_free,
-    check_stretches,
+    check_schedule_phases,
     check_warmup,
 )
 from trainwright.contract.quality_rules import QUALITY_RULES
@@ -352,7 +352,7 @@ RULES: tuple[Rule, ...] = (
     check_batch_scaling,
     check_nesterov,
     check_warmup,
-    check_stretches,
+    check_schedule_phases,
     check_plateau,
     *QUALITY_RULES,
     *RAMP_RULES,

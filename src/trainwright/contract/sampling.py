@@ -51,8 +51,8 @@ class Mixture(Section):
 
     column: str = ""
     """The column that names the source of a row of a table, or of a table of texts. Of a folder of
-    texts, where it stays empty, each file and each folder that lies directly in it is a source,
-    called as it is called there: `web`, or `books.txt`."""
+    texts it stays empty: each file and each folder directly in it is a source, named by it: `web`,
+    or `books.txt`."""
 
     weights: dict[str, Positive] = Field(default_factory=dict)
     """The share of each source, of any sum, in place of `temperature`; every source of the training

@@ -57,7 +57,7 @@ class Spot:
 
     @property
     def text(self) -> str:
-        """The path as it is written in messages."""
+        """The path in the notation of messages."""
         return join("", *self.path)
 
 

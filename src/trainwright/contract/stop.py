@@ -1,4 +1,4 @@
-"""`training.stop`: reasons to end beside the epochs, the budget and early stopping."""
+"""`training.stop`: stop rules besides the epochs, the budget and early stopping."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from trainwright.contract.section import Count, Fraction, Positive, Section
 
 
 class LossPlateau(Section):
-    """Ends when the training loss does not fall any more: the mean of the newest steps is not lower
-    than that of as many steps before them."""
+    """Ends when the training loss has stopped falling: its mean over the latest steps is not lower
+    than over as many steps before them."""
 
     steps: Annotated[int, Field(ge=2)] = 1000
-    """Steps in each of the two stretches that are compared."""
+    """Steps in each of the two windows that are compared."""
 
     min_gain: Fraction = 0.001
-    """Fall of the mean, as a share of it, that counts as one."""
+    """Smallest relative decrease of the mean that counts."""
 
 
 class Stop(Section):
-    """Reasons to end, each off by default. All are asked after every step; the first to hold ends
+    """Stop rules, each off by default. All are evaluated after every step; the first to apply ends
     the run with a validation and a checkpoint."""
 
     max_steps: Literal["off"] | Count = "off"
-    """Optimizer steps that are made at most."""
+    """Maximum number of optimizer steps."""
 
     max_samples: Literal["off"] | Count = "off"
-    """Training rows that are read at most, over all epochs; of a text windows. Rows of dropped
-    steps count; the step that reaches the number is the last."""
+    """Maximum number of training rows read, over all epochs; for a text its windows. Rows of
+    dropped steps count; the step that reaches the number is the last."""
 
     max_tokens: Literal["off"] | Count = "off"
-    """Tokens that are predicted at most, over all epochs; only for texts. Tokens of dropped steps
+    """Maximum number of predicted tokens, over all epochs; only for texts. Tokens of dropped steps
     count; the step that reaches the number is the last."""
 
     schedule_spans: Literal["epochs", "limits"] | Count = "epochs"
-    """What the learning-rate schedule is drawn over. `epochs`: all of them, so that a run cut short
-    is the beginning of the whole one. `limits`: what `max_steps`, `max_samples` and `max_tokens`
-    leave of them, so that the rate has fallen when they are reached. A number: so many optimizer
-    steps, after which the rate stays where it is; `resume --for` writes one."""
+    """Span of the learning-rate schedule. `epochs`: all of them, so that a run cut short is the
+    beginning of the whole one. `limits`: what `max_steps`, `max_samples` and `max_tokens` leave of
+    them, so that the rate has fallen when they are reached. A number: this many optimizer steps,
+    after which the rate stays constant; `resume --for` writes one."""
 
     target_reached: Literal["off"] | float = "off"
-    """Value on the validation rows at which the run is good enough: of `early_stopping.metric`, and
-    with early stopping off of the contract's metric."""
+    """Value on the validation rows at which the run stops: of `early_stopping.metric`, or of the
+    contract's metric if early stopping is off."""
 
     gradient_norm_below: Literal["off"] | Positive = "off"
-    """Gradient norm below which, 10 steps in a row, the weights are taken to have arrived."""
+    """Gradient norm below which, for 10 steps in a row, training counts as converged."""
 
     loss_plateau: Literal["off"] | LossPlateau = "off"
-    """Ends when the training loss does not fall any more."""
+    """Ends when the training loss has stopped falling."""

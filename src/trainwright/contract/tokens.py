@@ -12,14 +12,13 @@ from trainwright.contract.sources import Reading
 
 
 class Padding(Section):
-    """How documents are put into batches whose rows are as long as the longest document of the
-    batch.
+    """Length bucketing: batches of documents padded to the longest document of the batch.
 
-    Buckets: the documents, from the shortest to the longest, are cut into stretches so that the sum
-    over all documents of the longest length in their stretch is the least there can be. In each
-    epoch every stretch is shuffled, the steps are cut from one stretch after the other, and the
-    steps are shuffled. So a step has documents of like lengths, and short and long steps come in
-    random order (Khomenko et al. 2016, arXiv:1708.05604)."""
+    Buckets: the documents, sorted by length, are cut into buckets so that the total length after
+    padding to the longest of each bucket is minimal. In each epoch every bucket is shuffled, the
+    steps are cut from one bucket after the other, and the steps are shuffled. So a step has
+    documents of like lengths, and short and long steps come in random order (Khomenko et al. 2016,
+    arXiv:1708.05604)."""
 
     buckets: Auto | Annotated[int, Field(ge=1, le=256)] = "auto"
     """Most buckets; each has the documents of at least four steps, so that these differ from epoch

@@ -1,4 +1,4 @@
-"""`tracking`: where a run is recorded beside its own folder."""
+"""`tracking`: where a run is recorded besides its own folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trainwright.contract.section import Auto, Count, Section
 
 
 class WindowsSection(Section):
-    """What is measured once in a window of steps and written to `windows.jsonl`: rows and tokens a
-    second, memory, FLOP utilisation, and for each layer group the norms of weights, gradients and
-    updates and the share of dead units. Trouble is looked for in these numbers and in the course of
-    the loss, and named in the events."""
+    """Telemetry per window of steps, written to `windows.jsonl`: rows and tokens per second,
+    memory, FLOP utilisation, and for each layer group the norms of weights, gradients and updates
+    and the share of dead units. These numbers and the loss history are checked for problems, which
+    are reported as events."""
 
     every_n_steps: Auto | Count = "auto"
     """Applied optimizer steps of a window. One step of each window is measured, which costs a copy
@@ -27,8 +27,8 @@ class WindowsSection(Section):
 
 
 class Inspect(Section):
-    """What is looked at inside a network, in one step of every so many windows, and written to
-    `windows.jsonl` with the rest. Hooks are in place for that step only."""
+    """Network inspection, in one step of every `every_n_windows` windows, written to
+    `windows.jsonl` with the rest. Hooks are installed for that step only."""
 
     every_n_windows: Count = 10
     """Windows from one inspected step to the next."""
@@ -39,21 +39,20 @@ class Inspect(Section):
         "gradient_sizes",
         "attention",
     )
-    """`activations`: mean, deviation, zeros and numbers that are not finite of what each module
-    puts out. `silent_units`: units of ReLU, GELU and their kin that no row wakes. `gradient_sizes`:
-    a histogram over powers of ten. `attention`: the entropy of attention and its largest logit, in
-    a gpt; other models have none."""
+    """`activations`: mean, standard deviation, zeros and non-finite numbers of each module's
+    outputs. `silent_units`: units of ReLU, GELU and similar that are inactive for every row.
+    `gradient_sizes`: a histogram over powers of ten. `attention`: the entropy of attention and its
+    largest logit, in a gpt; other models have none."""
 
 
 class Tracking(Section):
-    """Where a run is recorded beside its own folder, which always holds everything."""
+    """Where a run is recorded besides its own folder, which always has everything."""
 
     sinks: tuple[Literal["mlflow", "tensorboard", "wandb"], ...] = Field(default=())
-    """Trackers that get the signals as well."""
+    """Trackers that receive the signals as well."""
 
     windows: Literal["off"] | WindowsSection = WindowsSection()
-    """What is measured once in a window of steps; `off` measures nothing but the signals of every
-    step."""
+    """Telemetry per window of steps; `off` records only the signals of every step."""
 
     inspect: Literal["off"] | Inspect = "off"
-    """What is looked at inside the network now and then."""
+    """Periodic inspection of the network."""

@@ -1,4 +1,4 @@
-"""`training`: how a network is fitted. Boosting and linear models have no such section."""
+"""`training`: how a network is trained. Boosting and linear models have no such section."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ from trainwright.contract.stop import Stop
 from trainwright.contract.validation import ValidationPass
 
 USUAL_PATIENCE = 5
-"""Validations without a gain, unless the contract says otherwise."""
+"""Default patience, in validations."""
 
 
 class EarlyStopping(Section):
-    """Ends the training when the validation rows show no gain, and keeps the best weights."""
+    """Ends the training when the validation rows show no improvement, and keeps the best
+    weights."""
 
     patience: Auto | Count = "auto"
-    """Validations (not epochs) without a better value after which training ends. With
-    `validate_every_n_steps` they are closer together, and so many of them are sooner over. `auto`:
-    5; of images a third of the run's validations if that is more, for their score gains most while
-    the learning rate falls."""
+    """Validations (not epochs) without improvement after which training ends. With
+    `validate_every_n_steps` they are closer together, so the same number of them is over sooner.
+    `auto`: 5; for images a third of the run's validations if that is more, because their score
+    improves most while the learning rate falls."""
 
     metric: str = "auto"
-    """What is watched: `val_loss`, or `val_` and a metric, for example `val_f1`. `auto`: the
+    """Watched value: `val_loss`, or `val_` and a metric, for example `val_f1`. `auto`: the
     contract's metric."""
 
     mode: Auto | Literal["min", "max"] = "auto"
-    """Whether less or more is better. `auto`: the metric's own direction."""
+    """Whether lower or higher values are better. `auto`: the metric's own direction."""
 
     min_delta: NonNegative = 0.0
-    """Gain that counts as one."""
+    """Smallest improvement that counts."""
 
 
 class Training(Section):
-    """How a network is fitted."""
+    """How a network is trained."""
 
     seeds: Count = 1
-    """Trainings with one seed after the other, from the contract's `seed` on, all on one split. The
-    first is the run's model; the others show how much of its score is the luck of a seed."""
+    """Number of trainings with consecutive seeds, from the contract's `seed` on, all on one split.
+    The first is the run's model; the others show how much of its score is due to the seed."""
 
     num_epochs: Auto | Count = "auto"
-    """Most passes over the training rows. `auto`: as many as make 4,000 optimizer steps, between 10
-    and 100."""
+    """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
+    steps, between 10 and 100."""
 
     batch_size: Auto | Count = "auto"
     """Rows in one forward pass on one device (a micro-batch). `auto`: 256, fewer if there are fewer
@@ -67,51 +68,50 @@ class Training(Section):
     """Rows in one optimizer step: batch_size x gradient_accumulation_steps x devices."""
 
     loss: Loss = AutoLoss()
-    """What is made small. Metrics and the verdict do not depend on it."""
+    """Training loss. Metrics and the verdict do not depend on it."""
 
     optimizer: Optimizer = AdamW()
-    """What turns gradients into updates."""
+    """Optimizer."""
 
     freeze: Mapping[str, Literal["always"] | Count] = {}
-    """Modules that are not trained, by path: `always`, or for so many epochs. The longest path
-    counts."""
+    """Frozen modules, by path: `always`, or for a number of epochs. The longest path counts."""
 
     scheduler: Scheduler = CosineWithWarmup()
     """The learning rate as a function of the applied optimizer steps."""
 
     early_stopping: Literal["off"] | EarlyStopping = EarlyStopping()
-    """When to stop before the last epoch; `off` never does."""
+    """Early stopping before the last epoch; `off` never stops."""
 
     mixed_precision: Auto | Literal["fp32", "tf32", "bf16", "fp16", "fp8"] = "auto"
-    """Number format of the forward and backward pass; weights stay fp32. `auto`: bf16 where a GPU
-    has it, and on a CPU where a measurement at the start shows that it pays; else fp32. `fp16`
-    scales the loss by a factor that adapts; `tf32` rounds fp32 matrix products on a GPU and changes
-    nothing on a CPU; `fp8` needs a GPU that computes in it."""
+    """Number format of the forward and backward pass; weights stay fp32. `auto`: bf16 on a GPU that
+    supports it, and on a CPU if a measurement at the start shows that it pays off; else fp32.
+    `fp16` uses dynamic loss scaling; `tf32` rounds fp32 matrix products on a GPU and changes
+    nothing on a CPU; `fp8` needs a GPU with float8 units."""
 
     compute: Compute = Compute()
-    """With which kernels, and over which layout of memory, a step computes."""
+    """Kernels and memory layout of a step."""
 
     gradient_clipping: GradientClipping = 1.0
-    """What is done to a gradient that is too large: `off`, a largest L2 norm of the whole gradient,
-    or a section with its `kind`."""
+    """Gradient clipping: `off`, a limit on the L2 norm of the whole gradient, or a section with its
+    `kind`."""
 
     average: Average = "off"
-    """A mean of the weights over time that is evaluated and kept in their place."""
+    """Weight average (EMA, SWA), evaluated and kept instead of the trained weights."""
 
     ramps: Ramps = Ramps()
-    """What starts small and grows: the rows of a step, the windows of a text."""
+    """Ramps: the batch size of a step, or the window length of a text, starts small and grows."""
 
     stop: Stop = Stop()
-    """Reasons to end beside the epochs, the budget and early stopping."""
+    """Stop rules besides the epochs, the budget and early stopping."""
 
     memory: Memory = Memory()
-    """What is done so that the training needs less memory."""
+    """Reducing the memory that training needs."""
 
     guard: Guard = Guard()
-    """What becomes of a run that goes wrong."""
+    """Reaction to non-finite numbers, loss spikes and out-of-memory errors."""
 
     checkpointing: Checkpointing = Checkpointing()
-    """What is written so that the run can go on."""
+    """Checkpoints, from which the run can resume."""
 
     validate_every_n_epochs: Count = 1
     """Epochs between validations. There is always one after the last step."""
@@ -122,7 +122,7 @@ class Training(Section):
 
     validate_every_n_tokens: Literal["off"] | Count = "off"
     """Tokens between validations, in place of `validate_every_n_epochs`; only for texts. The step
-    that reaches a multiple is validated; tokens of dropped steps count."""
+    that reaches a multiple is followed by one; tokens of dropped steps count."""
 
     validation: ValidationPass = ValidationPass()
     """How the validation rows are scored during the training."""

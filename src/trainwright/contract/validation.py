@@ -8,7 +8,7 @@ from trainwright.contract.section import Count, Section
 
 
 class ValidationPass(Section):
-    """How the validation rows are scored during the training."""
+    """How the validation rows are scored during training."""
 
     batch_size: Literal["default"] | Count = "default"
     """Rows in one forward pass of a validation, of a text its windows; no gradients are kept, so
@@ -21,4 +21,4 @@ class ValidationPass(Section):
     nothing is written here."""
 
     slices: bool = False
-    """Measures the contract's slices at each validation too, each by its own metric."""
+    """Computes the contract's slices at each validation too, each by its own metric."""

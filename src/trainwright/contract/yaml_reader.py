@@ -99,7 +99,7 @@ def read_yaml(data: bytes, file: str) -> ParsedYaml:
 
 
 def yaml_value_text(value: Plain) -> str:
-    """A value about as it is written in YAML, in at most 80 characters, without secrets of keys."""
+    """A value roughly in YAML notation, in at most 80 characters, without the secrets of keys."""
     match value:
         case None:
             text = "nothing"
