@@ -1,1 +1,1 @@
-"""The verbs, thin."""
+"""Command-line verbs, each a thin layer over the library."""

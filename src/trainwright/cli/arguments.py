@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options shared by several verbs."""
 
 from __future__ import annotations
 

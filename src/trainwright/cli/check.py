@@ -1,4 +1,4 @@
-"""`check`: everything that can be known without training."""
+"""`check`: validate a contract and its data without training."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def check_contract(
     every: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Print what was decided and what the checks found, one line a kind unless `every` finding is
-    asked for; mistakes are raised, all at once. The exit code is that of `data check`."""
+    """Print resolved choices and findings, one line per kind unless `every` finding is requested;
+    mistakes are raised, all at once. The exit code is that of `data check`."""
     request = Request(contract, overrides, runs)
     ready = make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED)
     found = look_without_models(ready)
@@ -57,7 +57,7 @@ def check_contract(
 
 
 def _audit_lines(audited: Sequence[AuditResult], *, every: bool) -> list[str]:
-    """What each test found; of the clean ones only their names, unless `every` one is asked for."""
+    """Findings of each test; of clean ones only the names, unless `every` one is requested."""
     clean = [one.test for one in audited if one.verdict == "clean" and not every]
     lines = [
         f"{one.verdict} · {one.test} · {one.message}"
@@ -68,7 +68,7 @@ def _audit_lines(audited: Sequence[AuditResult], *, every: bool) -> list[str]:
 
 
 def _of_interest(ready: Ready) -> list[Choice]:
-    """What was decided, without how batches are delivered where there are none."""
+    """Resolved choices, without those on loading if nothing is loaded in batches."""
     whole = isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained)
     unused = {f"data.{name}" for name in DELIVERY} if whole else set()
     return [choice for choice in ready.plan.choices if choice.path not in unused]

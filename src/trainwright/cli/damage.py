@@ -1,4 +1,4 @@
-"""Damaged files of a run, named where a verb stumbles over one."""
+"""Verification of a run's files when a verb fails on them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_SHOWN = 10
 
 @contextmanager
 def naming_damage(*folders: RunFolder) -> Iterator[None]:
-    """The block reads these runs: where it fails and a run does not verify, that is the cause.
+    """If reading these runs fails in the block and one of them does not verify, report the damage.
 
-    An error on runs that are whole is one of this program, and is raised unchanged.
+    An error on intact runs is a bug, and is raised unchanged.
 
     Raises:
         StorageFailed: a run is damaged.
@@ -38,7 +38,7 @@ def naming_damage(*folders: RunFolder) -> Iterator[None]:
 
 
 def _damage_of(folder: RunFolder) -> list[str]:
-    # Imported here: no verb needs it but one that failed.
+    # Imported here: only a verb that failed needs it.
     from trainwright.doctor.verify_run import verify_run
 
     found = verify_run(folder)

@@ -1,4 +1,4 @@
-"""`data cache`: what was read once and is kept, listed and removed."""
+"""`data cache`: list and remove cached data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY_LETTERS = 12
 
 
 def show_cache(*, as_json: bool) -> None:
-    """Print every entry, the oldest first, and the size of all."""
+    """Print every entry, the oldest first, and the total size."""
     cache = Cache(cache_folder())
     entries = cache.entries()
     if as_json:
@@ -47,10 +47,10 @@ def show_cache(*, as_json: bool) -> None:
 
 
 def clear_kept(keys: Sequence[str], *, as_json: bool) -> None:
-    """Remove the entries whose keys begin so, or all of them.
+    """Remove the entries with this key prefix, or all of them.
 
     Raises:
-        Mistake: no key begins so.
+        Mistake: no key has this prefix.
     """
     cache = Cache(cache_folder())
     known = [entry.key for entry in cache.entries()]

@@ -1,4 +1,4 @@
-"""`data check`: what is wrong with the data, as a table or as JSON."""
+"""`data check`: findings on the data, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROWS_SHOWN = 4
 def check_quality(
     source: str, target: str, *, quick: bool, every: bool = False, as_json: bool = False
 ) -> int:
-    """Print the findings, one line a kind unless `every` one is asked for; the exit code is 4 if
+    """Print the findings, one line per kind unless `every` one is requested; the exit code is 4 if
     one is an error, else 0."""
     screen = screen_on_stderr()
     effort: Effort = "quick" if quick else "all"
@@ -51,7 +51,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 
 def show_findings(findings: Sequence[Finding], *, every: bool) -> None:
-    """The findings as a table, the worst first: one line a kind, or every one with its fix."""
+    """Findings as a table, the worst first: one line per kind, or every one with its fix."""
     if not findings:
         say("ok", "nothing was found")
         return

@@ -1,4 +1,4 @@
-"""`data diff` on stdout: what is different, as a table or as JSON."""
+"""`data diff`: changes between two versions of data, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_SETTINGS = 20
 
 
 def show_difference(a: str, b: str, runs: Path, key: str, *, as_json: bool) -> None:
-    """Print what is different in B."""
+    """Print the changes from A to B."""
     found = difference(a, b, runs, key)
     if as_json:
         show_json(found.to_json())

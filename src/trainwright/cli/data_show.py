@@ -1,4 +1,4 @@
-"""`data show`: images and what the contract's augmentation makes of them."""
+"""`data show`: images and their augmentations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainwright.core.optional_dependencies import need_torch
 def show_images(
     contract: Path, overrides: Sequence[str], output: Path, images: int, epochs: int
 ) -> None:
-    """Write the sheet."""
+    """Write the contact sheet."""
     need_torch("", "the augmentation of images")
     from trainwright.run.contact_sheet import write_contact_sheet
 

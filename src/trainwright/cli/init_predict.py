@@ -31,8 +31,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 @final
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """The data that a contract is for, and which of its columns is predicted or learned,
-    and values of the contract that are set."""
+    """Data of a contract, the column to predict or to learn, and overrides of the contract."""
 
     data: str
     target: str
@@ -41,7 +40,7 @@ class InitRequest:
 
 
 def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: bool) -> None:
-    """Write a proposed contract, never over one that is there unless `force`."""
+    """Write a proposed contract; an existing one is overwritten only with `force`."""
     if output != _STDOUT and output.exists() and not force:
         raise Mistake(
             Problem(
@@ -71,8 +70,8 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
 @final
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
-    """Where predictions go, which columns of the input go with them, and whether cells that a
-    spreadsheet would run as formulas are guarded."""
+    """Destination of predictions, input columns to keep, and whether spreadsheet formulas are
+    neutralised."""
 
     output: Path
     keep: Sequence[str] = ()
@@ -87,7 +86,7 @@ def predict_to_file(
     *,
     as_json: bool,
 ) -> None:
-    """Predict and write, as the suffix of the output says."""
+    """Predict and write, in the format given by the suffix of the output."""
     output = wanted.output
     kind = output.suffix if output != _STDOUT else ".csv"
     if kind not in (".csv", ".parquet", ".jsonl"):
@@ -130,7 +129,7 @@ def predict_to_file(
 
 
 def check_folder(output: Path) -> None:
-    """Say before the work that its result has no place to go."""
+    """Fail before the work if its result cannot be written."""
     folder = output.parent
     if output.is_dir():
         found, fix = f"{output}: a folder", "name a file in it"
@@ -153,11 +152,11 @@ def check_folder(output: Path) -> None:
 
 def guard_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     """`frame` with an apostrophe before every text that a spreadsheet would run as a formula, in
-    names of columns too. Numbers stay as they are, written as text or not."""
+    column names too. Numbers are unchanged, also as text."""
     texts = frame.select(pl.col(pl.String, pl.Categorical, pl.Enum)).columns
     cells = frame.with_columns(_guarded(pl.col(name).cast(pl.String)) for name in texts)
     names = pl.DataFrame({"name": frame.columns}).select(_guarded(pl.col("name")))["name"]
-    # Two names that become one would be no table.
+    # Two columns with the same name would not be a valid table.
     return (
         cells.rename(dict(zip(frame.columns, names, strict=True)))
         if names.is_unique().all()

@@ -1,4 +1,4 @@
-"""The command `trainwright`. Heavy imports stand inside the verbs, so that help is instant."""
+"""The `trainwright` command. Heavy imports are inside the verbs, so that help is instant."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def train(
         attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
         run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
     asked_at = time.monotonic()
-    # From here on, also while the libraries are loaded, a signal ends the command in order.
+    # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()):
         with loading():
             from trainwright.cli.train_resume import train_and_show
@@ -324,7 +324,7 @@ def version(
 
 def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
-    # Threads that wait by spinning take the cores from whoever has work: on a machine that is busy
+    # Spinning threads take the cores from threads with work: on a machine that is busy
     # otherwise, training takes several times as long. Read when the numeric libraries are loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
@@ -357,11 +357,11 @@ def _say(text: str, code: int) -> int:
 
 
 _USERS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
-"""What a person who typed a path can mend."""
+"""Operating-system errors that the user can fix by another path."""
 
 
 def _refused_by_the_system(error: OSError) -> int:
-    """Say what the operating system refused where no stage had a word of its own for it."""
+    """Report an operating-system error that no stage has converted."""
     name = str(error.filename or "")
     shown = f"{name[:80]}...: " if len(name) > 80 else f"{name}: " if name else ""
     with contextlib.suppress(OSError):

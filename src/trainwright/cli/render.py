@@ -1,4 +1,4 @@
-"""Results on stdout: as tables for people, as JSON for programs."""
+"""Results on stdout: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def screen_on_stderr() -> StreamScreen:
-    """Where a run speaks."""
+    """Where a run reports progress."""
     return StreamScreen(sys.stderr)
 
 
@@ -57,8 +57,8 @@ def show_json(value: Json) -> None:
 def show_result(
     result: Result, following: Sequence[str], *, as_json: bool, of_run: bool = True
 ) -> None:
-    """What the model adds to the baselines, the verdict, and the commands to try next. The report
-    of a run tells only what is `of_run`: of its own test rows."""
+    """Improvement over the baselines, the verdict, and the next commands. The report of a run shows
+    only what is `of_run`: of its own test rows."""
     if as_json:
         show_json(result.to_json())
         return
@@ -79,7 +79,7 @@ def show_result(
 
 
 def show_decisive(verdict: Verdict) -> None:
-    """Why a verdict is invalid, both numbers, and the lines of the contract that settle it."""
+    """Why a verdict is invalid, both numbers, and the contract lines that resolve it."""
     for one in verdict.decisive:
         say("INVALID", f"{one.name}: {one.message}", _STYLE["invalid"])
         say("tried", f"{one.numbers}; {one.method}")
@@ -93,8 +93,8 @@ def show_decisive(verdict: Verdict) -> None:
 
 
 def commands_after_training(folder: Path, result: Result, runs: Path) -> list[str]:
-    """The two commands that a person may want after a training, ready to be run. `folder` is where
-    the contract's relative paths start."""
+    """The two most useful commands after a training, ready to run. `folder` is where the contract's
+    relative paths start."""
     data = read_planned(result.folder).data
     listing = shlex.join(_command("runs", runs, "list"))
     match data:
@@ -116,7 +116,7 @@ def commands_after_training(folder: Path, result: Result, runs: Path) -> list[st
 
 
 def commands_with_a_run(run: str, runs: Path) -> list[str]:
-    """What can be done with the model of a run; nothing where only a script has it."""
+    """Commands for the model of a run; none if only a script has it."""
     folder = find_run(run, runs)
     if folder.has_own_model:
         return []
@@ -143,7 +143,7 @@ def _command(verb: str, runs: Path, *words: str) -> list[str]:
 
 
 def say(label: str, text: str, style: str = "") -> None:
-    """A labelled text on stdout; on a terminal its further lines stand below its first."""
+    """Labelled text on stdout; on a terminal its further lines are aligned with the first."""
     console = results_console()
     if not console.is_terminal:
         say_whole(label, text)
@@ -156,7 +156,7 @@ def say(label: str, text: str, style: str = "") -> None:
 
 
 def say_whole(label: str, text: str) -> None:
-    """A labelled text that is copied from the screen: it is never broken."""
+    """Labelled text for copying from the screen: never wrapped."""
     results_console().print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -181,7 +181,7 @@ def show_table(
     rows: Sequence[Sequence[str]],
     named: Literal["first", "last"] = "last",
 ) -> None:
-    """Rows of texts below their headings; all columns but the `named` one hold numbers."""
+    """Rows of texts below their headings; all columns but the `named` one contain numbers."""
     console = results_console()
     table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
     for position, name in enumerate(columns):
@@ -195,7 +195,7 @@ def show_table(
 
 
 def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
-    """The state, the record and the verdict of one run."""
+    """State, record and verdict of one run."""
     folder = find_run(run, runs)
     with naming_damage(folder):
         _show_folder(folder, runs, as_json=as_json)
@@ -232,12 +232,12 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
 
 @final
 class SafeConsole(Console):
-    """A console whose colors are its own: no text of the data steers the terminal."""
+    """Console that controls its own colors: no text of the data reaches the terminal unescaped."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Segments whose texts hold nothing but what is shown."""
+        """Segments with only visible characters."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -246,13 +246,13 @@ class SafeConsole(Console):
 
 
 def results_console() -> Console:
-    """Where results go: as wide as the terminal, wide enough for a table without one."""
+    """Console for results: as wide as the terminal, or wide enough for a table without one."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     return SafeConsole(file=sys.stdout, width=width)
 
 
 def _against_baselines(result: Result) -> str:
-    """The contract's metric of the model beside that of each baseline."""
+    """The contract's metric of the model compared with each baseline."""
     metric = result.verdict.clauses[0].metric
     value = result.evaluation.metrics[metric].value
     beside = result.evaluation.show_baselines(metric)

@@ -27,7 +27,7 @@ _MOST_SETTINGS = 30
 
 
 def show_runs(runs: Path, wanted: RunFilter, sort: SortKey, *, as_json: bool) -> None:
-    """The wanted runs of a folder."""
+    """Matching runs of a folder."""
     rows = list_run_rows(runs, wanted, sort)
     if as_json:
         show_json([row.to_json() for row in rows])
@@ -62,12 +62,12 @@ def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
 
 
 def _time(row: RunRow) -> str:
-    """Empty where the record of a run does not say it."""
+    """Empty if the record of a run has no time."""
     return show_seconds(row.seconds) if math.isfinite(row.seconds) else ""
 
 
 def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: bool) -> None:
-    """Judged runs side by side; with `output`, as a page with their curves too."""
+    """Compare judged runs; with `output`, as a page with their curves."""
     folders = [find_run(name, runs) for name in names]
     with naming_damage(*folders):
         compared = compare_runs(folders)

@@ -1,4 +1,4 @@
-"""The verbs of `trainwright runs`. Heavy imports stand inside them, so that help is instant."""
+"""Verbs of `trainwright runs`. Heavy imports are inside them, so that help is instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runs checkpoints`, `runs pin` and `runs unpin`: what is kept of a run's course."""
+"""`runs checkpoints`, `runs pin` and `runs unpin`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.run.after.pin_checkpoints import checkpoints_of, pin_checkpoint
 
 
 def show_checkpoints(run: str, runs: Path, *, as_json: bool) -> None:
-    """Every checkpoint of a run, with what is known of it."""
+    """All checkpoints of a run."""
     folder = find_run(run, runs)
     with naming_damage(folder):
         listed = checkpoints_of(folder)
@@ -35,7 +35,7 @@ def keep(run: str, runs: Path, step: int) -> None:
 
 
 def let_go(run: str, runs: Path, step: int) -> None:
-    """Take a pin off."""
+    """Unpin a checkpoint."""
     unpin_checkpoint(find_run(run, runs), step)
     sys.stdout.write(f"step {step} is no longer pinned\n")
 

@@ -1,4 +1,4 @@
-"""`runs verify`: whether a run folder is what was written."""
+"""`runs verify`: verify a run folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLE = {"whole": "green", "note": "yellow", "broken": "bold red"}
 
 
 def show_verified(run: str, runs: Path, *, as_json: bool) -> int:
-    """Every finding; the exit code is 0 if nothing is broken, 12 if no checkpoint verifies, else
+    """All findings; the exit code is 0 if nothing is broken, 12 if no checkpoint verifies, else
     13."""
     findings = verify_run(find_run(run, runs))
     if as_json:

@@ -1,4 +1,4 @@
-"""`train` and `resume`: a run to its verdict, its report, and what can be done next."""
+"""`train` and `resume`: run to the verdict, write the report, and suggest the next commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
 def resume_and_show(
     run: str, runs: Path, extend: ExtensionRequest = NO_EXTENSION, *, as_json: bool
 ) -> int:
-    """Go on with a run, `extend` with a new ending; the exit code."""
+    """Resume a run, `extend` with a new ending; the exit code."""
     if is_remote(run) or holds_copies(Path(run)):
         if extend.count:
             raise Mistake(_not_from_copies(run, runs))
@@ -58,9 +58,9 @@ def _not_from_copies(url: str, runs: Path) -> Problem:
 
 
 def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
-    """Bring a run back from its copies, and go on with it."""
+    """Recover a run from its copies, and resume it."""
     need_torch("RUN", "going on from copies")
-    # Imported here: a run that is on this machine needs none of it.
+    # Imported here: a local run needs none of it.
     from trainwright.run.recover.recover_run import recover_run
     from trainwright.run.recover.recovered_request import request_recovered
 
