@@ -1,1 +1,1 @@
-"""Fakes and conformance suites for every seam."""
+"""Fakes and conformance suites of every protocol."""

@@ -1,4 +1,4 @@
-"""Checkpoints in memory, and a state for tests to keep in them."""
+"""In-memory checkpoints, and a stateful counter for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainwright.core.files import Json
 
 @final
 class MemoryCheckpoints:
-    """A `CheckpointStore` that keeps all of them in memory."""
+    """`CheckpointStore` in memory."""
 
     def __init__(self) -> None:
         self.kept: list[Loaded] = []
@@ -29,7 +29,7 @@ class MemoryCheckpoints:
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> SaveOutcome:
-        """Keep it."""
+        """Store it."""
         name = name_of(step)
         self.kept.append(Loaded(name, step, dict(parts), inventory, score))
         size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
@@ -44,7 +44,7 @@ class MemoryCheckpoints:
         return nullcontext()
 
     def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The one that was kept last, of those up to a step, or `further` steps before it."""
+        """The last one stored, up to a step, or `further` steps before it."""
         fit = [loaded for loaded in self.kept if up_to is None or loaded.step <= up_to]
         old = [loaded for loaded in fit if up_to is not None and loaded.step <= up_to - further]
         return (*fit, *old)[-1] if fit else NoCheckpoint()
@@ -64,10 +64,10 @@ class CounterState:
         self.count += 1
 
     def snapshot(self) -> Snapshot:
-        """A copy."""
+        """Copy of the state."""
         return Snapshot(tensors={"weights": self.weights}, values={"count": self.count})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Put it back."""
+        """Restore the state."""
         self.weights.copy_(snapshot.tensors["weights"])
         self.count = snapshot.values["count"]

@@ -1,4 +1,4 @@
-"""A clock that a test sets."""
+"""Clock controlled by a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import final
 
 @final
 class FakeClock:
-    """Stands still until it is moved; the date can jump without the monotonic seconds."""
+    """Stands still until it is advanced; the date can jump without the monotonic seconds."""
 
     def __init__(self) -> None:
         self._date = datetime(2026, 1, 1, tzinfo=UTC)
@@ -19,15 +19,15 @@ class FakeClock:
         return self._date
 
     def monotonic_seconds(self) -> float:
-        """Seconds that were passed."""
+        """Seconds advanced so far."""
         return self._seconds
 
     def pass_seconds(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         assert seconds >= 0, "time does not run backwards"
         self._seconds += seconds
         self._date += timedelta(seconds=seconds)
 
     def set_date(self, date: datetime) -> None:
-        """Set the machine's clock, as a person or a time server does."""
+        """Set the date, as a user or a time server does."""
         self._date = date

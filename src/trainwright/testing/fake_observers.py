@@ -10,13 +10,13 @@ from trainwright.tracking.events import Event
 
 @final
 class RecordingObserver:
-    """Keeps every event."""
+    """Stores every event."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
 
     def observe(self, event: Event) -> None:
-        """Keep it."""
+        """Store it."""
         self.events.append(event)
 
 
@@ -28,6 +28,6 @@ class FullDiskObserver:
         self.asked = 0
 
     def observe(self, event: Event) -> None:  # noqa: ARG002
-        """Fail as a full disk does."""
+        """Fail like a full disk."""
         self.asked += 1
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""What every source of notices must do, and one that a test sets."""
+"""Conformance checks of notice sources, and a fake one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trainwright.run.supervise.preemption_notice import NoticeSource
 
 @final
 class FakeNotices:
-    """Announces what it is told to, and cannot be asked while it is `down`."""
+    """Announces a given text, and fails while it is `down`."""
 
     def __init__(self) -> None:
         self.told = ""
         self.down = False
 
     def look(self) -> str:
-        """What was set."""
+        """The given text."""
         if self.down:
             raise OSError("down")
         return self.told
@@ -28,9 +28,9 @@ class FakeNotices:
 def check_notices(
     source: NoticeSource, announce: Callable[[], object], breakdown: Callable[[], object]
 ) -> None:
-    """Quiet, as often as it is asked, until `announce` is called; from then on words for people,
-    whatever stands in the notice: `announce` should put an escape sequence into it; OSError or
-    ValueError behind `breakdown`."""
+    """Empty at every poll until `announce` is called; from then on a printable text, whatever the
+    notice contains (`announce` should include an escape sequence); OSError or ValueError after
+    `breakdown`."""
     assert [source.look() for _ in range(3)] == [""] * 3
     announce()
     told = source.look()

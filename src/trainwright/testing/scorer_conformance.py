@@ -1,4 +1,4 @@
-"""A fake scorer, and the checks that every implementation of `Scorer` passes."""
+"""Conformance checks of scorers, and a fake one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainwright.predictor.scorer import Scorer
 @final
 @dataclass(frozen=True, slots=True)
 class FakeScorer:
-    """Gives the probability of class 1 that the first numeric column says (0 if missing)."""
+    """Returns the first numeric column as the probability of class 1 (0 if missing)."""
 
     kind: ClassVar[str] = "fake"
 
@@ -43,8 +43,8 @@ def read_fake(folder: Path) -> FakeScorer:
 
 @dataclass(frozen=True, slots=True)
 class ScorerCase:
-    """A scorer to check: `inputs` of at least two rows, the C that it should give, how to read it
-    back from the folder it wrote."""
+    """Scorer to check: `inputs` of at least two rows, the expected number of columns C, and its
+    reader."""
 
     scorer: Scorer
     inputs: Inputs
@@ -61,7 +61,7 @@ def check_shape(case: ScorerCase) -> None:
 
 
 def check_values(case: ScorerCase) -> None:
-    """Finite scores; probabilities lie in [0, 1] and sum to 1."""
+    """Finite scores; probabilities are in [0, 1] and sum to 1."""
     scores = case.scorer.score(case.inputs)
     assert bool(np.isfinite(scores).all()), "scores are finite"
     if case.outputs > 1:
@@ -70,7 +70,7 @@ def check_values(case: ScorerCase) -> None:
 
 
 def check_purity(case: ScorerCase) -> None:
-    """The same rows get the same scores again, and their inputs are left as they were."""
+    """The same rows get the same scores again, and their inputs are unchanged."""
     before = copy.deepcopy(case.inputs)
     first = case.scorer.score(case.inputs)
     np.testing.assert_array_equal(first, case.scorer.score(case.inputs))
@@ -98,7 +98,8 @@ def check_rows_apart(case: ScorerCase) -> None:
 
 
 def check_round_trip(case: ScorerCase, folder: Path) -> None:
-    """Written to an empty folder and read back, it has its kind and gives identical scores."""
+    """After writing to an empty folder and reading back, it has its kind and gives identical
+    scores."""
     case.scorer.write(folder)
     assert any(folder.iterdir()), "it writes its files"
     again = case.read(folder)

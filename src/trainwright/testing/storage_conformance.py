@@ -1,6 +1,6 @@
-"""The checks that every implementation of `CheckpointStorage` passes.
+"""Conformance checks of checkpoint storages.
 
-Each takes a function that opens the same, at first empty, storage anew: as another process would.
+Each takes a function that reopens the same, initially empty, storage, as another process would.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CutShort(Exception):
 
 
 def draft(step: int, sequence: int, mark: float = 0.0) -> FileSet:
-    """A checkpoint of two parts, one of them with tensors."""
+    """Checkpoint of two parts, one of them with tensors."""
     parts = {
         "model": Snapshot(tensors={"w": torch.full((3, 5), mark), "none": torch.empty(0)}),
         "progress": Snapshot(values={"step": step}),
@@ -37,7 +37,7 @@ def draft(step: int, sequence: int, mark: float = 0.0) -> FileSet:
 
 
 def check_nothing_is_there_at_first(open_storage: Open) -> None:
-    """An empty storage has no history, and asking does not make any."""
+    """An empty storage has no history, and reading creates none."""
     for _ in range(2):
         catalog = open_storage().open()
         assert (catalog.candidates, catalog.has_history, catalog.sequence) == ([], False, 0)
@@ -45,7 +45,7 @@ def check_nothing_is_there_at_first(open_storage: Open) -> None:
 
 
 def check_what_was_committed_is_there(open_storage: Open) -> None:
-    """With its bytes, its line and its order, also for another process."""
+    """A committed checkpoint keeps its bytes, line and order, also for another process."""
     storage = open_storage()
     storage.open()
     lines = [storage.commit(draft(step, number)) for number, step in ((1, 10), (2, 20))]
@@ -59,7 +59,8 @@ def check_what_was_committed_is_there(open_storage: Open) -> None:
 
 
 def check_a_commit_that_is_cut_short_counts_as_nothing(open_storage: Open) -> None:
-    """At each file and before the manifest; what was there stays, and the next commit succeeds."""
+    """An interrupted commit, at any file, leaves nothing; older checkpoints stay, and the next
+    commit succeeds."""
     storage = open_storage()
     storage.open()
     storage.commit(draft(10, 1, mark=1.0))
@@ -78,7 +79,7 @@ def check_a_commit_that_is_cut_short_counts_as_nothing(open_storage: Open) -> No
 
 
 def check_the_same_name_is_replaced(open_storage: Open) -> None:
-    """There is one of a name, the later one."""
+    """A second commit of a name replaces the first."""
     storage = open_storage()
     storage.open()
     for number in (1, 2, 3):
@@ -89,7 +90,7 @@ def check_the_same_name_is_replaced(open_storage: Open) -> None:
 
 
 def check_what_is_lost_or_too_large_is_damaged(open_storage: Open) -> None:
-    """Absent names, absent files, files over the limit; and names that lead elsewhere."""
+    """Missing names, missing files, files over the limit, and names that escape the storage."""
     storage = open_storage()
     storage.open()
     storage.commit(draft(10, 1))
@@ -108,7 +109,7 @@ def check_what_is_lost_or_too_large_is_damaged(open_storage: Open) -> None:
 
 
 def check_what_leaves_is_gone(open_storage: Open) -> None:
-    """Removed ones are no candidates any more, and no loss either."""
+    """Removed checkpoints are neither candidates nor losses."""
     checkpoints = Checkpoints(open_storage(), 1)
     for step in range(1, 6):
         checkpoints.save(step, _parts(step), {}, float(step))
@@ -121,7 +122,7 @@ def check_what_leaves_is_gone(open_storage: Open) -> None:
 def check_one_that_does_not_verify_is_set_aside(
     open_storage: Open, damage: Callable[[str], None]
 ) -> None:
-    """`damage` spoils the newest checkpoint: the one before is loaded, now and by the next."""
+    """After `damage` of the newest checkpoint the previous one is loaded, now and on reopening."""
     checkpoints = Checkpoints(open_storage(), 3)
     for step in (1, 2, 3):
         checkpoints.save(step, _parts(step), {}, float(step))
@@ -137,7 +138,7 @@ def check_one_that_does_not_verify_is_set_aside(
 
 
 def check_what_a_run_left_never_ranks(open_storage: Open) -> None:
-    """After a rollback the better score of the abandoned course does not count."""
+    """After a rollback the better score of the abandoned history does not count."""
     checkpoints = Checkpoints(open_storage(), 1)
     for step, score in ((10, 0.5), (20, 0.1), (10, 0.5)):
         checkpoints.save(step, _parts(step), {}, score)
@@ -147,7 +148,7 @@ def check_what_a_run_left_never_ranks(open_storage: Open) -> None:
 
 
 def check_copies_are_byte_for_byte(open_storage: Open, open_other: Open) -> None:
-    """From one storage to another and back, with the same manifest."""
+    """Copies between storages are byte-identical, with the same manifest."""
     first = Checkpoints(open_storage(), 1)
     first.save(10, _parts(10), {"seed": 1}, 0.25)
     other = Checkpoints(open_other(), 1)
@@ -161,7 +162,7 @@ def check_copies_are_byte_for_byte(open_storage: Open, open_other: Open) -> None
 
 
 def check_a_late_copy_leaves_no_newer_one_behind(open_storage: Open, open_other: Open) -> None:
-    """Copies come in any order: the newest save is still the first to be loaded."""
+    """A late copy abandons no newer checkpoint: the newest save is still the first to be loaded."""
     first = Checkpoints(open_storage(), 4)
     for step in (10, 20, 30):
         first.save(step, _parts(step), {}, float(step))
@@ -178,7 +179,7 @@ def _parts(step: int) -> dict[str, Snapshot]:
 
 
 def _cut(files: FileSet, count: int) -> FileSet:
-    """The set, whose taker dies inside of the file after so many."""
+    """The set, whose consumer dies inside the file after this many."""
 
     def cut() -> Iterator[tuple[str, Iterator[Block]]]:
         for index, (name, blocks) in enumerate(files.files):
