@@ -1,1 +1,1 @@
-"""Contract to plan: every auto decided, with its reason and its cost."""
+"""Planning: resolves every auto of a contract, with its reason and its cost."""

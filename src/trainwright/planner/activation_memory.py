@@ -1,4 +1,4 @@
-"""How much memory a network's training takes, by arithmetic."""
+"""Analytic memory estimate of a network's training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _NUMBER = 4
 
 
 def activation_bytes(section: Network, shape: Shape) -> int:
-    """Bytes that a forward pass in fp32 keeps of one row for the backward pass, loss included."""
+    """Bytes of activations that a fp32 forward pass keeps per row for the backward pass, loss
+    included."""
     match section:
         case Gpt():
             assert isinstance(shape, TokenShape)
@@ -47,7 +48,7 @@ def activation_bytes(section: Network, shape: Shape) -> int:
 
 
 def state_bytes(section: AnyOptimizer) -> float:
-    """Bytes of the optimizer's state for one trained number."""
+    """Bytes of optimizer state per trained parameter."""
     match section:
         case Adam() | AdamW() | Lamb() | ScheduleFreeAdamW():
             return 8.0

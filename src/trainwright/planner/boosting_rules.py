@@ -1,4 +1,4 @@
-"""What trees cannot be grown for."""
+"""Checks of a plan for boosted trees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.data.types import Prepared
 
 
 def problems_with_objective(contract: Contract) -> Iterator[Problem]:
-    """The loss is one of the task; of a contract in which every auto is decided."""
+    """The loss must match the task; for a resolved contract."""
     model = contract.model
     if not isinstance(model, Boosting):
         return
@@ -35,7 +35,7 @@ def problems_with_objective(contract: Contract) -> Iterator[Problem]:
 
 
 def problems_with_counts(contract: Contract, prepared: Prepared) -> Iterator[Problem]:
-    """No count is negative, and not all are 0."""
+    """Counts must not be negative, nor all 0."""
     model = contract.model
     if not isinstance(model, Boosting) or model.objective != "poisson":
         return

@@ -1,4 +1,4 @@
-"""What fits into a budget, from measured seconds. Arithmetic alone: it measures nothing."""
+"""Fitting a run into a budget, from measured seconds. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
 @dataclass(frozen=True, slots=True)
 class Speeds:
     """Measured seconds: `spent` so far, `start` of a training before its steps, of a `step` (of
-    boosting a tree), a `save`, and of one row that is validated and judged; `judging` is what
-    follows the training whatever the rows."""
+    boosting a tree), a `save`, and per row validated and judged; `judging` is what follows the
+    training regardless of the rows."""
 
     spent: float
     step: float
@@ -42,8 +42,8 @@ class Speeds:
 @final
 @dataclass(frozen=True, slots=True)
 class RequestedRun:
-    """A run as its contract has it. `steps` and `validations` are those of one training, of which
-    there are `trainings`. What is written is kept: the length, the spacing of validations, their
+    """Run requested by the contract. `steps` and `validations` are those of one training, of which
+    there are `trainings`. Explicit settings are kept: the length, the spacing of validations, their
     rows; `samples_test`: whether fewer test rows can be judged."""
 
     budget: float
@@ -61,9 +61,9 @@ class RequestedRun:
 @final
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """What is done of it: `steps` are made in the time, `validations` of `validation_rows` each and
-    a judgement of `test_rows`. `training_seconds`: when a training is cut. `planned_seconds`: when
-    the run ends if all goes as measured. `fits`: nothing had to give way."""
+    """The part of it that fits: `steps`, `validations` of `validation_rows` each and a judgement of
+    `test_rows`. `training_seconds`: time limit of a training. `planned_seconds`: expected end of
+    the run. `fits`: nothing had to be reduced."""
 
     steps: int
     validations: int
@@ -76,7 +76,7 @@ class BudgetShare:
 
 @final
 class TooSmallError(Exception):
-    """No step fits; `seconds` is the least budget that would do."""
+    """No step fits; `seconds` is the minimum budget."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"{seconds:g} seconds are needed")
@@ -84,8 +84,7 @@ class TooSmallError(Exception):
 
 
 def share_out(asked: RequestedRun, speeds: Speeds) -> BudgetShare:
-    """The largest part of a run that ends within its budget, with a margin where there is room for
-    one.
+    """The largest part of a run that ends within its budget, with a margin if possible.
 
     Raises:
         TooSmallError: not even one step, one validation and the judging fit.
@@ -124,8 +123,8 @@ def _share_out(asked: RequestedRun, speeds: Speeds, margin: float) -> BudgetShar
 
 
 def _judged_rows(asked: RequestedRun, speeds: Speeds, left: float) -> int:
-    """The test rows that are judged in the seconds left: all that a training in full leaves time
-    for, or that a share of the time suffices for."""
+    """Test rows that can be judged in the seconds left: as many as a full training leaves time for,
+    or as a share of the time suffices for."""
     if not asked.samples_test or not speeds.judged_row:
         return asked.test_rows
     whole = asked.trainings * (speeds.start + _whole(asked, speeds))
@@ -147,7 +146,7 @@ def _least(asked: RequestedRun, speeds: Speeds) -> float:
 
 
 class _Made(NamedTuple):
-    """The steps of a training, its validations, and the rows of each."""
+    """Steps of a training, its validations, and the rows of each."""
 
     steps: int
     validations: int
@@ -155,7 +154,7 @@ class _Made(NamedTuple):
 
 
 def _fewer(asked: RequestedRun, speeds: Speeds, training: float) -> _Made:
-    """What is made where not all can be made in full."""
+    """What to do if not everything fits."""
     seconds = MOST_FOR_VALIDATION * training
     cheapest = _validation(asked, speeds, _least_rows(asked))
     count = asked.validations
@@ -183,7 +182,7 @@ def _fewer(asked: RequestedRun, speeds: Speeds, training: float) -> _Made:
 
 
 def _validation(asked: RequestedRun, speeds: Speeds, rows: int) -> float:
-    """Seconds of a validation of so many rows and of its checkpoint; none where nothing is."""
+    """Seconds of a validation of this many rows and of its checkpoint; 0 without validation."""
     return rows * speeds.validation_row + speeds.save if asked.validations else 0.0
 
 
@@ -194,14 +193,14 @@ def _least_rows(asked: RequestedRun) -> int:
 
 
 def fitting_batch(rows: int, row_seconds: float, training: float, *, steps: int, least: int) -> int:
-    """The rows of a step, `rows` or that halved, with which a training makes `steps` steps in its
-    seconds; no fewer than `least`."""
+    """Batch size, `rows` or that halved, with which a training makes `steps` steps in its seconds;
+    at least `least`."""
     while rows // 2 >= least and training / (row_seconds * rows) < steps:
         rows //= 2
     return rows
 
 
 def round_up(value: float, digits: int) -> float:
-    """The value rounded up to so many significant digits, for a fix that a person copies."""
+    """Value rounded up to this many significant digits, for a fix that a person copies."""
     rounding = Context(prec=digits, rounding=ROUND_CEILING)
     return float(rounding.create_decimal(str(value)))

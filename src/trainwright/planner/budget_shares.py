@@ -1,4 +1,4 @@
-"""How the budget of a run is shared out before its training starts."""
+"""Allotment of a run's budget before its training starts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Rows = Literal["all"] | int
 @final
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What a plan does so that the whole run stays within its budget.
+    """Allotment that keeps the whole run within its budget.
 
-    `training_seconds` is the time after which a training is cut, its last validation and save
-    counted in; infinite where no budget was shared out. `settings` are the values of contract
-    paths that the budget decided; `baseline_rows` and `test_rows` the training rows that the
-    linear baseline sees and the test rows that are judged. `measured` are the seconds that it
-    rests on, `planned` is what they allow, and `lines` say it to people.
+    `training_seconds` is the time limit of a training, its last validation and save included;
+    infinite without a budget. `settings` are the contract values decided by the budget;
+    `baseline_rows` and `test_rows` the sample sizes of the linear baseline and of the judgement.
+    `measured` are the seconds it is based on, `planned` the resulting plan, and `lines` its
+    summary.
     """
 
     limit_seconds: float = math.inf
@@ -35,22 +35,22 @@ class Allotment:
 
     @property
     def is_made(self) -> bool:
-        """Whether a budget was shared out."""
+        """Was a budget allotted?"""
         return math.isfinite(self.limit_seconds)
 
     @property
     def samples(self) -> dict[str, int]:
-        """What is fitted or judged on fewer rows than there are."""
+        """Everything fitted or judged on a sample of the rows."""
         rows = {"baseline_rows": self.baseline_rows, "test_rows": self.test_rows}
         return {name: count for name, count in rows.items() if isinstance(count, int)}
 
     def reserve(self) -> dict[str, float]:
-        """The planned seconds of a validation and of a save."""
+        """Planned seconds of a validation and of a save."""
         names = {"validation": "validation_seconds", "save": "save_seconds"}
         return {part: float(self.planned.get(name, 0.0)) for part, name in names.items()}
 
     def to_json(self) -> Json:
-        """The fields by name; nothing where no budget was shared out."""
+        """The fields by name; empty without a budget."""
         if not self.is_made:
             return {}
         return {

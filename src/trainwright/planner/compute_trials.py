@@ -1,4 +1,4 @@
-"""Number format, kernels, memory format and compiling, chosen by a measurement on the machine."""
+"""Precision, kernels, memory format and compilation, chosen by a benchmark on the machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Layout = Literal["contiguous", "channels_last"]
 @final
 @dataclass(frozen=True, slots=True)
 class ComputeSetting:
-    """One way to compute a step."""
+    """Execution variant of a step."""
 
     precision: Precision = "fp32"
     matrix_products: Products = "exact"
@@ -54,9 +54,9 @@ class ComputeSetting:
 
 
 class Timing(NamedTuple):
-    """What forward and backward pass over a micro-batch took at best, and gave with the first
-    weights and without dropout. `seconds` are of the processor on a CPU, so that whatever else runs
-    there does not count; `wall_seconds` are those that pass."""
+    """Best time of a forward and backward pass over a micro-batch, and its results at the initial
+    weights without dropout. `seconds` are CPU time on a CPU, so that other load does not count;
+    `wall_seconds` are wall time."""
 
     seconds: float
     wall_seconds: float
@@ -65,7 +65,7 @@ class Timing(NamedTuple):
 
 
 class CompiledTiming(NamedTuple):
-    """The seconds that pass for a micro-batch in compiled kernels, and before the first of them."""
+    """Wall time of a compiled micro-batch, and of compilation."""
 
     wall_seconds: float
     compile_seconds: float
@@ -74,36 +74,36 @@ class CompiledTiming(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A way to compute that does not work here."""
+    """Variant that does not work on this machine."""
 
     reason: str
 
 
 class ComputeTrial(Protocol):
-    """Measures ways to compute with the model and the batches of a plan. It leaves random numbers
-    and the settings of the process as it found them."""
+    """Benchmarks execution variants with the model and the batches of a plan. It preserves random
+    numbers and process settings."""
 
     def product_error(self) -> float:
-        """The relative error of oneDNN's products on matrices like the model's, against fp64."""
+        """Relative error of oneDNN's products on matrices like the model's, against fp64."""
         ...
 
     def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
-        """Each of the settings, in turns."""
+        """Time each setting, interleaved."""
         ...
 
     def without_determinism(
         self, setting: ComputeSetting
     ) -> tuple[Timing | Failed, Timing | Failed]:
-        """The setting as deterministic as the plan says, and not at all, in turns."""
+        """Time the setting with the plan's determinism and without any, interleaved."""
         ...
 
     def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
-        """The setting in compiled kernels."""
+        """Time the setting with compiled kernels."""
         ...
 
 
 def measure_compute(plan: Plan, trial: ComputeTrial) -> Plan:
-    """The plan with everything decided that `decide_compute` has left open."""
+    """Resolve everything in the plan that `decide_compute` has left open."""
     training = plan.contract.training
     paths = open_paths(training)
     error = trial.product_error() if PRODUCTS in paths else math.inf
@@ -118,7 +118,8 @@ def measure_compute(plan: Plan, trial: ComputeTrial) -> Plan:
 
 
 def measure_determinism(plan: Plan, trial: ComputeTrial) -> Plan:
-    """The plan with what `resume.determinism` costs, where it is on and the run is long enough."""
+    """The plan with the measured cost of `resume.determinism`, if it is on and the run is long
+    enough."""
     if plan.contract.resume.determinism == "off" or plan.too_short:
         return plan
     training = plan.contract.training
@@ -141,7 +142,7 @@ def measure_determinism(plan: Plan, trial: ComputeTrial) -> Plan:
 
 
 def take_choices(training: Training, choices: Sequence[Choice]) -> Training:
-    """The section with its number format and kernels as chosen."""
+    """The section with the chosen precision and kernels."""
     values = {choice.path: choice.value for choice in choices}
     names = {path: path.rpartition(".")[2] for path in (PRODUCTS, LAYOUT, COMPILE)}
     kernels = {name: values[path] for path, name in names.items() if path in values}
@@ -152,7 +153,7 @@ def take_choices(training: Training, choices: Sequence[Choice]) -> Training:
 
 
 def _settings(training: Training, *, is_accurate: bool) -> list[ComputeSetting]:
-    """What to measure; the first is what everything else is held against."""
+    """Settings to benchmark; the first is the reference."""
     written, compute = training.mixed_precision, training.compute
     formats: tuple[Precision, ...] = ("fp32", "bf16") if written == "auto" else (written,)
     products: tuple[Products, ...] = ("exact", "onednn") if is_accurate else ("exact",)
@@ -164,7 +165,7 @@ def _settings(training: Training, *, is_accurate: bool) -> list[ComputeSetting]:
     return [
         ComputeSetting(one, kernels, layout)
         for one, kernels, layout in product(formats, products, layouts)
-        # Under bf16 there are no fp32 products that would matter.
+        # With bf16 no relevant product is computed in fp32.
         if one == "fp32" or kernels == products[0]
     ]
 
@@ -172,7 +173,7 @@ def _settings(training: Training, *, is_accurate: bool) -> list[ComputeSetting]:
 def _best(
     settings: Sequence[ComputeSetting], timings: Mapping[ComputeSetting, Timing | Failed]
 ) -> ComputeSetting:
-    """The fastest by its margins, of those that compute the same."""
+    """The fastest by its margins, among those with equal results."""
     usable = [one for one in settings if _complaint(timings[settings[0]], timings[one]) == ""]
     return min(usable or settings[:1], key=lambda one: _cost(one, settings[0], timings[one]))
 
@@ -190,7 +191,7 @@ def _cost(setting: ComputeSetting, first: ComputeSetting, timing: Timing | Faile
 
 
 def _complaint(first: Timing | Failed, other: Timing | Failed) -> str:
-    """What keeps a setting from being chosen; empty if nothing does."""
+    """Why a setting cannot be chosen; empty if it can."""
     if isinstance(other, Failed):
         return f"fails: {other.reason}"
     if isinstance(first, Failed):
@@ -205,7 +206,7 @@ def _complaint(first: Timing | Failed, other: Timing | Failed) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was measured, put into words and numbers."""
+    """Measurements in words and numbers."""
 
     settings: Sequence[ComputeSetting]
     timings: Mapping[ComputeSetting, Timing | Failed]
@@ -213,7 +214,7 @@ class _Told:
     error: float
 
     def choice(self, path: str) -> Choice:
-        """What was chosen at a path, and why."""
+        """Choice at a path, and its reason."""
         return Choice(path, _at(path, self.best), self._reason(path), self._numbers(path))
 
     def _reason(self, path: str) -> str:
@@ -225,7 +226,7 @@ class _Told:
         return "; ".join(self._rival(path, v) for v in values if v != _at(path, self.best))
 
     def _rival(self, path: str, value: str) -> str:
-        """How the best fares against the best with another value at the path."""
+        """Comparison of the best with the best that has another value at the path."""
         first, mine = self.timings[self.settings[0]], self.timings[self.best]
         others = {one: self.timings[one] for one in self.settings if _at(path, one) == value}
         complaints = [_complaint(first, timing) for timing in others.values()]
@@ -265,7 +266,7 @@ def _at(path: str, setting: ComputeSetting) -> str:
 def _compiling(
     plan: Plan, trial: ComputeTrial, setting: ComputeSetting, timing: Timing | Failed
 ) -> Choice:
-    """Compile where the run is long enough, and keep it where that pays."""
+    """Try compilation if the run is long enough, and keep it if it pays off."""
     if isinstance(timing, Failed):
         return Choice(COMPILE, "off", f"nothing could be measured: {timing.reason}")
     planned = plan.steps * settled(plan.contract.training.gradient_accumulation_steps)

@@ -1,4 +1,4 @@
-"""How often a run will be validated, and what that leaves to early stopping and the plateau."""
+"""Number of validations of a run, and its effect on early stopping and plateau schedules."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _VALIDATIONS_WANTED = 10
 @final
 @dataclass(frozen=True, slots=True)
 class Validations:
-    """Those of a run that ends by its length: how many, the last one included, and the optimizer
-    steps of the run. Tokens are counted as if no document were padded."""
+    """Validations of a run that ends by its length: their number, the last one included, and the
+    optimizer steps of the run. Tokens are counted as if no document were padded."""
 
     count: int
     steps: int
 
     @classmethod
     def of(cls, contract: Contract, train_rows: int) -> Self:
-        """Those of a contract in which every `auto` is decided."""
+        """Validations of a resolved contract."""
         training, model = contract.training, contract.model
         steps = most_steps(contract, train_rows)
         if training.validate_every_n_steps != "off":
@@ -42,10 +42,10 @@ class Validations:
 
 
 def idle_rules(contract: Contract, train_rows: int) -> Iterator[tuple[str, str]]:
-    """What listens to validations and can never act, for there are too few of them: a message and
+    """Rules that depend on validations and can never act because there are too few: a message and
     what to write.
 
-    The first validation is always a gain, so that a patience of p ends a run at validation p + 1,
+    The first validation always improves, so that a patience of p ends a run at validation p + 1,
     and the last validation is the end of the run anyway.
     """
     if isinstance(contract.model, Boosting | Linear | Pretrained):

@@ -1,4 +1,4 @@
-"""What is wrong with a contract that only its data can show."""
+"""Contract problems that only its data can show."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_NAMED = 12
 def problems_with_data(
     contract: Contract, facts: DataFacts, written: frozenset[str]
 ) -> list[Problem]:
-    """What `facts` have against a contract in which every auto is decided; without places."""
+    """Problems of a resolved contract with these `facts`; without places."""
     if wrong := [*_task_and_target(contract, facts), *_windows(contract, facts)]:
         # With the wrong task every metric would be wrong as well, and without rows every length.
         return [*wrong, *_columns(contract, facts)]
@@ -64,7 +64,7 @@ def problems_with_data(
 
 
 def problems_with_patterns(contract: Contract) -> list[Problem]:
-    """Patterns that the engine of linear time does not know."""
+    """Patterns must be supported by the linear-time regex engine."""
     if not isinstance(contract.data, TableData):
         return []
     found = (
@@ -81,7 +81,7 @@ def _some(names: list[str]) -> str:
 
 
 def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """Columns that the contract names are there."""
+    """Columns named by the contract must exist."""
     data = contract.data
     if not isinstance(data, TableData):
         return
@@ -142,7 +142,7 @@ def _is_number(label: str) -> bool:
 
 
 def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """Metrics that need a positive class have two classes to choose from."""
+    """Metrics that need a positive class need two classes."""
     count = len(facts.target.classes)
     if contract.task != "classification" or count == 2:
         return
@@ -190,7 +190,7 @@ def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _windows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """A text has two windows in each of its sources, or two windows or rows of documents."""
+    """A text must have two windows in each of its sources, or two windows or rows of documents."""
     data, model = contract.data, contract.model
     if not isinstance(data, TokenData) or not isinstance(model, Gpt):
         return
@@ -217,7 +217,7 @@ def _windows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """What grows reaches its full size within the run."""
+    """Ramps must reach their full size within the run."""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return
     rows = train_rows_of(contract, facts) * settled(contract.training.num_epochs)
@@ -234,7 +234,7 @@ def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """The learning rate reaches its peak within its schedule."""
+    """The learning rate must reach its peak within its schedule."""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return
     steps = scheduled_steps(contract, train_rows_of(contract, facts))
@@ -250,7 +250,7 @@ def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """A mean of weights has at least two to take."""
+    """A weight average needs at least two sets of weights."""
     average = contract.training.average
     if isinstance(contract.model, Boosting | Linear | Pretrained) or not isinstance(average, Swa):
         return

@@ -1,4 +1,4 @@
-"""What a contract asks for and the device cannot do."""
+"""Contract settings that the device does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCT
 
 
 def problems_with_device(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
-    """Each with its path, without places."""
+    """All such problems with their paths, without places."""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return
     training = contract.training

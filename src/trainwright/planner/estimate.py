@@ -1,4 +1,4 @@
-"""What a run will take, as far as arithmetic knows it beforehand. No time is invented."""
+"""Cost estimate of a run by arithmetic. Times are measured, never estimated here."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _TARGET_BYTES = 8
 @final
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run will take.
+    """Cost of a run.
 
-    `train_rows` are those that the split leaves for training: exact for random and stratified
-    splits, about right where groups or moments stay together. `steps` are optimizer steps up to the
-    last epoch, 0 for models that the loop does not train; `steps_per_epoch` those of an epoch, of
-    one behind the ramp if steps grow. `memory_bytes` is about that of all
-    encoded rows, 0 where they lie in files. `parameters` are known once the columns are encoded.
+    `train_rows` are the training rows after the split: exact for random and stratified splits,
+    approximate where groups or timestamps stay together. `steps` are optimizer steps up to the last
+    epoch, 0 for models not trained by the loop; `steps_per_epoch` those of an epoch, after any
+    ramp. `memory_bytes` is approximately that of all encoded rows, 0 for rows in files.
+    `parameters` are known once the columns are encoded.
     """
 
     train_rows: int
@@ -57,7 +57,7 @@ class Estimate:
     parameters: Literal["unknown"] | int = "unknown"
 
     def with_parameters(self, section: Network, shape: Shape) -> Estimate:
-        """The estimate once the columns are encoded."""
+        """Estimate once the columns are encoded."""
         return replace(self, parameters=count_parameters(section, shape))
 
     def to_json(self) -> Json:
@@ -72,11 +72,10 @@ class Estimate:
 
 
 def train_rows_of(contract: Contract, facts: DataFacts) -> int:
-    """Rows of the training file that the split leaves for training, at least 1; of a text the
-    windows or documents of an epoch.
+    """Training rows after the split, at least 1; for a text the windows or documents of an epoch.
 
     A split by column or file is only known once it is made: here every row counts. With folds the
-    run's own model trains on all rows but those that steer it.
+    run's own model trains on all rows but the validation rows.
     """
     rows = facts.part_rows["train"]
     data = contract.data
@@ -93,7 +92,7 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
 
 
 def text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
-    """Windows or documents of an epoch, where no source is too short for the context."""
+    """Windows or documents of an epoch, if no source is shorter than the context."""
     match data.windows:
         case "across":
             return sum((sum(tokens) - 1) // context - 1 for tokens in facts.documents.values())
@@ -124,13 +123,13 @@ def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
 
 
 def epoch_ends(contract: Contract, train_rows: int) -> tuple[int, ...]:
-    """Optimizer steps made at the end of each epoch, ramps counted in."""
+    """Optimizer steps at the end of each epoch, ramps included."""
     epochs = settled(contract.training.num_epochs)
     return steps_at_epoch_ends(_step_rows(contract, train_rows), train_rows, epochs)
 
 
 def most_steps(contract: Contract, train_rows: int) -> int:
-    """Optimizer steps that the epochs and the limits of a run leave, ramps counted in; of padded
+    """Optimizer steps within the epochs and the limits of a run, ramps included; for padded
     documents, as if each filled its window."""
     stop = contract.training.stop
     samples = settled(contract.training.num_epochs) * train_rows
@@ -144,8 +143,8 @@ def most_steps(contract: Contract, train_rows: int) -> int:
 
 
 def scheduled_steps(contract: Contract, train_rows: int) -> int:
-    """Optimizer steps that the learning-rate schedule spans, at most: how many padded documents
-    have so many tokens is not known here."""
+    """Upper bound on the steps spanned by the learning-rate schedule: the number of padded
+    documents with so many tokens is not known here."""
     training, data = contract.training, contract.data
     spans = training.stop.schedule_spans
     if isinstance(spans, int):
@@ -165,13 +164,13 @@ def _step_rows(contract: Contract, train_rows: int) -> Stages:
 
 
 def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
-    """The estimate for a contract in which every auto is decided."""
+    """Estimate for a resolved contract."""
     rows = train_rows_of(contract, facts)
     a_row = _TARGET_BYTES
     for column in facts.columns:
         match column.kind:
             case "numeric" | "datetime":
-                # A column with missing values has an indicator beside it.
+                # A column with missing values has an additional indicator.
                 a_row += _NUMBER_BYTES * (2 if column.missing else 1)
             case "categorical":
                 a_row += _CODE_BYTES
@@ -185,7 +184,7 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
         case TableData(reading=reading):
             held = 0 if reading.rows_in == "files" else facts.rows * a_row
         case ImageData() | TokenData():
-            # As they lie in their files; packed images are about half as large there.
+            # As in their files; packed images take about half as much there.
             held = sum(file.size_bytes for file in facts.files) * 2
         case _:
             assert_never(contract.data)

@@ -44,15 +44,14 @@ _SPANS, _ROWS = "training.stop.schedule_spans", "training.validation.rows"
 
 @final
 class PartRows(NamedTuple):
-    """The rows of the parts that are scored."""
+    """Rows of the parts that are scored."""
 
     validation: int
     test: int
 
 
 def batch_to_probe(document: Document, plan: Plan) -> dict[str, Json]:
-    """The setting with which steps are measured first; none where the contract writes their
-    rows."""
+    """Batch size with which steps are measured first; None if the contract sets it."""
     training = document.contract.training
     sizes = (
         training.batch_size,
@@ -67,8 +66,8 @@ def batch_to_probe(document: Document, plan: Plan) -> dict[str, Json]:
 
 
 def batch_that_fits(plan: Plan, step_seconds: float, left: float) -> dict[str, Json]:
-    """The setting of a step's rows for the seconds left, where `plan` has not steps enough in them;
-    `step_seconds` are those of a step of `PROBED_BATCH` rows."""
+    """Batch size for the seconds left, if `plan` has too few steps in them; `step_seconds` are
+    those of a step of `PROBED_BATCH` rows."""
     rows = plan.contract.training.effective_batch_size
     assert rows != "auto", "the plan has decided it"
     row, training = step_seconds / PROBED_BATCH, _TRAINING_SHARE * left
@@ -81,7 +80,7 @@ def batch_that_fits(plan: Plan, step_seconds: float, left: float) -> dict[str, J
 def fit_into_budget(
     document: Document, plan: Plan, speeds: Speeds, parts: PartRows, baseline_rows: Rows
 ) -> Allotment:
-    """The allotment of a run whose seconds were measured.
+    """Allotment of a run from its measurements.
 
     Raises:
         TooSmallError: nothing fits.
@@ -120,8 +119,7 @@ def fit_into_budget(
 
 
 def budget_problem(section: Budget, spent: str, needed: float) -> Problem:
-    """What to say of a budget into which not even one step fits; `spent` says on what its time
-    went."""
+    """Error for a budget too small for one step; `spent` explains where its time went."""
     seconds = round_up(needed, 2)
     key, least = "hours", seconds / 3600
     if section.hours == "unlimited" or section.hours * 3600 > section.seconds():
@@ -162,7 +160,7 @@ def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
 
 
 def _keeps_length(training: Training) -> bool:
-    """Whether the contract writes how long the training is."""
+    """Does the contract set the length of the training?"""
     stop = training.stop
     limits = (stop.max_steps, stop.max_samples, stop.max_tokens)
     return training.num_epochs != "auto" or any(limit != "off" for limit in limits)
@@ -171,7 +169,7 @@ def _keeps_length(training: Training) -> bool:
 def _settings(
     document: Document, plan: Plan, asked: RequestedRun, share: BudgetShare
 ) -> dict[str, Json]:
-    """What the budget decides of the paths that the contract leaves open."""
+    """Contract values that the budget decides among those left open."""
     kept = {choice.path: choice.value for choice in plan.choices if choice.reason == BY_BUDGET}
     settings: dict[str, Json] = dict(kept)
     if isinstance(plan.contract.model, Boosting):
@@ -199,8 +197,8 @@ BY_BUDGET = "what fits into the budget"
 
 
 def _rate_at_end(plan: Plan, settings: dict[str, Json], share: BudgetShare) -> Json:
-    """The learning rate of the last step that fits, as a share of its peak; `open` where it depends
-    on what the run reaches."""
+    """Learning rate of the last step that fits, as a share of its peak; `open` if it depends on the
+    validation losses."""
     steps = scheduled_steps(plan.contract, plan.estimate.train_rows)
     if _SPANS in settings:
         steps = share.steps
@@ -211,7 +209,7 @@ def _rate_at_end(plan: Plan, settings: dict[str, Json], share: BudgetShare) -> J
 def _lines(
     plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> Iterator[str]:
-    """What fits, what does not, and what to write."""
+    """Summary: what fits, what does not, and what to write."""
     yield (
         f"{show_seconds(asked.budget)}: {show_seconds(speeds.spent)} until now, the run is planned "
         f"to end after {show_seconds(share.planned_seconds)}"
@@ -238,7 +236,7 @@ def _lines(
 def _shortened(
     plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
-    """What is made of a length that the contract leaves open."""
+    """Effect on a length that the contract leaves open."""
     one = f"{_unit(plan)} takes {_precise(speeds.step)}"
     text = f"{_length(plan, share.steps)} of {_length(plan, asked.steps)} fit ({one})"
     rate = planned.get("learning_rate_at_end")
@@ -250,7 +248,7 @@ def _shortened(
 def _too_long(
     plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
-    """What becomes of a length that the contract writes, and what to write in its place."""
+    """Effect on a length that the contract sets, and what to write instead."""
     one = f"{_unit(plan)} takes {_precise(speeds.step)}"
     text = f"only {_length(plan, share.steps)} of {_length(plan, asked.steps)} fit ({one}"
     warmup = _warmup(plan)
@@ -269,7 +267,7 @@ def _too_long(
 
 
 def _warmup(plan: Plan) -> int:
-    """The steps of the warmup, as the schedule counts them."""
+    """Warmup steps of the schedule."""
     if isinstance(plan.contract.model, Boosting | Linear | Pretrained):
         return 0
     scheduler = plan.contract.training.scheduler
@@ -293,5 +291,5 @@ def _precise(seconds: float) -> str:
 
 
 def is_shared_out(contract: Contract) -> bool:
-    """Whether a contract has a budget that can be shared out."""
+    """Does a contract have a budget that can be allotted?"""
     return math.isfinite(contract.budget.seconds())

@@ -1,4 +1,4 @@
-"""What a plan's memory section cannot do with its sizes or on its device."""
+"""Checks of a plan's memory section against its sizes and device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainwright.planner.read_device import DeviceFacts
 
 
 def problems_with_memory(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
-    """Each with its path, without places, for a contract in which every auto is decided."""
+    """All problems with their paths, without places, for a resolved contract."""
     training = contract.training
     if training.memory.update == "in_backward" and training.gradient_accumulation_steps != 1:
         yield Problem(

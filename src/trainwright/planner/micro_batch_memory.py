@@ -1,4 +1,4 @@
-"""How many rows of a micro-batch fit into the device's memory."""
+"""Micro-batch size by device memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _NUMBER = 4
 @final
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """What a training holds in the memory of its device, in bytes, in fp32 and without what
-    `training.memory` saves of gradients and activations: an upper bound for bf16 and for activation
-    checkpointing. `optimizer` is that of one part where its state is offloaded.
+    """Device memory of a training in bytes, in fp32 and without the savings of `training.memory` on
+    gradients and activations: an upper bound for bf16 and for activation checkpointing. `optimizer`
+    is that of one part if its state is offloaded.
 
-    `activations` are those of a micro-batch, `data` the encoded rows, `device` all that the device
-    has, 0 where that is not known. Workspaces of kernels, the allocator's waste and a GPU's context
-    are not in it.
+    `activations` are those of a micro-batch, `data` the encoded rows, `device` the total device
+    memory, 0 if unknown. Kernel workspaces, allocator fragmentation and a GPU's context are not
+    included.
     """
 
     weights: int
@@ -42,7 +42,7 @@ class MemoryEstimate:
 
     @property
     def fixed(self) -> int:
-        """What does not depend on the micro-batch."""
+        """Memory independent of the micro-batch."""
         return self.weights + self.gradients + self.optimizer + self.data
 
     def to_json(self) -> Json:
@@ -58,7 +58,7 @@ class MemoryEstimate:
 
 
 def widest_rows(contract: Contract) -> int:
-    """Rows of the micro-batch that needs the most memory: all of them, unless places are
+    """Rows of the micro-batch that needs the most memory: all of them, unless positions are
     limited."""
     rows, data = settled(contract.training.batch_size), contract.data
     if not isinstance(data, TokenData) or data.windows != "padded":
@@ -71,7 +71,7 @@ def widest_rows(contract: Contract) -> int:
 def estimate_memory(
     contract: Contract, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
 ) -> MemoryEstimate:
-    """The estimate for a decided plan; `held` are the bytes of the encoded rows and of the
+    """Memory estimate of a resolved plan; `held` are the bytes of the encoded rows and of the
     device."""
     data, device = held
     training = contract.training
@@ -93,10 +93,10 @@ def estimate_memory(
 
 
 def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
-    """Refuse a model that the device cannot hold, whatever the batch: before memory is taken.
+    """Refuse a model that does not fit the device at any batch size, before memory is allocated.
 
     Raises:
-        ContractMistake: weights, gradients and optimizer state alone are more than the device has.
+        ContractMistake: weights, gradients and optimizer state alone exceed the device memory.
     """
     in_backward = contract.training.memory.update == "in_backward"
     needed = estimate.weights + estimate.optimizer + (0 if in_backward else estimate.gradients)
@@ -115,8 +115,8 @@ def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
 def fit_micro_batch(
     contract: Contract, choices: tuple[Choice, ...], estimate: MemoryEstimate
 ) -> tuple[Contract, tuple[Choice, ...]]:
-    """The contract with the largest micro-batch that divides the rows of a step and fits into the
-    device's memory but for `training.memory.margin`, if the plan may choose both sizes."""
+    """The contract with the largest micro-batch that divides the batch and fits into the device
+    memory less `training.memory.margin`, if the plan may choose both sizes."""
     path, other = "training.batch_size", "training.gradient_accumulation_steps"
     made = {choice.path: choice for choice in choices}
     if not estimate.device or not {path, other} <= made.keys():

@@ -1,4 +1,4 @@
-"""Contract and data to plan: nothing is `auto` any more, and everything is built from it."""
+"""Plan of a contract: nothing is `auto` any more, and everything is built from it."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from trainwright.planner.row_rules import problems_with_rows
 @final
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A contract with every `auto` decided, why, and what it will take.
+    """Resolved contract, with the reasons of its choices and its cost.
 
-    What only a measurement on the machine can tell is `auto` until the run starts. `files` are the
+    What needs a measurement on the machine stays `auto` until the run starts. `files` are the
     SHA-256 of the data files; `memory` is known once the data is encoded, for a network.
-    `too_short` says why nothing needs to be measured; empty where the run is long.
-    `determinism_cost` is what a step takes with and without deterministic algorithms. `extensions`
-    are the endings that a finished run was given later, as `planner.extension` writes them.
-    `allotment` is how a budget was shared out, once it is.
+    `too_short` says why nothing needs to be measured; empty for a long run. `determinism_cost` is
+    the time of a step with and without deterministic algorithms. `extensions` are those of a
+    finished run, in the format of `planner.plan_extension`. `allotment` is that of the budget, if
+    there is one.
     """
 
     contract: Contract
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """A SHA-256 over the decided contract and the content of its data files: runs of equal
+        """SHA-256 over the resolved contract and the content of its data files: runs of equal
         hashes are the same experiment."""
         contract = self.contract.model_dump(mode="json")
         samples = self.allotment.samples
@@ -72,23 +72,23 @@ class Plan:
 
     @property
     def training_seconds(self) -> float:
-        """The seconds after which a training is cut; infinite without a budget."""
+        """Time limit of a training; infinite without a budget."""
         return min(self.contract.budget.seconds(), self.allotment.training_seconds)
 
     @property
     def open_paths(self) -> tuple[str, ...]:
-        """What is still `auto`, as only a measurement can decide it."""
+        """Paths that are still `auto` because only a measurement can resolve them."""
         is_network = not isinstance(self.contract.model, Boosting | Linear | Pretrained)
         return open_paths(self.contract.training) if is_network else ()
 
     @property
     def steps(self) -> int:
-        """Optimizer steps that epochs and limits leave to a network's run, as `most_steps` says."""
+        """Optimizer steps of a network's run within epochs and limits, as `most_steps`."""
         return most_steps(self.contract, self.estimate.train_rows)
 
     def with_shape(self, shape: Shape, device: DeviceFacts) -> Plan:
-        """The plan once the data is encoded: the size of a network is known then, and what follows
-        from it is decided."""
+        """Plan once the data is encoded: the size of a network is known, and what depends on it is
+        resolved."""
         model = self.contract.model
         if isinstance(model, Boosting | Linear | Pretrained):
             return self
@@ -102,7 +102,7 @@ class Plan:
         return fitted._with_compute(shape, device)
 
     def _with_compute(self, shape: Shape, device: DeviceFacts) -> Plan:
-        """How it is computed."""
+        """Resolve the execution variant."""
         model = self.contract.model
         assert not isinstance(model, Boosting | Linear | Pretrained)
         choosing = Choosing()
@@ -117,18 +117,18 @@ class Plan:
         )
 
     def with_training(self, training: Training, choices: Iterable[Choice]) -> Plan:
-        """The plan with more of its training section decided."""
+        """Plan with more of its training section resolved."""
         contract = self.contract.model_copy(update={"training": training})
         return replace(self, contract=contract, choices=(*self.choices, *choices))
 
     def with_workers(self, choice: Choice) -> Plan:
-        """The plan with a number of worker processes."""
+        """Plan with a number of loader processes."""
         data = self.contract.data.model_copy(update={"num_workers": choice.value})
         contract = self.contract.model_copy(update={"data": data})
         return replace(self, contract=contract, choices=(*self.choices, choice))
 
     def to_json(self) -> Json:
-        """Everything, as JSON."""
+        """The plan as JSON."""
         return {
             "contract": self.contract.model_dump(mode="json"),
             "choices": [choice.to_json() for choice in self.choices],
@@ -142,10 +142,10 @@ class Plan:
 
 
 def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
-    """Decide everything that the contract leaves open, for this data on this device.
+    """Resolve everything that the contract leaves open, for this data on this device.
 
     Raises:
-        ContractMistake: every problem of the contract that only its data or the device could show.
+        ContractMistake: all problems of the contract that only its data or the device can show.
     """
     contract, choices = decide(document.contract, facts, device)
     # A value that was decided only repeats the one it follows from, which has its own problem.

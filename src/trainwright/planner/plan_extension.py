@@ -1,4 +1,4 @@
-"""A finished run that goes on with a new ending: what it adds to the plan."""
+"""Extension of a plan, for a finished run with a new ending."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainwright.planner.resolve.choice import Choice
 @dataclass(frozen=True, slots=True)
 class Extension:
     """One extension of a run: `by` how much, from which `step` on, how the run had `ended` and with
-    which `verdict`, what becomes of the `schedule`, and the `values` of the contract by path."""
+    which `verdict`, what happens to the `schedule`, and the `values` of the contract by path."""
 
     by: str
     step: int
@@ -46,7 +46,7 @@ class Extension:
 
 
 def extend_plan(plan: Plan, extension: Extension) -> Plan:
-    """The plan with the new ending; everything else stays as it was decided for the first one."""
+    """Plan with the new ending; everything else is unchanged."""
     contract = with_values(plan.contract, extension.values)
     reason = f"extended by {extension.by} from step {extension.step:,}"
     kept = [choice for choice in plan.choices if choice.path not in extension.values]

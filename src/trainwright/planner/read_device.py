@@ -1,4 +1,4 @@
-"""What this machine computes with, as far as a plan depends on it."""
+"""Facts about this machine that a plan depends on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 @final
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """The device that a network would be trained on. `memory_bytes` is the GPU's, or all that
-    the machine or the container has, which is the same at each start; 0 where it is not asked for;
-    `cores` are those this process may use, `threads` those that torch computes with: the bits of a
-    result depend on them. `can_compile`: there is what torch.compile needs, a C++ compiler for a
-    CPU or Triton for a GPU."""
+    """Device for training a network. `memory_bytes` is that of the GPU, or of the machine or
+    container, which is the same at each start; 0 if not queried; `cores` are those available to
+    this process, `threads` those torch uses: the bits of a result depend on them. `can_compile`:
+    torch.compile has its backend, a C++ compiler for a CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
     name: str = "CPU"

@@ -1,4 +1,4 @@
-"""What rows in files cannot be used for: what needs all of them in memory at once."""
+"""Uses of rows in files that would need all of them in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
 
 
 def problems_with_rows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """Each with its path, without places, for a contract in which every auto is decided."""
+    """All problems with their paths, without places, for a resolved contract."""
     data = contract.data
     if not isinstance(data, TableData) or data.reading.rows_in != "files":
         return
@@ -41,7 +41,7 @@ def problems_with_rows(contract: Contract, facts: DataFacts) -> Iterator[Problem
 
 
 def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
-    """Contract path, what stands there, and what to write instead."""
+    """Contract path, its value, and what to write instead."""
     features = data.features
     if fold_count(data):
         yield "data.split.folds", "training once a fold", "remove folds"

@@ -1,1 +1,1 @@
-"""`init`: a first contract for whatever data there is."""
+"""`init`: propose a first contract for the data."""

@@ -1,4 +1,4 @@
-"""A first contract for whatever data there is: a table, images, or texts."""
+"""First contract for a table, images, or texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CHAT = "  reading: {nested: chat}  # a list of turns becomes a line 'role: cont
 @final
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Data, `found` in a folder and called `written` in the contract, and what the caller sets."""
+    """Data, `found` in a folder and called `written` in the contract, and the caller's settings."""
 
     folder: Path
     found: str
@@ -59,14 +59,14 @@ def propose_contract(
     text: str = "",
     overrides: Sequence[str] = (),
 ) -> str:
-    """Look at data and propose a contract for it, which is to be written into `contract_folder`.
-    `data` is a path or a URL; `target` the column to predict, `text` the column of a table whose
-    texts are learned as tokens. `overrides` of the data decide how it is read; all of them stand in
+    """Inspect data and propose a contract for it, to be written into `contract_folder`. `data` is a
+    path or a URL; `target` the column to predict, `text` the column of a table whose texts are
+    learned as tokens. `overrides` of the data decide how it is read; all of them are written into
     the contract.
 
     Raises:
-        DataMistake: the data cannot be trained on, or no target is named.
-        ContractMistake: an override that no contract can have.
+        DataMistake: the data cannot be used for training, or no target is named.
+        ContractMistake: an invalid override.
     """
     refuse_secret(data, "DATA")
     folder, found, written = located(data, contract_folder)
@@ -97,7 +97,7 @@ def _propose(
 
 
 def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
-    """The folder and name to read, and what the contract calls it."""
+    """The folder and name to read, and the path in the contract."""
     if is_remote(data):
         return Path(), data, data
     absolute = Path(data).absolute() if is_pattern(data) else Path(data).resolve()
@@ -108,7 +108,7 @@ def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
 
 
 def is_table(data: str, place: Path) -> bool:
-    """Whether data that is no images is a table rather than a text; `place` is where it lies."""
+    """Is data that is not images a table rather than a text? `place` is its location."""
     if is_remote(data) or is_pattern(data):
         return True
     if place.is_dir():
@@ -143,7 +143,7 @@ def _no_target(found: str, folder: Path) -> Problem:
 
 
 def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
-    """Whatever stands between a file and its contract is settled and said."""
+    """Resolve and report everything between a file and its contract."""
     folder, found = wanted.folder, wanted.found
     asked = _section(wanted, target)
     first = read_first(folder, found, asked.reading, target)
@@ -164,7 +164,7 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
 
 
 def _section(wanted: _Wanted, target: str) -> TableData:
-    """The section with what the caller has set of it."""
+    """The section with the caller's settings."""
     data = {**_set_of(wanted, "data"), "path": wanted.found, "target": target}
     text = ContractText.of({"data": data, "model": {"kind": "boosting"}}, wanted.folder)
     section = read_contract(text).contract.data
@@ -173,7 +173,7 @@ def _section(wanted: _Wanted, target: str) -> TableData:
 
 
 def _text_section(wanted: _Wanted, text: str) -> TokenData:
-    """The section with what the caller has set of it and of the model."""
+    """The section with the caller's settings for it and for the model."""
     column = {"text": text} if text else {}
     data = {"kind": "tokens", **_set_of(wanted, "data"), "path": wanted.found, **column}
     model = {"kind": "gpt", **_set_of(wanted, "model")}
@@ -183,14 +183,14 @@ def _text_section(wanted: _Wanted, text: str) -> TokenData:
 
 
 def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:
-    """What the caller has set of a section of the contract."""
+    """The caller's settings for a section of the contract."""
     values, _ = set_values(ParsedYaml({}, {}), wanted.overrides)
     section = values.value.get(name) if isinstance(values.value, dict) else None
     return section if isinstance(section, dict) else {}
 
 
 def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawTable:
-    """The rows without those whose target is no number, among many that are."""
+    """The rows without the few whose target is not a number, if most are."""
     problem = next((one for one in mistake.problems if one.kind == "unreadable_target"), None)
     if problem is None or section.target in section.columns:
         raise mistake
@@ -204,7 +204,7 @@ def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawT
 
 
 def _check_classes(raw: RawTable, target: str, found: str) -> None:
-    """Hold a target against one that names rows."""
+    """Refuse a target that identifies rows."""
     classes = raw.facts.target.classes
     if len(classes) <= max(_MOST_CLASSES, raw.facts.rows / _ROWS_OF_A_CLASS):
         return
@@ -221,7 +221,7 @@ def _check_classes(raw: RawTable, target: str, found: str) -> None:
 
 
 def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> bool:
-    """Whether rows hold lists or objects: any of them in lines of JSON, or those of a column."""
+    """Do rows contain lists or objects: in lines of JSON, or in a column?"""
     try:
         frame = read_source(found, folder, "DATA", reading).frame
     except Mistake as mistake:

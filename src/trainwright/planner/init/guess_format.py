@@ -1,4 +1,4 @@
-"""How the files of a first contract are read: whatever keeps them from being read as usual."""
+"""Detection of a file's format for a first contract, where the defaults fail."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FirstReading:
     lines: dict[str, str] = field(default_factory=dict)
 
     def yaml(self) -> tuple[str, ...]:
-        """The lines of `data.reading`; none where the usual reading does."""
+        """Lines of `data.reading`; empty if the defaults work."""
         return ("  reading:", *self.lines.values()) if self.lines else ()
 
     def but(self, key: str, value: object, reason: str) -> FirstReading:
@@ -53,10 +53,10 @@ class FirstReading:
 
 
 def read_first(folder: Path, found: str, reading: Reading, target: str) -> FirstReading:
-    """How a file can be read, which begins with what is known of it.
+    """Find how a file can be read, starting from the known settings.
 
     Raises:
-        Mistake: what no setting can help.
+        Mistake: a problem that no setting can solve.
     """
     first = FirstReading(reading)
     file = folder / found
@@ -83,7 +83,7 @@ def _plain(value: object) -> str:
 
 
 def _mended(first: FirstReading, mistake: Mistake, folder: Path, found: str) -> FirstReading | None:
-    """Another reading for the first problem that a setting helps against; None if none does."""
+    """Another reading that solves the first solvable problem; None if there is none."""
     for problem in mistake.problems:
         if problem.kind not in _MENDS or _MENDS[problem.kind] in first.lines:
             continue
@@ -117,7 +117,7 @@ _MENDS: dict[ProblemKind, str] = {
 
 
 def _counted(first: FirstReading, source: SourceFile) -> FirstReading:
-    """The reading with as many bad records as there are.
+    """The reading with the actual number of bad records.
 
     Raises:
         Mistake: so many that something else must be wrong.
@@ -183,8 +183,8 @@ def _records(file: Path, reading: Reading, mark: str) -> list[list[str]]:
 
 
 def _lines_above(file: Path, reading: Reading) -> int:
-    """Lines above the header of a CSV: other than the rows, which have one number of fields. None
-    where any mark divides the first line like those below it."""
+    """Number of lines above the header of a CSV: they differ from the rows, which all have one
+    number of fields. None if some delimiter splits the first line like those below it."""
     if file.suffix.lower() not in _TEXT or not file.is_file() or reading.skip_lines:
         return 0
     marks = [reading.separator] if reading.separator else _MARKS
@@ -194,14 +194,14 @@ def _lines_above(file: Path, reading: Reading) -> int:
 
 
 def _above(records: list[list[str]]) -> int:
-    """How many records stand above those of one width; `_MOST_ABOVE` where there are none such."""
+    """Number of records above those of one width; `_MOST_ABOVE` if there are none such."""
     widths = [len(record) if any(record) else 0 for record in records]
     below = [width for width in widths[len(widths) // 3 :] if width > 1]
     if len(below) < 2:
         return _MOST_ABOVE
     width, count = Counter(below).most_common(1)[0]
     first = widths.index(width)
-    # A title holds one field, or few; a header that is one field short is none.
+    # A title has one field, or few; a header that is one field short is none.
     is_title = not first or max(widths[:first]) <= width / 2
     regular = count >= _MOSTLY * len(below) and is_title
     return min(first, _MOST_ABOVE) if regular else _MOST_ABOVE
@@ -213,8 +213,8 @@ def _line(file: Path, reading: Reading) -> str:
 
 
 def looks_headless(frame: pl.DataFrame) -> bool:
-    """Whether the names of the columns look like the values of a row: numbers, or words that stand
-    in their columns again."""
+    """Do the column names look like the values of a row: numbers, or words that recur in their
+    columns?"""
     if any(re.fullmatch(r"[+-]?\d*\.?\d+", name) for name in frame.columns):
         return True
     return any(

@@ -1,4 +1,4 @@
-"""Which columns of a file a first contract reads as numbers written with commas."""
+"""Detection of columns whose numbers are written with commas."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def with_numbers(
 ) -> tuple[Reading, tuple[str, ...]]:
     """A reading and its lines in the contract, with the columns whose numbers have commas.
 
-    Where a column may be written in two ways and the others agree on one, it is read like them,
-    and its line says so; where they do not, it is one of the columns in doubt.
+    An ambiguous column is read like the others if they agree, and its line says so; if they do not,
+    it is reported as doubtful.
     """
     source = read_source(found, folder, "DATA", reading)
     if not known_format(source.files[0].path):

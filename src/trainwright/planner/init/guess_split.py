@@ -1,5 +1,4 @@
-"""How the rows of a first contract are divided: by group or time where they depend on each
-other."""
+"""Split of a first contract: by group or time where rows depend on each other."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ _RISES, _EVEN = 0.75, 0.1
 @final
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A split's YAML without its braces, the column that it goes by (empty: none), and why."""
+    """A split's YAML without its braces, its column (empty: none), and the reason."""
 
     yaml: str
     column: str
@@ -76,17 +75,17 @@ class Division:
 
     @property
     def section(self) -> Plain:
-        """The split as the contract will say it."""
+        """The split in contract syntax."""
         return read_yaml(f"{{{self.yaml}}}".encode(), "split").value
 
     @property
     def is_time(self) -> bool:
-        """Whether the newest rows are tested."""
+        """Are the newest rows the test part?"""
         return self.yaml.startswith("kind: time")
 
 
 def find_divisions(raw: RawTable, target: str) -> list[Division]:
-    """The ways of dividing the rows, the one that fits best first; the last ones always work."""
+    """Possible splits, the most suitable first; the last ones always work."""
     frame = raw.frames["train"]
     usable = [column for column in raw.columns if not column.reason.startswith("listed")]
     people = _named_groups(usable, frame, PEOPLE)
@@ -101,7 +100,7 @@ def find_divisions(raw: RawTable, target: str) -> list[Division]:
 
 
 def works(division: Division, raw: RawTable, target: str) -> bool:
-    """Whether the rows can be divided so, and every class that is held out trains too."""
+    """Can the rows be split this way, with every held-out class in the training part?"""
     split = TableData.model_validate_json(json.dumps({"split": division.section})).split
     try:
         frame = with_moments({"train": raw.frames["train"]}, split, IN_MEMORY)["train"]
@@ -127,7 +126,7 @@ def works(division: Division, raw: RawTable, target: str) -> bool:
 
 
 def _in_folds(division: Division, raw: RawTable) -> Division:
-    """The same with folds where the rows are few, and every class has rows for them."""
+    """The same with folds if the rows are few, and every class has enough for them."""
     classes = raw.facts.target.classes
     enough = not classes or min(classes.values()) >= _FEWEST_OF_A_CLASS
     if raw.facts.rows >= _FEW_ROWS or not enough or raw.facts.given:
@@ -139,7 +138,7 @@ def _in_folds(division: Division, raw: RawTable) -> Division:
 
 
 def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """By what the rows hold, where of those that chance would hold out too many are copies."""
+    """Split by content, if a random split would hold out too many duplicates."""
     split = RandomSplit(kind="random")
     parts = split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)
     held = frame.filter(pl.Series(parts != TRAIN))
@@ -205,7 +204,7 @@ def _names_groups(column: ColumnType, frame: pl.DataFrame, *, few: bool) -> bool
 
 
 def _by_date(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
-    """By a date, if the file is sorted by it or the target resembles that of the date before."""
+    """Split by a date, if the file is sorted by it or the target is autocorrelated along it."""
     for column in columns:
         values = frame[column.name]
         if values.dtype != pl.Datetime("us") or values.null_count():
@@ -224,7 +223,7 @@ def _by_date(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> lis
 
 
 def _by_parts(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
-    """By columns that are a time together: year, month, day and hour."""
+    """Split by columns that form a timestamp together: year, month, day and hour."""
     parts = []
     for words, largest in zip(TIME_PARTS, _LARGEST, strict=True):
         named = [
@@ -259,7 +258,8 @@ def _is_part(values: pl.Series, largest: int) -> bool:
 
 
 def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """By the column that the audit takes for a group, of which most of the target lies between."""
+    """Split by the column that the audit identifies as a group and that explains most of the
+    target's variance."""
     places = np.arange(frame.height)
     sides = Sides(
         train=frame,
@@ -289,16 +289,16 @@ def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Divi
 
 
 def _numbers_groups(values: pl.Series) -> bool:
-    """Whether many numbers stand in many rows each: words may as well be categories that say
-    something, which a model meets again."""
+    """Do many numbers occur in many rows each? Repeated words may as well be informative
+    categories, which a model meets again."""
     distinct = values.n_unique()
     many_rows = distinct * _ROWS_PER_NUMBER <= len(values)
     return values.dtype.is_numeric() and distinct >= _FEWEST_UNNAMED and many_rows
 
 
 def _by_order(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """By the order of the file, if rows resemble the ones before and a column runs like a clock:
-    the order alone says nothing, for a file may be sorted by anything."""
+    """Split by file order, if rows resemble the previous ones and a column runs like a clock: order
+    alone proves nothing, because a file may be sorted by anything."""
     alike = _alike(frame, target, np.arange(frame.height))
     clocks = [column.name for column in raw.columns if _is_clock(frame[column.name])]
     if alike < RESEMBLE or not clocks:
@@ -308,7 +308,7 @@ def _by_order(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]
 
 
 def _is_clock(values: pl.Series) -> bool:
-    """Whether numbers rise by one step from row to row, and begin again and again."""
+    """Do numbers increase by a constant step from row to row, and start over repeatedly?"""
     if not values.dtype.is_numeric() or values.null_count() or len(values) < _FEWEST_ROWS:
         return False
     steps = np.diff(values.cast(pl.Float64).to_numpy()[:_MOST_ROWS])

@@ -1,4 +1,4 @@
-"""A first contract for images, with the reason of every choice beside it."""
+"""First contract for images, with the reason of every choice as a comment."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ _PATHS = 0.9
 @final
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the images are: how many of each class, their sizes, how many cannot be read, and small
-    copies of some."""
+    """Images per class, their sizes, the number of unreadable ones, and small copies of some."""
 
     classes: Counter[str]
     sizes: Counter[tuple[int, int]]
@@ -55,8 +54,8 @@ class _Seen:
 
 
 def are_images(data: Path) -> bool:
-    """Whether a folder, a file or a pattern of shards holds images: folders of them, shards, IDX
-    files, or a table of whose columns one names or holds them."""
+    """Does a folder, a file or a pattern of shards contain images: folders of them, shards, IDX
+    files, or a table with a column that names or contains them?"""
     if data.is_dir():
         below = [child for child in data.iterdir() if child.is_dir()]
         return (
@@ -71,11 +70,10 @@ def are_images(data: Path) -> bool:
 
 
 def propose_images(data: Path, target: str, contract_folder: Path) -> str:
-    """Look at every image's header and propose a contract, which is to be written into
-    `contract_folder`.
+    """Read every image's header and propose a contract, to be written into `contract_folder`.
 
     Raises:
-        DataMistake: these are no images that can be trained on.
+        DataMistake: not images that can be used for training.
     """
     at = data.absolute()
     written = Path(relpath(at.resolve(), contract_folder.resolve())).as_posix()
@@ -204,7 +202,7 @@ def _tf_fields(file: Path, target: str) -> ImageFields:
 
 
 def _head(table: Path) -> pl.DataFrame:
-    """All rows of a table of texts, the first ones of a Parquet file, which may hold bytes."""
+    """All rows of a text table, or the first ones of a Parquet file, which may contain bytes."""
     if table.suffix.lower() in (".parquet", ".pq"):
         try:
             check_parquet(table, table.name, USUAL)
@@ -214,13 +212,13 @@ def _head(table: Path) -> pl.DataFrame:
     try:
         return read_source(table.name, table.parent, "DATA").frame
     except DataMistake:
-        # No table of images then; who reads it as another one says what is wrong with it.
+        # Not a table of images then; reading it as another kind reports what is wrong with it.
         return pl.DataFrame()
 
 
 def _image_column(head: pl.DataFrame) -> str:
-    """The first column that holds the bytes of images, or names of which nearly all end as those of
-    images do; empty if there is none."""
+    """First column with image bytes, or with names of which nearly all have an image suffix; empty
+    if there is none."""
     for series in head.get_columns():
         values = series.drop_nulls().head(_LOOKED_AT).to_list()
         if not values:

@@ -1,4 +1,4 @@
-"""A first contract for a file, with the reason of every choice beside it."""
+"""First contract for a table, with the reason of every choice as a comment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_OF_A_NAME = 40
 @final
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A setting's YAML and why it was chosen."""
+    """A setting's YAML and its reason."""
 
     yaml: str
     reason: str
@@ -38,8 +38,8 @@ class _Chosen:
 @final
 @dataclass(frozen=True, slots=True)
 class ProposalSettings:
-    """What stands in a contract beside what is proposed: the path of a JSON `schema` for editors,
-    and the lines under `data` that say how its files are read and what is done with its rows."""
+    """Additional contents of a contract: the path of a JSON `schema` for editors, and the lines
+    under `data` on how its files are read and rows are handled."""
 
     schema: str = ""
     reading: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ USUAL = ProposalSettings()
 
 
 def propose(raw: RawTable, path: str, target: str, settings: ProposalSettings = USUAL) -> str:
-    """The text of a contract for data that was read; `path` is what the contract calls the file."""
+    """Text of a contract for data that was read; `path` is the file's path in the contract."""
     frame = raw.frames["train"]
     divisions = find_divisions(raw, target)
     division = _first_that_works(divisions, raw, target)
@@ -91,7 +91,7 @@ def _model_line(raw: RawTable, excluded: Mapping[str, str]) -> str:
 
 
 def _first_that_works(divisions: Sequence[Division], raw: RawTable, target: str) -> Division:
-    """The first way of dividing the rows that fills every part; the last one where none does."""
+    """The first split that fills every part; the last one if none does."""
     works_not: list[str] = []
     for division in divisions:
         if works(division, raw, target):
@@ -103,7 +103,7 @@ def _first_that_works(divisions: Sequence[Division], raw: RawTable, target: str)
 
 
 def _reading_lines(raw: RawTable, known: tuple[str, ...]) -> list[str]:
-    """How the files are read, with the commas of columns in doubt among their numbers."""
+    """How the files are read, with the comma columns in doubt among their numbers."""
     numbers = [
         f"      {scalar(doubt.column)}: {doubt.numbers}"
         for doubt in raw.facts.doubts
@@ -118,7 +118,7 @@ def _reading_lines(raw: RawTable, known: tuple[str, ...]) -> list[str]:
 
 
 def _column_lines(raw: RawTable, excluded: Mapping[str, str]) -> list[str]:
-    """What is proposed for columns that leave open what they are."""
+    """Proposals for columns of ambiguous type."""
     lines = [
         f"    {scalar(doubt.column)}: {flow(said(doubt.settings))}  # {comment(doubt.reason)}"
         for doubt in raw.facts.doubts
@@ -201,13 +201,13 @@ def _excluded(
             found.setdefault(name, f"gives the target away: {leak.message}")
     honest = [column for column in usable if column.name not in found]
     for suspicion in find_suspicions(rows, honest, rows[target]):
-        # Two columns that tell the class together may be a rule that holds.
+        # Two columns that determine the class together may be a valid rule.
         name, *others = suspicion.columns
         if not others and name_tokens(name) & name_tokens(target):
             found[name] = f"another form of the target: {suspicion.message}"
     features = {column.name for column in usable} | ({key} if division.is_time and key else set())
     if features <= set(found):
-        # A contract without a feature is none: what suspects all of them says nothing of one.
+        # A contract needs a feature: a test that suspects all of them says nothing about one.
         found = {name: reason for name, reason in found.items() if name not in features}
     order = [column.name for column in raw.columns]
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))

@@ -1,5 +1,4 @@
-"""Lines of a contract: values that no reader can mistake, comments that end nowhere else, and
-settings put into what is written already."""
+"""Lines of YAML: safe scalars, safe comments, and edits of existing text."""
 
 from __future__ import annotations
 
@@ -23,20 +22,20 @@ _SAID = "set with --set"
 
 
 def scalar(text: str) -> str:
-    """A YAML string: plain where no reader can mistake it, else in double quotes."""
+    """YAML string: plain where unambiguous, else in double quotes."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def comment(text: str) -> str:
-    """Text that cannot end a comment, and that is no page."""
+    """One line of printable text for a comment, shortened if too long."""
     line = "".join(mark if mark.isprintable() else " " for mark in text)
     return line if len(line) <= _MOST_OF_A_COMMENT else line[: _MOST_OF_A_COMMENT - 3] + "..."
 
 
 def flow(value: Json) -> str:
-    """A value on one line."""
+    """A value in flow style."""
     match value:
         case dict():
             items = (f"{scalar(str(key))}: {flow(item)}" for key, item in value.items())
@@ -54,7 +53,7 @@ def flow(value: Json) -> str:
 
 
 def with_settings(text: str, overrides: Sequence[str]) -> str:
-    """A contract that `init` wrote, with single values replaced.
+    """A contract written by `init`, with single values replaced.
 
     Raises:
         ContractMistake: an override that cannot be read.
@@ -68,7 +67,7 @@ def with_settings(text: str, overrides: Sequence[str]) -> str:
 @final
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Lines `start` to `stop` at an indent: the root, or what a key holds."""
+    """Lines `start` to `stop` at an indent: the root, or the value of a key."""
 
     start: int
     stop: int
@@ -110,7 +109,7 @@ def _name(written: str) -> str:
 
 
 def _inside(lines: list[str], at: int, block: _Block) -> _Block:
-    """What the key on a line holds in the lines below it."""
+    """The block below the key on a line."""
     stop = at + 1
     while stop < block.stop and (
         not lines[stop].strip() or len(lines[stop]) - len(lines[stop].lstrip()) > block.indent
@@ -142,6 +141,6 @@ def _replaced(held: Plain, path: Sequence[str], value: Plain) -> Plain:
         return [*held[:at], _replaced(inner, path[1:], value), *held[at + 1 :]]
     keys = held if isinstance(held, dict) else {}
     if path == ("kind",) and keys.get("kind") != value:
-        # The other keys belong to the kind that goes.
+        # The other keys belong to the kind that is replaced.
         return {"kind": value}
     return {**keys, path[0]: _replaced(keys.get(path[0]), path[1:], value)}

@@ -1,4 +1,4 @@
-"""What a plan takes for the mean of the weights where the contract says `auto`."""
+"""Weight average for `auto`."""
 
 from __future__ import annotations
 

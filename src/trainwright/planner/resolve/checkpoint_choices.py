@@ -1,4 +1,4 @@
-"""What a plan takes for the checkpoints where the contract says `auto`."""
+"""Checkpointing for `auto`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainwright.planner.resolve.choice import Chosen
 
 
 def checkpoint_choices(contract: Contract, training: Training, steps_per_epoch: int) -> Chosen:
-    """Field -> (value, reason) for `training.checkpointing`, whose batches are decided."""
+    """Field -> (value, reason) for `training.checkpointing`, with resolved batch sizes."""
     return {
         "save_every_n_steps": (
             _validation_steps(contract.model, training, steps_per_epoch),
@@ -23,7 +23,7 @@ def checkpoint_choices(contract: Contract, training: Training, steps_per_epoch: 
 
 
 def _validation_steps(model: Model, training: Training, steps_per_epoch: int) -> int:
-    """Steps between validations; of tokens, where every place of a window has one."""
+    """Steps between validations; for tokens, as if every position of a window had one."""
     if training.validate_every_n_steps != "off":
         return training.validate_every_n_steps
     if training.validate_every_n_tokens != "off":

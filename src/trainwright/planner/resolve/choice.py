@@ -1,4 +1,4 @@
-"""What a plan decided, and how it takes its choices down."""
+"""Choices of a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Chosen = dict[str, tuple[Json, str]]
 @final
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a plan decided where the contract says `auto`, and why. `measured` are the numbers of a
+    """Value chosen for an `auto` of the contract, and its reason. `measured` are the numbers of a
     choice by measurement."""
 
     path: str
@@ -28,7 +28,7 @@ class Choice:
     measured: Mapping[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """The fields by name; `measured` where something was."""
+        """The fields by name; `measured` if present."""
         numbers = {"measured": dict(self.measured)} if self.measured else {}
         return {"path": self.path, "value": self.value, "reason": self.reason, **numbers}
 
@@ -41,7 +41,7 @@ class Choosing:
     made: list[Choice] = field(default_factory=list)
 
     def take(self, section: S, prefix: str, chosen: Chosen) -> S:
-        """`section` with each field that is `auto` set as chosen."""
+        """`section` with each `auto` field set to its choice."""
         open_fields = {key: chosen[key] for key in chosen if getattr(section, key) == "auto"}
         for key, (value, reason) in open_fields.items():
             self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))

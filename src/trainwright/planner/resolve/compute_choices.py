@@ -1,7 +1,7 @@
-"""Number format, kernels, memory format and compiling, as far as they follow from a rule.
+"""Precision, kernels, memory format and compilation, by rule.
 
-What only a measurement on the machine can tell is left `auto`: `planner/compute_trials.py` decides
-it at the start of the run.
+What needs a measurement on the machine stays `auto`: `planner/compute_trials.py` resolves it at the
+start of the run.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _MICRO_BATCH_SECONDS = 1e-3
 @final
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How much a run computes: `products` are the multiplications with an addition of a forward
-    pass over one row, `rows` those of a micro-batch, `batches` the micro-batches of the run."""
+    """Compute of a run: `products` are the multiply-accumulates of a forward pass over one row,
+    `rows` those of a micro-batch, `batches` the micro-batches of the run."""
 
     products: int
     rows: int
     batches: int
 
     def seconds(self, device: DeviceFacts) -> float:
-        """About what the products take in fp32, at a usual rate of the device: 50 GFLOP/s a core of
-        a CPU, 50 TFLOP/s of a GPU."""
+        """Approximate time of the products in fp32, at a typical rate of the device: 50 GFLOP/s per
+        core of a CPU, 50 TFLOP/s of a GPU."""
         rate = _RATES[device.kind] * (device.threads if device.kind == "cpu" else 1)
         return 6.0 * self.products * self.rows * self.batches / rate
 
@@ -55,7 +55,7 @@ class Work:
 def decide_compute(
     contract: Contract, work: Work, device: DeviceFacts, choosing: Choosing
 ) -> Training:
-    """The training section with everything decided that a rule can decide."""
+    """The training section with everything resolved that a rule can resolve."""
     training = choosing.take(contract.training, "training", _formats(contract, work, device))
     fp32 = training.mixed_precision in ("auto", "fp32")
     compute = choosing.take(
@@ -120,7 +120,8 @@ def _compiling(contract: Contract, training: Training, work: Work, device: Devic
 
 
 def why_not_measured(work: Work, device: DeviceFacts) -> str:
-    """Why nothing is measured; empty where it is. It takes the time of about 20 micro-batches."""
+    """Why nothing is measured; empty if it is. A measurement takes the time of about 20
+    micro-batches."""
     operations = 6 * work.products * work.rows
     if operations < _SMALL_BATCH:
         return f"a micro-batch of {operations / 1e6:.3g} million operations is too small to gain"
@@ -133,7 +134,7 @@ def why_not_measured(work: Work, device: DeviceFacts) -> str:
 
 
 def open_paths(training: Training) -> tuple[str, ...]:
-    """The paths that only a measurement can decide."""
+    """Paths that only a measurement can resolve."""
     compute = training.compute
     values = {
         FORMAT: training.mixed_precision,
@@ -145,6 +146,6 @@ def open_paths(training: Training) -> tuple[str, ...]:
 
 
 def work_of(training: Training, products: int, steps: int) -> Work:
-    """The work of a run of `steps` optimizer steps."""
+    """Compute of a run of `steps` optimizer steps."""
     batches = steps * settled(training.gradient_accumulation_steps)
     return Work(products, settled(training.batch_size), batches)

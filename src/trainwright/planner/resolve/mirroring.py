@@ -1,4 +1,5 @@
-"""Whether mirrored images keep their class: those of most things do, digits and letters do not."""
+"""Does mirroring preserve the class of an image? It does for most objects, not for digits and
+letters."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Samples:
     of_class: dict[str, list[Bytes]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, label: str, data: bytes, header: Header) -> None:
-        """Keep a copy of an image file, as long as its class has few."""
+        """Add an image file, unless its class has enough."""
         if header.height * header.width > _MOST_PIXELS or self._is_full(label):
             return
         rule = Rule((_SIDE, _SIDE), "grey", "stretch", "box", _MOST_PIXELS)
@@ -45,14 +46,14 @@ class Samples:
             self.of_class[label].append(image[0])
 
     def add_pixels(self, images: ImageInputs, labels: Integers) -> None:
-        """Keep the first images of each class of an array as they are."""
+        """Add the first images of each class of an array."""
         for code in range(min(_CLASSES, int(labels.max()) + 1)):
             rows = np.flatnonzero(labels == code)[:_OF_A_CLASS]
             self.of_class[str(code)] += list(images.take(rows).copied())
 
     def keep_their_class(self) -> bool:
-        """Whether at least half of what a linear model knows of the classes, beyond the commonest
-        one, holds for mirrored images too; so it is where it knows next to nothing."""
+        """Does at least half of a linear model's gain over the commonest class hold for mirrored
+        images too? Also true if there is hardly any gain."""
         classes = [images for images in self.of_class.values() if len(images) >= _FEWEST]
         if len(classes) < 2:
             return True

@@ -1,4 +1,4 @@
-"""The learning rates that a plan takes where the contract says `auto`."""
+"""Learning rates for `auto`."""
 
 from __future__ import annotations
 

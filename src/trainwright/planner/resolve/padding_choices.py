@@ -1,4 +1,4 @@
-"""How padded documents are put into batches where the contract says `auto`."""
+"""Length bucketing of padded documents for `auto`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PATH = "data.padding.buckets"
 
 
 def decide_padding(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
-    """The contract with its buckets decided; its batches are decided already. Nothing is said where
-    no document is padded."""
+    """The contract with its buckets resolved, given resolved batch sizes. Unchanged if no document
+    is padded."""
     data = contract.data
     if not isinstance(data, TokenData) or data.padding.buckets != "auto":
         return contract

@@ -1,4 +1,4 @@
-"""Every `auto` of a contract decided, each with its reason."""
+"""Resolves every `auto` of a contract, each with its reason."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _PARTS = 3
 def decide(
     contract: Contract, facts: DataFacts, device: DeviceFacts
 ) -> tuple[Contract, tuple[Choice, ...]]:
-    """The contract without any `auto` that is not a rule of its own, and what was chosen.
+    """The contract without any `auto` that is not a rule of its own, and the choices.
 
-    The width of embeddings stays `auto`: it is a rule for each column. So do the kinds of columns,
-    which stand in the data's facts, and `data.positive` where there are not two classes. Number
-    format and kernels of a network follow once its size is known: `decide_compute`.
+    The width of embeddings stays `auto`: it is a rule for each column. So do the column types,
+    which are in the data's facts, and `data.positive` unless there are two classes. Precision and
+    kernels of a network are resolved once its size is known: `decide_compute`.
     """
     choosing = Choosing()
     contract = _task(contract, facts, choosing)
@@ -139,7 +139,7 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     features = choosing.take(
         data.features, "data.features", _features(contract.model, settled(reading.rows_in))
     )
-    # Said only where there is a text to say it of.
+    # Reported only if there is a text.
     told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
     text = told.take(features.text, "data.features.text", _texts(contract.model))
     features = features.model_copy(update={"text": text})
@@ -298,7 +298,7 @@ def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
 
 
 def _patience(contract: Contract, rows: int) -> tuple[int, str]:
-    """Validations without a gain before a training ends."""
+    """Validations without improvement before a training ends."""
     if isinstance(contract.data, ImageData):
         validations = Validations.of(contract, rows).count
         if validations // 3 > USUAL_PATIENCE:
@@ -307,7 +307,7 @@ def _patience(contract: Contract, rows: int) -> tuple[int, str]:
 
 
 def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
-    """The three sizes whose product must be right; the rules have checked those that are given."""
+    """The three batch sizes, whose product must be right; the rules have checked the given ones."""
     training = contract.training
     devices = settled(contract.distributed.num_gpus)
     batch, reason = _usual_batch(rows)
@@ -341,6 +341,6 @@ def _usual_batch(rows: int) -> tuple[int, str]:
 
 
 def _divisor(whole: int, most: int) -> int:
-    """The largest divisor of `whole` up to `most`; `whole` itself where that would be tiny."""
+    """The largest divisor of `whole` up to `most`; `whole` itself if that would be tiny."""
     largest = next(size for size in range(min(whole, most), 0, -1) if whole % size == 0)
     return largest if largest * 8 >= min(whole, most) else whole

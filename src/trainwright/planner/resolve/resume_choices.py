@@ -1,4 +1,4 @@
-"""What a plan takes for `resume` where the contract says `auto`."""
+"""`resume` for `auto`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a run is measured where the contract says `auto`."""
+"""Telemetry interval for `auto`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SHORT_STEPS, _LONG_STEPS = 200, 50
 
 
 def window_steps(model: Model) -> Chosen:
-    """`every_n_steps` -> (value, reason). A measured step costs about as much for every network; a
+    """`every_n_steps` -> (value, reason). A measured step costs about the same for every network; a
     step over a table is short."""
     if isinstance(model, Mlp | TabularResNet):
         return {"every_n_steps": (_SHORT_STEPS, "a step over a table is short")}

@@ -1,4 +1,4 @@
-"""How many processes make batches: by a rule where one decides, else by a measurement."""
+"""Number of loader processes: by a rule if one applies, else by a measurement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_SHARE, _LEAST_SECONDS = 0.05, 30.0
 
 
 def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:
-    """The choice that needs no measurement; empty where one is needed."""
+    """The choice if no measurement is needed; empty if one is."""
     reason = ""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         reason = "the model is fitted on all rows at once"
@@ -40,8 +40,8 @@ def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:
 @final
 @dataclass(frozen=True, slots=True)
 class Making:
-    """Seconds for making the rows of a micro-batch, for the step that follows, and for making all
-    rows of the run."""
+    """Seconds for loading a micro-batch, for the step that follows, and for loading all rows of the
+    run."""
 
     batch_seconds: float
     step_seconds: float
@@ -49,27 +49,27 @@ class Making:
 
     @property
     def share(self) -> float:
-        """Of making in both together."""
+        """Share of loading in both."""
         return self.batch_seconds / (self.batch_seconds + self.step_seconds)
 
 
 class WorkerTrial(Protocol):
-    """What can be measured of workers on this machine."""
+    """Measurements of loader processes on this machine."""
 
     def making(self) -> Making:
-        """Without workers."""
+        """Loading time without workers."""
         ...
 
     def rows_per_second(self, counts: Sequence[int]) -> Mapping[int, float]:
-        """Rows trained on in a second that passes, with each number of workers; 0 is without."""
+        """Rows trained per second of wall time, with each number of workers; 0 is without."""
         ...
 
 
 def choose_workers(
     trial: WorkerTrial, device: DeviceFacts, budget_seconds: float = math.inf
 ) -> Choice:
-    """The number with which the training is fastest, if that is worth other processes; a budget
-    ends the run before all its batches are made."""
+    """The fastest number, if the gain is worth additional processes; a budget ends the run before
+    all its batches are loaded."""
     making = trial.making()
     making = replace(making, run_seconds=min(making.run_seconds, making.share * budget_seconds))
     share = f"making a batch takes {making.share:.1%} of a step"
@@ -90,5 +90,5 @@ def choose_workers(
 
 
 def _candidates(cores: int) -> tuple[int, ...]:
-    """1, 2, 4 and so on, up to the cores."""
+    """1, 2, 4 and so on, up to the number of cores."""
     return tuple(2**power for power in range(cores.bit_length()) if 2**power <= cores)
