@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# An alias is what a type checker takes for a public name.
+# Type checkers treat an alias as a public name.
 if TYPE_CHECKING:
     from trainwright.api import judge as judge
     from trainwright.api import load as load
@@ -139,7 +139,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
-    # Each name is imported when it is first used: the command's help must not wait for torch.
+    # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
         "api": "judge load train",
         "contract.guard": "Guard",

@@ -1,4 +1,4 @@
-"""What a program calls instead of the command: `train` and `load`."""
+"""Python API of the command: `train` and `load`."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from trainwright.tracking.run_folder import RunFolder, is_run_folder
 @final
 @dataclass(frozen=True, repr=False)
 class TrainedRun:
-    """A judged run: what was measured, the verdict, and the model."""
+    """Judged run: its metrics, the verdict, and the model."""
 
     result: Result
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """Name of the run."""
         return self.result.name
 
     @property
     def folder(self) -> Path:
-        """The run's folder, from which it can be repeated."""
+        """Folder of the run, from which it can be reproduced."""
         return self.result.folder.path
 
     @property
@@ -52,7 +52,7 @@ class TrainedRun:
 
     @property
     def verdict(self) -> Verdict:
-        """The contract judged, clause by clause."""
+        """Verdict of the contract, clause by clause."""
         return self.result.verdict
 
     @property
@@ -62,11 +62,11 @@ class TrainedRun:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The model with its fitted features, read from the run's bundle at the first use."""
+        """Model with its fitted features, read from the run's bundle on first use."""
         return read_own_bundle(self.result.folder)
 
     def to_json(self) -> Json:
-        """What `trainwright train --json` prints."""
+        """Output of `trainwright train --json`."""
         return self.result.to_json()
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class TrainedRun:
         return summarise_result(self.result)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Notebook representation."""
         from trainwright.report.cell import draw_cell
 
         return draw_cell(self.result)
@@ -90,23 +90,23 @@ def train(
     resume: bool = False,
     frames: Mapping[str, Frame] | None = None,
 ) -> TrainedRun:
-    """Train what a contract describes and judge it; says on stderr what it does.
+    """Train what a contract describes and judge it; progress is shown on stderr.
 
     Args:
-        contract: the contract's file; or its sections as a mapping, or what `read_contract` gave.
-            The relative paths of a mapping start at the working directory.
+        contract: the contract's file, its sections as a mapping, or the result of `read_contract`.
+            Relative paths of a mapping start at the working directory.
         overrides: replaced values, each as `"training.batch_size=64"`.
-        runs: the folder in which the run gets its own.
+        runs: parent folder of the run's folder.
         name: the run's name; empty takes the contract's name and the next free number.
-        resume: go on with the run of this name, or with the newest unfinished one.
-        frames: rows in memory, for a contract whose `data.path` is `frame://NAME`: frames of polars
-            or pandas, or dicts of columns, by name.
+        resume: resume the run of this name, or the newest unfinished one.
+        frames: rows in memory, for a contract whose `data.path` is `frame://NAME`: polars or pandas
+            frames, or dicts of columns, by name.
 
     Raises:
-        Mistake: contract or data are wrong, every problem at once; nothing was written.
+        Mistake: contract or data are wrong, with all problems at once; nothing was written.
         Interrupted: the run was stopped by a signal and can be resumed.
-        NonFinite: the training was halted at a loss or gradient that is not a finite number.
-        TrainwrightError: the other ways to fail, each named in `trainwright.core.errors`.
+        NonFinite: the training was halted at a non-finite loss or gradient.
+        TrainwrightError: other failures, each named in `trainwright.core.errors`.
     """
     request = Request(
         file_or_text(contract),
@@ -120,7 +120,7 @@ def train(
 
 
 def train_and_report(request: Request, screen: Screen) -> Result:
-    """What the command and `train` share: the run to its verdict, then its report.
+    """Run to the verdict and write the report; shared by the command and `train`.
 
     Raises:
         As `train`.
@@ -141,19 +141,19 @@ def judge(
     runs: str | Path = "runs",
     name: str = "",
 ) -> TrainedRun:
-    """Open the test rows, once, and hold a model to the contract: every metric with its interval,
-    slices, baselines, the audit's findings tried, verdict, record and report of a run.
+    """Open the test rows, once, and judge a model by the contract: every metric with its interval,
+    slices, baselines, experiments on the audit's findings, verdict, record and report of a run.
 
     Args:
-        predict: gives for a frame of features the class probabilities, as a frame or mapping with a
-            column a class or as an array [N, C] in the order of `data.classes`; for a numeric
-            target the values [N].
+        predict: maps a frame of features to class probabilities, as a frame or mapping with one
+            column per class or as an array [N, C] in the order of `data.classes`; for a numeric
+            target to values [N].
         data: from `prepare`.
-        runs: the folder in which the run gets its own.
+        runs: parent folder of the run's folder.
         name: the run's name; empty takes the contract's name and the next free number.
 
     Raises:
-        Mistake: what `predict` gives is not that, or the name is taken. StorageFailed: the disk.
+        Mistake: invalid predictions, or the name is taken. StorageFailed: the disk.
     """
     from trainwright.report.page import write_report
 
@@ -163,11 +163,11 @@ def judge(
 
 
 def load(run: str | Path) -> Predictor:
-    """Read the predictor of a run from its folder, or from a bundle; every file is verified first.
+    """Load the predictor of a run from its folder, or from a bundle; every file is verified first.
 
     Raises:
         Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
-        without PyTorch. StorageFailed: the run's files are those of another run.
+            without PyTorch. StorageFailed: the run's files belong to another run.
     """
     folder = Path(run)
     if (folder / MANIFEST).exists() or not is_run_folder(folder):
