@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
+Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of the runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
 RunOrCopies = Annotated[
@@ -28,7 +28,7 @@ AfterEnding = Annotated[
     Literal["hold", "redraw"],
     typer.Option(
         "--schedule",
-        help="With --for: hold a learning rate that has fallen at its last value, or draw it again "
+        help="With --for: hold the learning rate at its last value, or redraw its schedule "
         "over the whole new length.",
     ),
 ]

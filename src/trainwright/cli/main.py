@@ -36,11 +36,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(runs_app, name="runs")
-cache_app = typer.Typer(
-    help="Files that were read once and are kept.", no_args_is_help=True, rich_markup_mode=None
-)
+cache_app = typer.Typer(help="Cached data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(weights_app, name="weights")
-data_app = typer.Typer(help="Look at data.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Check, compare and show data.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(data_app, name="data")
 data_app.add_typer(cache_app, name="cache")
 
@@ -54,29 +54,27 @@ ReadAs = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Read the file in another way: data.reading.encoding=cp1252.",
+        help="Override how the file is read: data.reading.encoding=cp1252.",
     ),
 ]
-Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line a kind.")]
+Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]
 
 
 @app.command()
 def init(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A file, folder, pattern or URL to look at.")
-    ],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file, folder, pattern or URL.")],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
     text: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column whose texts are learned as tokens.")
     ] = "",
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the contract goes.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Output path of the contract.")
     ] = Path("contract.yaml"),
-    force: Annotated[bool, typer.Option(help="Write over a contract that is there.")] = False,
+    force: Annotated[bool, typer.Option(help="Overwrite an existing contract.")] = False,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
-    """Look at data and write a commented contract for it."""
+    """Inspect data and write a commented contract for it."""
     from trainwright.cli.init_predict import InitRequest, write_contract
 
     write_contract(InitRequest(data, target, text, overrides), output, force=force, as_json=as_json)
@@ -102,14 +100,16 @@ def train(
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
     run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an unfinished run.")] = False,
     restart: Annotated[
-        int, typer.Option("--restart", metavar="N", min=0, help="Start again after a crash.")
+        int, typer.Option("--restart", metavar="N", min=0, help="Restart after a crash.")
     ] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan, and stop before it.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Plan only, without training.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train what a contract describes, and judge it."""
+    """Train the model of a contract, and judge it."""
     if dry_run:
         from trainwright.cli.check import check_contract
 
@@ -145,12 +145,12 @@ def resume(
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was stopped or killed, with the contract it was started with; with
-    --for, with a finished one.
+    """Resume a run that was stopped or killed, with its original contract; with --for, extend a
+    finished one.
 
-    Where the machine is lost, give the URL of the copies that training.checkpointing.remote has
-    made: the run comes back into a folder of its name in --runs, is verified as a whole and goes
-    on. The data must be where it was, or below the working folder as the contract names it."""
+    If the machine is lost, give the URL of the copies made by training.checkpointing.remote: the
+    run is restored to a folder of its name in --runs, verified as a whole and resumed. The data
+    must be at its original path, or below the working folder as named in the contract."""
     from trainwright.core.stop_flag import StopFlag
     from trainwright.run.extension_request import ExtensionRequest
     from trainwright.run.supervise.signal_handlers import stop_on_signals
@@ -172,7 +172,9 @@ def predict(
     ] = Path("-"),
     keep: Annotated[
         list[str],
-        typer.Option("--keep", metavar="COLUMN", help="Write this column of INPUT too, an id say."),
+        typer.Option(
+            "--keep", metavar="COLUMN", help="Also write this column of INPUT, for example an id."
+        ),
     ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     guard_formulas: Annotated[
@@ -196,7 +198,10 @@ def predict(
 def evaluate(
     run: RunName,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="Labelled rows; by default the run's verdict is shown."
+        ),
     ] = "",
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
@@ -218,7 +223,7 @@ def evaluate(
 
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
-    """Write the HTML report of a run again, from what lies in its folder."""
+    """Rewrite the HTML report of a run from its folder."""
     from trainwright.cli.damage import naming_damage
     from trainwright.report.page import write_report
     from trainwright.run.after.evaluate_rows import find_run
@@ -246,12 +251,12 @@ def check_data(
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out what sorts, searches or fits.")
+        bool, typer.Option("--quick", help="Skip checks that sort, search or fit models.")
     ] = False,
     every: Every = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look for duplicates, leaks, wrong values, label errors and other faults in data."""
+    """Check data for duplicates, leaks, wrong values, label errors and other faults."""
     from trainwright.cli.data_check import check_quality
 
     raise typer.Exit(check_quality(source, target, quick=quick, every=every, as_json=as_json))
@@ -264,10 +269,10 @@ def show_data(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="A .png file.")
     ] = Path("images.png"),
-    images: Annotated[int, typer.Option(metavar="N", min=1, help="How many images.")] = 8,
-    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each.")] = 6,
+    images: Annotated[int, typer.Option(metavar="N", min=1, help="Number of images.")] = 8,
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs per image.")] = 6,
 ) -> None:
-    """Write training images beside what the contract's augmentation makes of them."""
+    """Write a contact sheet of training images and their augmentations."""
     from trainwright.cli.data_show import show_images
 
     show_images(contract, overrides, output, images, epochs)
@@ -275,7 +280,7 @@ def show_data(
 
 @cache_app.command("list")
 def list_cache(as_json: AsJson = False) -> None:
-    """List what is kept, with its size."""
+    """List cached data, with its size."""
     from trainwright.cli.data_cache import show_cache
 
     show_cache(as_json=as_json)
@@ -284,11 +289,11 @@ def list_cache(as_json: AsJson = False) -> None:
 @cache_app.command("clear")
 def clear_cache(
     keys: Annotated[
-        list[str], typer.Argument(metavar="KEY...", help="How their keys begin; all if left out.")
+        list[str], typer.Argument(metavar="KEY...", help="Prefix of their keys; by default all.")
     ] = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
-    """Remove what is kept. Runs lose nothing: data is read again when it is needed."""
+    """Remove cached data. Runs lose nothing: data is read again when needed."""
     from trainwright.cli.data_cache import clear_kept
 
     clear_kept(keys, as_json=as_json)
@@ -299,12 +304,12 @@ def diff_data(
     before: Annotated[str, typer.Argument(metavar="A", help="A run, or a data file.")],
     after: Annotated[str, typer.Argument(metavar="B", help="A run, or a data file.")],
     key: Annotated[
-        str, typer.Option(metavar="COLUMN", help="What tells the rows of files apart.")
+        str, typer.Option(metavar="COLUMN", help="Column that identifies the rows of files.")
     ] = "",
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is different between the data of two runs, of two files, or of a run and a file."""
+    """Compare the data of two runs, of two files, or of a run and a file."""
     from trainwright.cli.data_diff import show_difference
 
     show_difference(before, after, runs, key, as_json=as_json)

@@ -21,7 +21,7 @@ def list_runs(
     runs: Runs = RUNS,
     sort: Annotated[
         Literal["started", "name", "model", "score", "time", "price"],
-        typer.Option(help="What they are sorted by; by score the best first."),
+        typer.Option(help="Sort key; by score the best first."),
     ] = "started",
     verdict: Annotated[
         str, typer.Option(metavar="VERDICT", help="Only runs with this verdict: met, missed...")
@@ -53,7 +53,7 @@ def compare_runs(
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Set judged runs side by side: contracts, metrics with paired intervals, time and price."""
+    """Compare judged runs: contracts, metrics with paired intervals, time and price."""
     from trainwright.cli.runs import show_comparison
 
     show_comparison(names, runs, output, as_json=as_json)
@@ -85,7 +85,7 @@ def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -
 
 @runs_app.command("pin")
 def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
-    """Keep a checkpoint of a run for ever, also of one that is at work."""
+    """Keep a checkpoint of a run forever; the run may be active."""
     from trainwright.cli.runs_checkpoints import keep
 
     keep(run, runs, step)
@@ -93,7 +93,7 @@ def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
 
 @runs_app.command("unpin")
 def unpin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
-    """Let a pinned checkpoint go when the others of its age go."""
+    """Unpin a checkpoint: retention may remove it."""
     from trainwright.cli.runs_checkpoints import let_go
 
     let_go(run, runs, step)
