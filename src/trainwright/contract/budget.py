@@ -22,8 +22,8 @@ class Budget(Section):
     """Maximum cost of the run, in the currency of `price_per_hour`."""
 
     price_per_hour: NonNegative = 0.0
-    """What an hour of this machine costs; needed for `cost`, and shown with the time of a run:
-    on the screen, in the report, in `runs list` and in the record."""
+    """Price of this machine per hour; needed for `cost`, and shown with the time of a run: on the
+    screen, in the report, in `runs list` and in the record."""
 
     def seconds(self) -> float:
         """The seconds that time and money allow, whichever is less; infinite without a limit."""

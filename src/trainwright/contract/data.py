@@ -26,10 +26,10 @@ ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
 
 class Column(Section):
-    """What is known of one column; everything left out is read off the training rows."""
+    """Facts about one column; anything omitted is inferred from the training rows."""
 
     kind: Auto | ColumnKind = "auto"
-    """How the column is read: `numeric`, `categorical`, `datetime`, `text`, or `ignored`."""
+    """Type of the column: `numeric`, `categorical`, `datetime`, `text`, or `ignored`."""
 
     values: dict[str, str] = Field(default_factory=dict)
     """Spellings to replace before anything else, for example `{">50K.": ">50K"}`."""
@@ -50,7 +50,7 @@ class Column(Section):
     one: `refuse`, or `missing`, in every file."""
 
     features: ColumnFeatures = ColumnFeatures()
-    """How this column becomes numbers, where that is not as `data.features` says."""
+    """Encoding of this column, if it differs from `data.features`."""
 
     range: Literal["any"] | tuple[float, float] = "any"
     """The least and the largest number that a value may be, both included; `any` asks nothing."""
@@ -63,10 +63,10 @@ class Column(Section):
     linear in the text, so it has no look-around and no back-references."""
 
     unique: bool = False
-    """Whether every value may stand in one row only."""
+    """Must values be unique?"""
 
     nullable: bool = True
-    """Whether a value may be missing."""
+    """May values be missing?"""
 
 
 MOMENT_COLUMN = "\uffffmoment"
@@ -268,7 +268,7 @@ class TableData(Feeding):
     """Columns that are never features: ids, leaks, weights."""
 
     columns: dict[str, Column] = Field(default_factory=dict)
-    """What is known of single columns."""
+    """Facts about single columns."""
 
     missing_values: tuple[str, ...] = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
     """Spellings of a missing value in text files; blanks around a value never count."""
@@ -278,13 +278,13 @@ class TableData(Feeding):
     them."""
 
     split: Split = AutoSplit()
-    """How the rows are divided."""
+    """Split of the rows."""
 
     features: Features = Features()
-    """How columns become numbers."""
+    """Encoding of columns as features."""
 
     quality: Quality = Quality()
-    """Which faults are looked for, and what happens to them."""
+    """Data quality checks, and the action on their findings."""
 
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""

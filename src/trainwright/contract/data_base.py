@@ -1,4 +1,4 @@
-"""What every kind of data says of how it reaches the model."""
+"""Fields that every kind of data shares: how rows reach the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Feeding(Section):
     faster and beside the training. `auto`: only where there is a GPU."""
 
     loading: Loading = Loading()
-    """How worker processes deliver batches."""
+    """Delivery of batches by worker processes."""
 
     shuffle: bool = True
     """Whether an epoch visits the training rows in a new random order. The order of epoch e is a

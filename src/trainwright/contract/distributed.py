@@ -18,4 +18,4 @@ class Distributed(Section):
     """Devices. `auto`: one."""
 
     backend: Auto | Literal["gloo", "nccl"] = "auto"
-    """What carries the messages between devices."""
+    """Communication backend between devices."""

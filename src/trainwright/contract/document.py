@@ -21,7 +21,7 @@ Task = Literal["classification", "regression", "ranking", "retrieval", "generati
 
 
 class Contract(Section):
-    """What a model must prove, on which data, within which budget, and how its run resumes."""
+    """Requirements on a model, its data and budget, and how its run resumes."""
 
     name: str = "auto"
     """Runs are called `<name>-<number>`. `auto`: the name of the contract's folder if the file is
@@ -37,22 +37,22 @@ class Contract(Section):
     `tokens`."""
 
     model: Model
-    """What is trained."""
+    """Model."""
 
     training: Training = Training()
-    """How a network is fitted."""
+    """Training of a network."""
 
     metric: Metric = Metric()
-    """What the model must prove."""
+    """What the model must achieve."""
 
     slices: tuple[Slice, ...] = ()
     """Parts of the test rows that must not be worse than their floor."""
 
     budget: Budget = Budget()
-    """What the run may use."""
+    """Resources that the run may use."""
 
     resume: Resume = Resume()
-    """How an interrupted run goes on."""
+    """How an interrupted run resumes."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Where the randomness of a training starts: the order of the rows, the first weights, dropout,
@@ -67,4 +67,4 @@ class Contract(Section):
     """Over how many devices."""
 
     tracking: Tracking = Tracking()
-    """Where a run is recorded beside its own folder."""
+    """Where a run is recorded besides its own folder."""

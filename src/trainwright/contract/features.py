@@ -22,10 +22,10 @@ class ColumnFeatures(Section):
     """Scaling of this numeric column."""
 
     impute: Inherit | Imputing = "inherit"
-    """What stands for a missing number of this column."""
+    """Imputation of missing numbers of this column."""
 
     categorical: Inherit | Encoding = "inherit"
-    """What this category becomes."""
+    """Encoding of this categorical column."""
 
     rare_below: Inherit | Count = "inherit"
     """Training rows below which a category of this column is rare."""
@@ -95,7 +95,7 @@ class History(Section):
 
 
 class Features(Section):
-    """How columns become numbers. Everything here is fitted on the training rows only."""
+    """Encoding of columns as features. Everything here is fitted on the training rows only."""
 
     numeric: Auto | Scaling = "auto"
     """Scaling of numeric columns: `standard` (mean 0, deviation 1), `robust` (median 0, range from
@@ -138,7 +138,7 @@ class Features(Section):
     count in UTC, others as they are written."""
 
     text: TextFeatures = TextFeatures()
-    """What columns of `kind: text` become."""
+    """Encoding of columns of `kind: text`."""
 
     history: Literal["off"] | History = "off"
     """Lags and rolling windows."""

@@ -10,7 +10,7 @@ from trainwright.contract.section import Section
 
 
 class Folded(Section):
-    """Whether the rows are divided once, or each of them is tested in its turn."""
+    """Hold-out split, or cross-validation in which every row is tested once."""
 
     folds: Literal["off"] | Annotated[int, Field(ge=2, le=100)] = "off"
     """`off` divides once. A number cuts the rows into so many folds by the same rule and trains a

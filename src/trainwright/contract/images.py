@@ -35,7 +35,7 @@ class ColorJitter(Section):
 
     @property
     def changes(self) -> bool:
-        """Whether any image is changed."""
+        """Is any image changed?"""
         return self != ColorJitter()
 
 
@@ -45,7 +45,7 @@ class RandAugment(Section):
     or sharpness, shear and move along either axis."""
 
     operations: Pixels = 0
-    """How many are applied to an image, one after the other (N in the paper); 0 applies none."""
+    """Operations applied to an image in sequence (N in the paper); 0 applies none."""
 
     magnitude: Annotated[float, Field(ge=0, le=10)] = 5.0
     """Their strength (M in the paper), 10 the largest: 30 degrees, a shear of 0.3, a move by 0.45
@@ -53,7 +53,7 @@ class RandAugment(Section):
 
     @property
     def changes(self) -> bool:
-        """Whether any image is changed."""
+        """Is any image changed?"""
         return self.operations > 0
 
 
@@ -72,7 +72,7 @@ class Erasing(Section):
 
     @property
     def changes(self) -> bool:
-        """Whether any image is changed."""
+        """Is any image changed?"""
         return self.probability > 0
 
 
@@ -110,7 +110,7 @@ class Augment(Section):
 
     @property
     def changes(self) -> bool:
-        """Whether any image is changed."""
+        """Is any image changed?"""
         return any(
             one.changes if isinstance(one, RandAugment | ColorJitter | Erasing) else bool(one)
             for one in (getattr(self, name) for name in type(self).model_fields)
@@ -200,7 +200,7 @@ class ImageData(Feeding):
     """The images opened once, for the verdict, where they stand apart."""
 
     fields: ImageFields = ImageFields()
-    """Where image, label and group stand."""
+    """Location of image, label and group."""
 
     classes: tuple[str, ...] = ()
     """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted; left
@@ -220,7 +220,7 @@ class ImageData(Feeding):
     with folds."""
 
     decoding: Decoding = Decoding()
-    """How image files become arrays."""
+    """Decoding of image files to arrays."""
 
     augment: Augment = Augment()
     """Random changes to the training images."""

@@ -63,7 +63,7 @@ def check_in_backward(contract: Contract, written: frozenset[str]) -> Iterator[P
 
 
 class _Need(NamedTuple):
-    """What a field must be for an update inside the backward pass, and why."""
+    """Required value of a field for an update in the backward pass, and why."""
 
     field: str
     is_met: Callable[[Training, frozenset[str]], bool]

@@ -137,7 +137,7 @@ class ResNet(Section):
     """Residual blocks of each stage."""
 
     stem: Literal["full", "half"] = "full"
-    """Whether the first stage sees the image at `full` or at `half` size, which costs a quarter."""
+    """Resolution of the first stage: `full`, or `half`, which costs a quarter."""
 
     norm: Literal["group", "batch"] = "group"
     """`group` (Wu and He 2018, arXiv:1803.08494) treats each image alone, so that an update does

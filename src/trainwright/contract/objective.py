@@ -40,7 +40,7 @@ class Focal(Section):
     name: Literal["focal"]
 
     gamma: NonNegative = 2.0
-    """How fast rows fade as they become easy; 0 is plain cross-entropy."""
+    """Focusing exponent: how fast easy rows are down-weighted; 0 is plain cross-entropy."""
 
 
 class SquaredError(Section):
@@ -61,7 +61,7 @@ class Huber(Section):
     name: Literal["huber"]
 
     delta: Positive = 1.0
-    """Where it turns linear, in standard deviations of the target."""
+    """Transition to linear, in standard deviations of the target."""
 
 
 class Quantile(Section):

@@ -31,7 +31,7 @@ class Override:
 
     @property
     def path(self) -> str:
-        """Where it goes, as a contract path."""
+        """Contract path."""
         return join("", *self.parts)
 
 

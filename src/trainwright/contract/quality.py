@@ -124,7 +124,7 @@ POSSIBLE: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
 
 
 class Quality(Section):
-    """Which faults are looked for in the data before a training, and what happens to them."""
+    """Data quality checks before training, and the action on their findings."""
 
     look: Literal["all", "quick"] = "all"
     """`quick` leaves out what sorts, searches or fits something: near duplicates, numbers in two
