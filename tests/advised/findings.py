@@ -118,12 +118,12 @@ CASES = (
         rows=csv(y=[("no", "yes")[at % 20 == 0] for at in range(ROWS)]),
     ),
     found(
-        "gather more of them, merge classes with data.columns.y.values, or drop them",
+        "collect more, merge classes with data.columns.y.values, or drop them",
         does=("data.columns.y.values={maybe: no}",),
         rows=csv(y=["maybe"] * 6 + LABELS[6:]),
     ),
     found(
-        "divide by time or by group: data.split",
+        "use a time or group split: data.split",
         does=("data.split={kind: time, column: day}",),
         stays=True,
         rows=csv(y=[("no", "yes")[at // 6 % 2] for at in range(ROWS)]),
@@ -134,17 +134,17 @@ CASES = (
         rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
     ),
     found(
-        "data.missing_target: drop leaves these rows out", stays=True, rows=csv(y=["", *LABELS[1:]])
+        "data.missing_target: drop excludes these rows", stays=True, rows=csv(y=["", *LABELS[1:]])
     ),
     found(
-        "data.features.impute fills numbers in; a category of its own stands for a missing word; "
-        "data.quality.actions: {missing: drop} leaves training rows out",
+        "data.features.impute imputes numbers; missing words become a category of their own; "
+        "data.quality.actions: {missing: drop} excludes training rows",
         does=("data.features.impute=median",),
         stays=True,
         rows=csv(x=["", "", *NOISE[2:]]),
     ),
     found(
-        "leave the word out of data.missing_values if it is a category",
+        "remove the word from data.missing_values if it is a category",
         does=('data.missing_values=[""]',),
         rows=csv(word=["NA", "EU"] * 60),
     ),
@@ -153,13 +153,13 @@ CASES = (
         rows=csv(x=[f'"{at * 37 % 101},5"' for at in range(ROWS)]),
     ),
     found(
-        "mend the file, add a spelling to data.missing_values, or set the column's kind",
+        "fix the file, add a spelling to data.missing_values, or set the column's kind",
         does=('data.missing_values=["", tall]', "data.columns.x.kind=categorical"),
         rows=csv(x=["tall", *NOISE[1:]]),
     ),
     found('data.columns.word.values: {"Red": "red"}', rows=csv(word=["Red", *WORDS[1:]])),
     found(
-        "if it stands for missing, add the spelling to data.missing_values; else mend the rows",
+        "if it means missing, add the spelling to data.missing_values; otherwise fix the rows",
         does=('data.missing_values=["", 1900-01-01]',),
         rows=csv(day=["1900-01-01"] * 4 + [f"2020-01-{at % 28 + 1:02d}" for at in range(4, ROWS)]),
     ),
@@ -168,19 +168,19 @@ CASES = (
         rows=csv(x=[0] * 8 + [100 + at * 37 % 101 / 4 for at in range(8, ROWS)]),
     ),
     found(
-        "say what may be: data.columns.x.range: [low, high], or add the spelling to "
+        "declare the valid values: data.columns.x.range: [low, high], or add the spelling to "
         "data.missing_values",
         does=('data.missing_values=["", "-999.0", "-999"]',),
         rows=csv(x=[-999] * 8 + NOISE[8:]),
     ),
     found(
-        "mend the rows, correct data.columns.x.range, or choose an action in data.quality.actions",
+        "fix the rows, correct data.columns.x.range, or choose an action in data.quality.actions",
         "data.columns.x.range=[0, 300]",
         does=("data.columns.x.range=[0, 400]",),
         rows=csv(x=NOISE),
     ),
     found(
-        "data.quality.actions: {outliers: cap} puts them at the ends of the others",
+        "data.quality.actions: {outliers: cap} clips them to the range of the others",
         stays=True,
         rows=csv(x=[9e6, *NOISE[1:]]),
     ),
@@ -190,20 +190,20 @@ CASES = (
         rows=csv(x=[1.12**at for at in range(ROWS)]),
     ),
     found(
-        "list it in data.exclude; if rows of one value belong together, divide by it: "
+        "list it in data.exclude; if it names groups of related rows, split by it: "
         "data.split: {kind: group, column: x}",
         does=("data.exclude=[x]",),
         stays=True,
         rows=csv(x=[f"p{at:03}" for at in range(ROWS)]),
     ),
     found(
-        "data.features.rare_below gathers them; a slice of them cannot be judged",
+        "data.features.rare_below merges them; a slice of them cannot be evaluated",
         does=("data.features.rare_below=5",),
         stays=True,
         rows=csv(word=["pink", *WORDS[1:]]),
     ),
     found(
-        "data.quality.actions: {exact_duplicates: drop} takes such rows out of training",
+        "data.quality.actions: {exact_duplicates: drop} removes such rows from training",
         "data.split={kind: time, order: file}",
         stays=True,
         rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
@@ -214,7 +214,7 @@ CASES = (
         rows=csv(**FINE) + "\n".join(near(csv(**FINE).splitlines()[1:30])) + "\n",
     ),
     found(
-        "look at them; data.quality.actions: {short_text: drop} leaves them out of training",
+        "inspect them; data.quality.actions: {short_text: drop} excludes them from training",
         "data.columns.word.kind=text",
         stays=True,
         rows=csv(
@@ -222,12 +222,12 @@ CASES = (
         ),
     ),
     found(
-        "lags and windows by rows are wrong there: add the rows, or use the time itself",
+        "row-based lags and windows are wrong there: add the rows, or use the time itself",
         does=("data.exclude=[day]",),
         stays=True,
     ),
     found(
-        "gather more rows, or list in data.exclude what is known to say nothing",
+        "collect more rows, or list uninformative columns in data.exclude",
         does=("data.exclude=[c0, c1]",),
         stays=True,
         rows=wide(),
@@ -252,7 +252,7 @@ CASES = (
         rows=csv(y=NUMBERS, x=[value * 2 + 1 for value in NUMBERS]),
     ),
     found(
-        "data.quality.actions: {near_duplicates: drop} takes them out of training",
+        "data.quality.actions: {near_duplicates: drop} removes them from training",
         "data.columns.word.kind=text",
         "data.exclude=[day, x, z]",
         stays=True,

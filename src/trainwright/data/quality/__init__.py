@@ -1,1 +1,1 @@
-"""What is wrong with the data: one type of finding, and small detectors for one fault each."""
+"""Data quality checks: one finding type and one small detector per fault."""

@@ -1,4 +1,4 @@
-"""What a contract has done about faults: rows left out, labels changed, numbers capped, counted."""
+"""Quality actions of the contract: drop, relabel, cap and impute, with a record of each."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ Flags = npt.NDArray[np.bool_]
 @final
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """The training rows after all actions, and their `places` in their file; `columns` are no
-    longer features; `limits` belong to the features."""
+    """Result of the quality actions: the training rows and their `places` (positions in their
+    file), the `columns` that are no longer features, and the `limits` of the features."""
 
     train: pl.DataFrame
     places: Integers
@@ -60,8 +60,8 @@ class Acted:
 @final
 @dataclass(slots=True)
 class _Work:
-    """The parts as they are so far, and what was done to them: `places` are those of the training
-    rows in their file, `space` is where they lie."""
+    """State between actions: the parts so far and the record of changes. `places` are positions of
+    the training rows in their file, `space` is where they are stored."""
 
     frames: dict[PartName, pl.DataFrame]
     section: TableData
@@ -73,14 +73,14 @@ class _Work:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The columns that are kept from the model."""
+        """Columns excluded from the features."""
         section = self.section
         ignored = [name for name, column in section.columns.items() if column.kind == "ignored"]
         never = {*section.exclude, *key_columns(section), *ignored, *self.columns}
         return frozenset(never - {section.target})
 
     def examined(self, *parts: PartName) -> ExaminedData:
-        """The rows of these parts, one part after the other."""
+        """Rows of these parts, concatenated."""
         return examine(
             together([without_hidden(self.frames[part]) for part in parts]),
             self.section.target,
@@ -90,13 +90,13 @@ class _Work:
         )
 
     def drop(self, kind: FindingKind, faulty: Flags) -> None:
-        """Leave the training rows out of which `faulty` [N] says it."""
+        """Drop the training rows flagged in `faulty` [N]."""
         rows, stay = (positions_of_code(has, faulty, self.space) for has in (True, False))
         if not len(rows):
             return
         if not len(stay):
             raise _nothing_left(kind, len(rows))
-        message = f"{many(len(rows), 'training row')} left out ({kind})"
+        message = f"{many(len(rows), 'training row')} dropped ({kind})"
         self.note(kind, "drop", message, rows)
         self.frames["train"] = self.space.frame(taken(self.frames["train"], stay))
         self.places = gathered(self.places, stay, self.space)
@@ -109,7 +109,7 @@ class _Work:
         rows: Integers,
         columns: tuple[str, ...] = (),
     ) -> None:
-        """Count what was done."""
+        """Record an action and its row count."""
         places = tuple(self.places[rows[:MOST_LISTED]].tolist())
         self.done.append(
             AppliedAction(kind, action, message, len(rows) or len(columns), places, columns)
@@ -122,17 +122,16 @@ def act(
     section: TableData,
     space: RowStorage = IN_MEMORY,
 ) -> Acted:
-    """Do to the typed training rows what the contract asks; `places` are theirs in their file. The
-    plan refuses what is not `is_by_row` where they lie in files.
+    """Apply the contract's quality actions to the typed training rows, whose positions in their
+    file are `places`. For rows in files the plan admits only actions that are `is_by_row`.
 
-    Columns go first, then labels are changed, then rows go, then ends of numbers are found: each
-    looks at the training rows as those before it left them. Of duplicates, training rows that equal
-    a validation or test row go too, so that no other part changes.
+    Order: drop columns, relabel, drop rows, fit limits; each step sees the training rows that the
+    previous steps left. Of duplicates, training rows that equal a validation or test row go too, so
+    that no other part changes.
 
     Raises:
-        DataMistake: what is to fail was found, no training row would be left, or there are too many
-            rows to look for what the contract has something done about, or a number is to be
-            relabelled.
+        DataMistake: an action is `fail` and its fault is present, no training row would remain,
+            there are too many rows for a requested check, or a numeric target is to be relabelled.
     """
     wanted = section.quality.asked()
     if not wanted:
@@ -178,7 +177,7 @@ def _fail(work: _Work, kinds: list[FindingKind]) -> None:
     if any(finding.count for finding in found):
         raise DataMistake(_refused(finding) for finding in found if finding.count)
     for finding in found:
-        work.note(finding.kind, "fail", f"not refused: {finding.message}", _NO_ROWS)
+        work.note(finding.kind, "fail", f"allowed: {finding.message}", _NO_ROWS)
 
 
 def _refused(finding: Finding) -> Problem:
@@ -195,11 +194,11 @@ def _check_rows(count: int) -> None:
     if count > MOST_ROWS:
         raise DataMistake(
             Problem(
-                "near duplicates cannot be looked for in so many rows",
+                "too many rows for the near-duplicate check",
                 path="data.quality.actions.near_duplicates",
                 found=f"{count:,} rows",
                 expected=f"at most {MOST_ROWS:,}",
-                fix="take the action out, or choose exact_duplicates",
+                fix="remove the action, or use exact_duplicates",
             )
         )
 
@@ -207,10 +206,10 @@ def _check_rows(count: int) -> None:
 def _nothing_left(kind: FindingKind, count: int) -> DataMistake:
     return DataMistake(
         Problem(
-            "no training row would be left",
+            "no training row would remain",
             path=f"data.quality.actions.{kind}",
             found=f"drop, with {many(count, 'row')} to drop",
-            fix="look at the rows with trainwright data check, or choose report",
+            fix="inspect the rows with trainwright data check, or choose report",
         )
     )
 
@@ -220,7 +219,7 @@ def _drop_columns(work: _Work, kind: FindingKind) -> None:
     names = tuple(dict.fromkeys(name for finding in found for name in finding.columns))
     if names:
         work.columns.update(names)
-        message = f"columns {quoted(names)} left out ({kind}: {found[0].message})"
+        message = f"columns {quoted(names)} excluded ({kind}: {found[0].message})"
         work.note(kind, "drop", message, _NO_ROWS, names)
 
 
@@ -228,11 +227,11 @@ def _relabel(work: _Work) -> None:
     if work.frames["train"][work.section.target].dtype != pl.String:
         raise DataMistake(
             Problem(
-                "only classes can be relabelled, and the target is a number",
+                "a numeric target cannot be relabelled",
                 path="data.quality.actions.label_error",
                 found="relabel",
                 expected="report, drop or fail",
-                fix="look at the rows with trainwright data check, or choose drop",
+                fix="inspect the rows with trainwright data check, or choose drop",
             )
         )
     suspects = _suspects(work, "relabel")
@@ -248,8 +247,8 @@ def _relabel(work: _Work) -> None:
 
 
 def _suspects(work: _Work, action: Action) -> Suspects:
-    """The training rows whose label is surest to be wrong, no more than are wrong at least; none,
-    and a note, where none can be judged."""
+    """Most confident label errors of the training rows, at most the lower confidence bound of their
+    number. Empty, with a note, where labels cannot be judged."""
     found = find_suspects(work.examined("train"))
     if isinstance(found, Unjudged) or (found.open and not found.least):
         work.note("label_error", action, f"no training row changed: {found}", _NO_ROWS)
@@ -258,7 +257,7 @@ def _suspects(work: _Work, action: Action) -> Suspects:
 
 
 def _faulty(work: _Work, kind: FindingKind) -> Flags:
-    """Whether each training row has a fault, bool [N]."""
+    """Fault mask of the training rows, bool [N]."""
     train = work.frames["train"]
     if kind in BY_ROW:
         return faulty_rows(train, kind, work.section, work.left_out, work.space)
@@ -274,7 +273,7 @@ def _faulty(work: _Work, kind: FindingKind) -> Flags:
 
 
 def _copies(work: _Work, kind: FindingKind) -> Integers:
-    """Training rows that repeat an earlier one, or a row of another part."""
+    """Training rows that duplicate an earlier training row or a row of another part."""
     order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
     data = work.examined(*order)
     held = len(data) - work.frames["train"].height
@@ -282,8 +281,8 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
         group = first_of_each(typed_frame(data, [look.name for look in compared(data.looks)]))
         copies = np.flatnonzero(group != np.arange(len(data)))
     else:
-        # What equals an earlier row in its features is no near copy, whatever its label: unless
-        # there is another row of another part that it is nearly.
+        # An exact copy in features is not a near duplicate, whatever its label, unless it is a near
+        # duplicate of a row of another part.
         first, group, _ = near_groups(data)
         apart = group[:held][first[:held] == np.arange(held)]
         others = np.bincount(apart, minlength=len(data))[group] - (first < held)
@@ -293,7 +292,7 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
 
 
 def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> None:
-    """Find the ends of each column that has the fault, in training rows."""
+    """Fit limits on the training rows for each column with the fault."""
     if kind in BY_ROW:
         train = work.frames["train"]
         for limit in written_limits(train, work.section, work.left_out, beyond):
@@ -305,7 +304,7 @@ def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> 
     found = find_kind(data, kind, work.section.columns)
     for look in data.of_kind("numeric"):
         if not look.cells.dtype.is_numeric():
-            # Labels, which only happen to be numbers in these rows.
+            # Class labels that look numeric in these rows.
             continue
         every = {row for one in found if look.name in one.columns for row in one.rows}
         rows = np.array(sorted(every), dtype=np.int64)
@@ -321,7 +320,7 @@ def _end(work: _Work, kind: FindingKind, limit: Limit, rows: Integers) -> None:
 
 
 def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
-    """The ends of the other rows, on the sides on which the faulty ones lie; infinite elsewhere."""
+    """Range of the remaining rows on the side of the faulty ones; infinite on the other side."""
     others = np.delete(numbers, rows)
     others = others[np.isfinite(others)]
     low, high = -math.inf, math.inf
@@ -333,8 +332,8 @@ def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
 
 
 def _changed_by(frames: Mapping[PartName, pl.DataFrame], limit: Limit, kind: FindingKind) -> str:
-    """What a limit changes, and in how many values of each part."""
-    verb = "capped" if limit.beyond == "cap" else "taken for missing"
+    """Message: what a limit changes, with counts per part."""
+    verb = "capped" if limit.beyond == "cap" else "set to missing"
     counts = []
     for part, frame in frames.items():
         changed = 0

@@ -1,4 +1,4 @@
-"""Rows that agree in some columns: how many pairs, and how many of them chance makes."""
+"""Pairs of rows that agree in some columns: observed and expected by chance."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Integers
 
 MOSTLY = 0.6
-"""Equal rows are coincidences where chance makes this share of their pairs."""
+"""Equal rows are coincidences if this share of their pairs is expected by chance."""
 
 _HARDLY = 0.1
-"""Rows that agree in all columns but one may be, where it makes this share."""
+"""The same for rows that agree in all columns but one."""
 
 _MOST_ROWS, _MOST_COLUMNS = 50_000, 20
-"""What chance makes is estimated from evenly spread rows and columns of more."""
+"""Larger data is subsampled evenly to estimate the expected agreement."""
 
 _BESIDE = 5
-"""The values of a column repeat where a row has on average so many others of its value."""
+"""A column repeats if a row shares its value with this many others on average."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """N rows of F columns: a 64-bit hash of every cell, uint64 [N, F], and which of the columns
-    chance may explain: texts are no matter of chance, and the label of a copy may be another."""
+    """N rows of F columns: a 64-bit hash of every cell, uint64 [N, F], and which columns may agree
+    by chance: not texts, and not labels, in which a copy may differ."""
 
     hashes: np.ndarray
     explains: tuple[bool, ...]
 
     @classmethod
     def of(cls, frame: pl.DataFrame, no_chance: frozenset[str]) -> Agreement:
-        """The cells of a frame; `no_chance` are its columns of texts and labels."""
-        # The column's number is in the seed: equal cells of two columns must not cancel out.
+        """Hash the cells of a frame; `no_chance` are its text and label columns."""
+        # The column index is in the seed so that equal cells of two columns do not cancel out.
         columns = [series.hash(seed=at).to_numpy() for at, series in enumerate(frame)]
         return cls(
             np.stack(columns, axis=1), tuple(name not in no_chance for name in frame.columns)
         )
 
     def by_chance(self) -> bool:
-        """Whether chance makes most of the pairs of equal rows, because rows have few values.
+        """Are most pairs of equal rows expected by chance, since the columns have few values?
 
-        Two columns must say so: one in which nearly all rows have the same value would excuse all
-        copies for the two in which somebody changed it. Where only one column can, its values must
+        Two columns must agree on this: a single nearly constant column would excuse every copy
+        because of the few rows in which it differs. With only one usable column, its values must
         repeat.
         """
         chance = _Chance.of(self)
@@ -57,8 +57,8 @@ class Agreement:
         return sum(share >= MOSTLY for share in shares) >= min(2, max(1, len(chance.agree)))
 
     def but_for_one(self, columns: Integers) -> Integers:
-        """Pairs [P, 2] of rows, one after the other, that agree in all columns but one of
-        `columns`, other than by chance."""
+        """Pairs [P, 2] of consecutive rows that agree in all columns but one of `columns`, beyond
+        chance."""
         whole, chance = _whole(self.hashes), _Chance.of(self)
         found = [np.empty((0, 2), dtype=np.int64)]
         for at in columns.tolist():
@@ -75,9 +75,9 @@ class Agreement:
 @final
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """What chance makes, from evenly spread rows [n] of `hashes` and `whole`, and from evenly
-    spread columns of more than one value: for each the chance that two rows agree in it. `scale`
-    is how many pairs of all rows one pair stands for."""
+    """Expected agreement by chance, estimated on an even subsample of rows [n] (`hashes`, `whole`)
+    and of non-constant columns: for each column the probability that two rows agree in it. `scale`
+    is the number of pairs in all rows per sampled pair."""
 
     hashes: np.ndarray
     whole: np.ndarray
@@ -96,12 +96,12 @@ class _Chance:
         return cls(hashes, _whole(hashes), telling, (size / len(hashes)) ** 2)
 
     def shares(self, pairs: float, *without: int) -> Iterator[float]:
-        """The share of the `pairs` of rows that agree in all columns but these which chance makes,
-        as each of the other columns explains it.
+        """Share of the `pairs` that agree in all columns but `without` that is expected by chance,
+        one estimate for each remaining column.
 
-        Pairs that agree in one column less, times the chance of agreeing in that one too, are
-        those that chance makes: more, where columns depend on each other, than if all were
-        independent.
+        The expectation is the number of pairs that agree in one column fewer, times the probability
+        of agreeing in that column: higher than under full independence where columns are
+        correlated.
         """
         keys = self.whole
         for at in without:
@@ -114,13 +114,13 @@ class _Chance:
 
 
 def _whole(hashes: np.ndarray) -> np.ndarray:
-    """One number [N] for each row of hashes [N, F], equal where rows agree in all columns. Sums of
-    unsigned numbers wrap around, and so do differences: what is taken away is gone."""
+    """Row hash [N] of cell hashes [N, F], equal where rows agree in all columns. Unsigned sums
+    wrap, so subtracting a column's hash removes it exactly."""
     keys: np.ndarray = hashes.sum(axis=1, dtype=np.uint64)
     return keys
 
 
 def _pairs(keys: np.ndarray) -> float:
-    """How many pairs of rows have the same key."""
+    """Number of pairs of rows with equal keys."""
     counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
     return float((counts * (counts - 1)).sum()) / 2

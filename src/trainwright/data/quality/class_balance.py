@@ -1,4 +1,4 @@
-"""How the rows are divided among classes, and whether their order gives the target away."""
+"""Class imbalance, rare classes and serial dependence of the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_CLASSES = 1000
 
 
 def class_imbalance(data: ExaminedData) -> list[Finding]:
-    """A commonest class with four times the rows of the rarest, or more."""
+    """The largest class has at least four times the rows of the smallest."""
     counts = _counts(data)
     if len(counts) < 2:
         return []
@@ -46,7 +46,7 @@ def class_imbalance(data: ExaminedData) -> list[Finding]:
 
 
 def rare_class(data: ExaminedData) -> list[Finding]:
-    """Classes of fewer than 10 rows: too few to learn, to divide and to judge."""
+    """Classes of fewer than 10 rows: too few to train, split or evaluate on."""
     rare = [(name, count) for name, count in _counts(data) if count < _RARE]
     if not rare:
         return []
@@ -60,15 +60,15 @@ def rare_class(data: ExaminedData) -> list[Finding]:
             sum(count for _, count in rare),
             data.places(data.labels.is_in(names).fill_null(False)),
             (data.target,),
-            f"gather more of them, merge classes with data.columns.{as_key(data.target)}.values, "
+            f"collect more, merge classes with data.columns.{as_key(data.target)}.values, "
             "or drop them",
         )
     ]
 
 
 def ordered_target(data: ExaminedData) -> list[Finding]:
-    """Neighbouring rows whose targets are alike far more often than chance: a random split puts
-    near copies on both sides. Rows that are sorted by class are no sign of it."""
+    """Serial dependence: the targets of adjacent rows agree far more often than by chance, so a
+    random split leaks near copies. Rows sorted by class are exempt."""
     if data.task == "none" or len(data) < _FEWEST_IN_ORDER:
         return []
     is_sorted = data.task == "classes" and _is_sorted(data)
@@ -82,7 +82,7 @@ def ordered_target(data: ExaminedData) -> list[Finding]:
             alike,
             len(data),
             columns=(data.target,),
-            fix="" if is_sorted else "divide by time or by group: data.split",
+            fix="" if is_sorted else "use a time or group split: data.split",
         )
     ]
 
@@ -104,10 +104,7 @@ def _alike_classes(data: ExaminedData) -> str:
     if _is_sorted(data):
         runs = len(labels.rle())
         return f"the rows are sorted by {data.target!r}: {runs} runs of one class each"
-    return (
-        f"a row has the class of the row before it in {same:.1%} of the rows, by chance it "
-        f"would be {chance:.1%}"
-    )
+    return f"adjacent rows have the same class in {same:.1%} of the rows, {chance:.1%} by chance"
 
 
 def _alike_numbers(data: ExaminedData) -> str:

@@ -1,4 +1,4 @@
-"""What a contract says of columns, as the checks need it."""
+"""Column settings of the contract, as the checks need them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from trainwright.contract.data import Column, TableData, TimeSplit, split_column
 
 
 def key_columns(section: TableData) -> tuple[str, ...]:
-    """The columns that only divide the rows: the split's group or part, but not its time."""
+    """Columns used only to split: the group or part column, not the time column."""
     if isinstance(section.split, TimeSplit):
         return ()
     return tuple(name for _, name in split_columns(section.split))
 
 
 def column_settings_of(section: TableData, typed: pl.DataFrame) -> dict[str, Column]:
-    """What the contract says of columns, and that labels are classes, also labels of numbers."""
+    """Column settings with the target fixed as classes where it is, even if the labels are
+    numeric."""
     columns = dict(section.columns)
     if section.target in typed.columns and typed[section.target].dtype == pl.String:
         said = columns.get(section.target, Column())

@@ -1,12 +1,12 @@
-"""Confident learning: which labels are wrong, from probabilities that never saw them.
+"""Confident learning: label errors from out-of-sample probabilities.
 
 Northcutt, Jiang and Chuang 2021, "Confident learning: estimating uncertainty in dataset labels",
 JAIR 70, arXiv:1911.00068. Symbols there: given labels are y~ (here `given`), probabilities of row x
 for class j are p(j; x) (here `chances`), thresholds t_j (eq. 2), and the rows that the confident
 joint C (eq. 1) counts off its diagonal say how many labels are wrong. Those with the lowest
-self-confidence p(y~; x) are. On labels that we swapped in real data this is more precise, at the
-same recall, than pruning by noise rate, which is the default of the package cleanlab. The rows are
-those of its filter `low_self_confidence`, which a test holds together; it needs pandas.
+self-confidence p(y~; x) are. On real data with swapped labels this is more precise, at the same
+recall, than pruning by noise rate, the default of cleanlab. The selection equals cleanlab's filter
+`low_self_confidence` (a test compares them; it needs pandas).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from trainwright.data.base.table import Floats, Integers
 
 
 def wrong_labels(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
-    """Which of the labels int64 [N] are wrong, given out-of-sample probabilities [N, K].
-
+    """Mask [N] of wrong labels, given labels int64 [N] and out-of-sample probabilities [N, K].
     Every class must have a row.
     """
     count = int(confident_errors(given, chances).sum())
@@ -31,9 +30,9 @@ def wrong_labels(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
 
 
 def confident_errors(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
-    """Rows [N] that are confidently of another class than their label: of the classes whose
-    probability is at least as high as it is on average in rows of that label, the likeliest one is
-    another, and so is the likeliest of all."""
+    """Mask [N] of rows that confidently belong to another class: among the classes whose
+    probability is at least the mean probability in rows of that label (t_j), the likeliest is not
+    the given label, and neither is the overall argmax."""
     classes = chances.shape[1]
     thresholds = np.array([chances[given == label, label].mean() for label in range(classes)])
     confident = chances >= thresholds - 1e-6

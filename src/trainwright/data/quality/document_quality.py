@@ -1,4 +1,4 @@
-"""The documents of a text as rows, and what is wrong with them."""
+"""Quality checks of the documents of a text corpus."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trainwright.data.text.prepare_text import RawTokens
 from trainwright.data.text.token_file import is_token_file
 
 MOST_CHARACTERS = 20_000_000
-"""Of longer texts evenly spread documents are looked at."""
+"""Longer texts are subsampled evenly by document."""
 
 _DOCUMENTS, _PARAGRAPHS = "documents", "paragraphs"
 _BLANK_LINE = "\n\n"
 _UNDIVIDED = np.empty(0, dtype=np.int64)
-_FIX = "look at them, and take them out of the text or mend them"
+_FIX = "inspect them, and remove or fix them in the text"
 
 _Check = Callable[[ExaminedData], list[Finding]]
 
@@ -51,15 +51,15 @@ def document_faults(
     quick: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Finding, ...]:
-    """What is wrong with the documents of a text, the worst first.
+    """Findings of the documents of a text, most severe first.
 
-    `rows` of a finding are documents by their place, or the rows of a table. A text that is one
-    document is looked at by its paragraphs, for what any text may have. A token file is not looked
-    at: nobody has its texts. `parts` int64 [D] is the part of each document (0 training), empty
-    where they are not divided. `quick` leaves out near duplicates and other languages.
+    `rows` of a finding are document indices, or table rows. A text of one document is checked by
+    paragraph, for the faults that any text may have. A token file is not checked: its text is
+    unavailable. `parts` int64 [D] is the part of each document (0 training), empty without a split.
+    `quick` skips near duplicates and language identification.
 
     Raises:
-        DataMistake: there is no text, or it is not of its encoding.
+        DataMistake: there is no text, or it is not in its encoding.
     """
     if is_token_file(folder / section.path):
         return ()
@@ -68,7 +68,7 @@ def document_faults(
         return ()
     divided = data.looks[0].name != _PARAGRAPHS
     found = [one for check in _OF_ANY_TEXT for one in check(data)]
-    # Separators that follow each other hold empty documents, which repeat nothing.
+    # Consecutive separators give empty documents, which are not duplicates.
     written = data.looks[0].values.str.strip_chars().ne("").fill_null(value=False)
     full = data.take(written.arg_true().cast(pl.Int64).to_numpy())
     found += [one for check in _OF_DOCUMENTS for one in check(full)] if divided else []
@@ -93,14 +93,14 @@ def document_parts(raw: RawTokens) -> Integers:
 def _examine(
     section: TokenData, folder: Path, parts: Integers
 ) -> tuple[ExaminedData, tuple[Finding, ...]]:
-    """Documents or paragraphs as rows, and that there are too many to look at each."""
+    """Documents or paragraphs as rows, with a finding where they are subsampled."""
     found = find_documents(section, folder)
     step = max(1, -(-sum(len(block) for block in found.blocks()) // MOST_CHARACTERS))
     mark = END if found.several else section.separator
     left_out: tuple[Finding, ...] = ()
     if step > 1:
         what = _DOCUMENTS if mark else "parts"
-        text = f"the text is long: one in {step:,} of its {what} is looked at"
+        text = f"the text is long: only one in {step:,} of its {what} is checked"
         left_out = (Finding("long_text", "info", text),)
     if not mark:
         numbered = list(paragraphs(found.blocks(), step))
@@ -115,11 +115,11 @@ def _examine(
 
 
 def paragraphs(blocks: Iterable[str], step: int = 1) -> Iterator[tuple[int, str]]:
-    """The paragraphs of one block in `step`, each with its place in the whole text; one that lies
-    in two blocks is cut there."""
+    """Paragraphs of every `step`-th block, with their offset in the whole text; a paragraph that
+    spans two blocks is cut at the boundary."""
     place, held = 0, ""
     for at, block in enumerate(blocks):
-        # A blank line may lie in two blocks.
+        # A blank line may span two blocks.
         whole = held + block
         text = whole.rstrip("\n")
         held = whole[len(text) :]
@@ -130,8 +130,8 @@ def paragraphs(blocks: Iterable[str], step: int = 1) -> Iterator[tuple[int, str]
 
 
 def divided_by(blocks: Iterable[str], mark: str) -> Iterator[str]:
-    """The pieces of a text between its marks, which may lie in two blocks. What is behind the last
-    mark is a piece if there is something."""
+    """Split a text at its separators, which may span two blocks. A non-empty remainder after the
+    last separator is a piece."""
     rest = ""
     for block in blocks:
         *pieces, rest = (rest + block).split(mark)
@@ -141,7 +141,7 @@ def divided_by(blocks: Iterable[str], mark: str) -> Iterator[str]:
 
 
 def _rows_with_text(section: TokenData, folder: Path) -> Integers:
-    """The rows of a table that are documents; the others have no text."""
+    """Table rows that are documents; the others have no text."""
     source = read_source(section.path, folder, reading=section.reading)
     return document_rows(section, source)[0]
 

@@ -1,4 +1,4 @@
-"""Rows that stand in the data more than once, and equal rows with different labels."""
+"""Exact duplicates, and duplicates with conflicting labels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _ALIKE = {
     "exact_duplicates": ("equals", "equal"),
     "near_duplicates": ("is nearly", "are nearly"),
 }
-_CHANCE = "; rows of so few values are equal by chance"
+_LEAKAGE = " (leakage)"
+_CHANCE = "; with so few distinct values, rows are equal by chance"
 
 
 def exact_duplicates(data: ExaminedData) -> list[Finding]:
-    """Rows that equal an earlier row in every column but identifiers, and those of them that stand
-    outside training and equal a training row: good to know where rows have so few values that
-    chance makes them, else a fault."""
+    """Rows equal to an earlier row in every column but identifiers, and those of validation and
+    test that equal a training row. Informational where the rows have so few distinct values that
+    chance explains them."""
     names = [look.name for look in compared(data.looks)]
     if not set(names) - {data.target} or len(data) < 2:
         return []
@@ -49,12 +50,15 @@ def exact_duplicates(data: ExaminedData) -> list[Finding]:
     )
     across = across_parts(data, first, "exact_duplicates")
     if chance:
-        across = [replace(one, severity="info", message=one.message + _CHANCE) for one in across]
+        across = [
+            replace(one, severity="info", message=one.message.removesuffix(_LEAKAGE) + _CHANCE)
+            for one in across
+        ]
     return [finding, *across]
 
 
 def _by_chance(data: ExaminedData, frame: pl.DataFrame) -> bool:
-    """Whether equal rows are what rows of so few values have anyway."""
+    """Are the equal rows expected by chance, given so few distinct values?"""
     texts = {look.name for look in data.looks if look.kind == "text"}
     return Agreement.of(frame, frozenset({*texts, data.target})).by_chance()
 
@@ -64,7 +68,7 @@ def across_parts(
     group: Integers,
     kind: Literal["exact_duplicates", "near_duplicates"],
 ) -> list[Finding]:
-    """Rows outside training whose group (int64 [N]) has a training row too."""
+    """Validation and test rows whose group (int64 [N]) also has a training row."""
     trained = np.unique(group[data.parts == 0])
     crossing = np.flatnonzero((data.parts != 0) & np.isin(group, trained))
     if not len(crossing):
@@ -78,23 +82,23 @@ def across_parts(
         Finding(
             kind,
             "warning",
-            f"{like} a training row, of {held:,} in all: a score on them is not one for new rows",
+            f"{like} a training row, of {held:,} in total{_LEAKAGE}",
             len(crossing),
             data.places(crossing),
-            fix=f"data.quality.actions: {{{kind}: drop}} takes such rows out of training",
+            fix=f"data.quality.actions: {{{kind}: drop}} removes such rows from training",
         )
     ]
 
 
 def conflicting_labels(data: ExaminedData) -> list[Finding]:
-    """Rows that are equal in every feature and differ in their class."""
+    """Rows with equal features and different classes."""
     names = [look.name for look in compared(data.features)]
     if data.task != "classes" or not names or len(data) < 2:
         return []
     frame = typed_frame(data, names)
     first = first_of_each(frame)
     table = pl.DataFrame({"group": first, "label": data.labels})
-    # A label that is missing is no other class.
+    # A missing label is not a class of its own.
     classes = pl.col("label").drop_nulls().n_unique().over("group")
     split = table.select(((classes > 1) & pl.col("label").is_not_null()).alias("x"))["x"]
     rows = split.arg_true()
@@ -107,18 +111,18 @@ def conflicting_labels(data: ExaminedData) -> list[Finding]:
         Finding(
             "conflicting_labels",
             "warning" if often and not chance else "info",
-            f"{len(rows):,} rows in {many(groups, 'group')} are equal in every feature and have "
+            f"{len(rows):,} rows in {many(groups, 'group')} have equal features but "
             "different classes: no model can get all of them right" + (_CHANCE if chance else ""),
             len(rows),
             data.places(rows),
             (data.target,),
-            "look at them: labels may be swapped, or a telling column is missing",
+            "inspect them: labels may be wrong, or an informative column is missing",
         )
     ]
 
 
 def compared(looks: Iterable[ColumnView]) -> list[ColumnView]:
-    """The columns in which rows are compared: an identifier would hide every copy."""
+    """Columns compared for duplicates: no identifiers, which would hide every copy."""
     return [
         look
         for look in looks
@@ -127,8 +131,7 @@ def compared(looks: Iterable[ColumnView]) -> list[ColumnView]:
 
 
 def typed_frame(data: ExaminedData, names: list[str]) -> pl.DataFrame:
-    """The typed values of these columns; texts, and cells that are not of their column's type, stay
-    as they are written."""
+    """Typed values of these columns; text, and cells that do not parse, keep their spelling."""
     wanted = set(names)
     looks = [look for look in data.looks if look.name in wanted]
     return pl.DataFrame([_comparable(data, look) for look in looks])
@@ -141,17 +144,17 @@ def _comparable(data: ExaminedData, look: ColumnView) -> pl.Series:
 
 
 def first_of_each(frame: pl.DataFrame) -> Integers:
-    """The first row [N] that each row is equal to; its own number where it is the first. Equal
-    means equal, not equal hashes."""
+    """Index [N] of the first row equal to each row, its own for the first. Rows are compared by
+    value, not by hash."""
     numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("\x00row"))
     first = numbered.select(pl.col("\x00row").first().over(frame.columns))
     return first.to_series().to_numpy()
 
 
 def first_of_group(size: int, pairs: Integers) -> Integers:
-    """The first member [N] of the group that pairs [P, 2] join each of `size` rows to, one after
-    the other."""
-    # Imported here: a run on a text or on images need not wait for it.
+    """Index [N] of the first member of each row's connected component under `pairs` [P, 2]; N is
+    `size`."""
+    # Imported here to keep text and image runs free of it.
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

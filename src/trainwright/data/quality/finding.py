@@ -1,4 +1,4 @@
-"""What a check of the data found: the one type that every check speaks."""
+"""Finding: the result type of every data check."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
 
 Severity = Literal["error", "warning", "info"]
-"""`error`: what is trained on this is wrong. `warning`: a person should look. `info`: good to know,
-and often as it should be."""
+"""`error`: a model trained on this is invalid. `warning`: needs review. `info`: often harmless."""
 
 Subset = Literal["all", "by_models", "others"]
 """Which checks: those that fit models on the rows take about as long as all others."""
 
 MOST_ROWS = 100_000
-"""More positions than this are not written; `count` still counts them all."""
+"""Limit of the positions written; `count` still counts all."""
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
@@ -29,12 +28,12 @@ _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault, wherever it stands.
+    """One fault and its rows or columns.
 
-    `count` is how many rows have it, or how many columns where the fault is of whole columns.
-    `rows` are 0-based positions in the data: in the file, and where the contract names several
-    files, in the training, validation and test file one after the other. `message` holds the number
-    that shows the fault, `fix` what a person can do.
+    `count` is the number of rows, or of columns for a fault of whole columns. `rows` are 0-based
+    positions in the data: in the file, or in the concatenation of the training, validation and test
+    files where the contract names several. `message` gives the number that shows the fault, `fix`
+    the remedy.
     """
 
     kind: FindingKind
@@ -59,8 +58,7 @@ class Finding:
 
 
 def row_numbers_of(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
-    """Row numbers as a finding holds them: ascending, each once. A Boolean column means the rows
-    where it is true."""
+    """Row positions as a finding holds them: ascending and unique. A Boolean column is a mask."""
     if isinstance(rows, pl.Series):
         rows = rows.arg_true() if rows.dtype == pl.Boolean else rows
         rows = rows.to_numpy()
@@ -71,13 +69,13 @@ def row_numbers_of(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Errors, then warnings, then what is only good to know; else in the order given."""
+    """Sort by severity (errors, warnings, info), stable otherwise."""
     return tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
 
 
 def one_a_kind(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One finding for each kind and severity, in the order given: the first of them, with the
-    columns of the others, or how many there are."""
+    """The first finding of each kind and severity, in the order given, with the columns or the
+    number of the others."""
     alike: dict[tuple[FindingKind, Severity], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.kind, finding.severity), []).append(finding)

@@ -1,4 +1,4 @@
-"""Labels of images that a model which never saw them would not have given."""
+"""Label errors of images, from out-of-sample predictions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from trainwright.data.quality.out_of_sample import Known
 from trainwright.data.quality.views import ExaminedData
 
 LEAST_RIGHT = 0.7
-"""Labels of images are judged where the models, which know little of images, give so many of them
-to rows that they did not see: digits and clothes, not photographs of many things."""
+"""Minimum out-of-sample accuracy of the (simple) models for image labels to be judged: reached on
+digits and clothes, not on photographs of many things."""
 
 _SIDE, _COMPONENTS = 14, 40
-_FIX = "look at the images; correct the labels in the files, or leave the images out"
+_FIX = "inspect the images; correct the labels in the files, or remove the images"
 
 
 def image_label_errors(raw: RawImages, data: ExaminedData, most: int) -> list[Finding]:
-    """Likely label errors of images (see `label_errors`), by the first 40 principal components of
-    the greys of 14 x 14 parts of each image; of more than `most` images that were decoded, evenly
-    spread ones."""
+    """Likely label errors of images (see `label_errors`), from the first 40 principal components of
+    each image at 14 x 14 grey. More than `most` decoded images are subsampled evenly."""
     places, parts = raw.decoded()
     inside = spread_rows(len(places), most)
     chosen = places[inside]
@@ -43,14 +42,14 @@ def image_label_errors(raw: RawImages, data: ExaminedData, most: int) -> list[Fi
     suspects = suspects_among(
         data, lambda rows: Known(nothing.gather(rows), numbers[rows], ()), LEAST_RIGHT
     )
-    # What cannot be judged is no finding here: of most images these models know too little.
+    # Unjudged labels give no finding: these models are too weak for most images.
     found = [] if isinstance(suspects, Unjudged) else say_suspects(data, suspects)
-    note = f" (among the {len(data):,} images looked at)" if len(data) < len(whole) else ""
+    note = f" (among the {len(data):,} images checked)" if len(data) < len(whole) else ""
     return [replace(one, message=one.message + note, fix=_FIX) for one in found]
 
 
 def _components(small: Floats) -> Floats:
-    """The first principal components, [N, up to 40], of images [N, H, W]."""
+    """First principal components [N, up to 40] of images [N, H, W]."""
     flat = small.reshape(len(small), -1).astype(np.float64)
     flat -= flat.mean(axis=0)
     _, directions = np.linalg.eigh(flat.T @ flat)

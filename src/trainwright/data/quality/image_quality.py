@@ -1,5 +1,4 @@
-"""Images as rows, and what is wrong with them. What cannot be read at all is told when the images
-are read."""
+"""Quality checks of images. Unreadable images are reported when the images are read."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ _PIXELS = "pixels"
 
 
 def examine_images(raw: RawImages) -> ExaminedData:
-    """The images of the training files, then those of the parts that stand apart: label and hash of
-    each."""
+    """Label and hash of each image: the training files, then the separate parts."""
     frames, parts = [], []
     for code, part in _parts(raw):
         images, labels = raw.images[part], raw.labels[part]
@@ -39,8 +37,8 @@ def examine_images(raw: RawImages) -> ExaminedData:
         frames.append(pl.DataFrame({LABEL: names, _PIXELS: hashes}))
         parts.append(np.full(len(labels), code))
     data = examine(pl.concat(frames), LABEL)
-    # A hash is no identifier here: two of one value are one image. Nor is it a category, of which
-    # chance gives two images the same.
+    # A hash is not an identifier here: equal hashes are one image. Nor is it a category, which two
+    # images could share by chance.
     looks = tuple(
         replace(look, reason="", kind="text" if look.name == _PIXELS else "categorical")
         for look in data.looks
@@ -49,23 +47,23 @@ def examine_images(raw: RawImages) -> ExaminedData:
 
 
 def blank_images(raw: RawImages) -> list[Finding]:
-    """Images whose pixels deviate by less than 1 of 255, of those that were decoded."""
+    """Decoded images whose pixels have a standard deviation below 1 of 255."""
     places, images = raw.decoded()
     found = places[np.concatenate([_blank(one) for one in images])]
     if not len(found):
         return []
     text = many(len(found), "blank image")
-    fix = "leave them out of the files"
+    fix = "remove them from the files"
     return [Finding("blank_image", "warning", text, len(found), tuple(found.tolist()), fix=fix)]
 
 
 def file_faults(raw: RawImages) -> list[Finding]:
-    """What the files of images say: how many cannot be read, whose name says another format, and
-    which are much smaller than what is made of them, or of another shape."""
+    """Image file faults: unreadable, wrong extension, far smaller than the target size, or of
+    another aspect ratio."""
     found: list[Finding] = []
     if count := sum(one.count for one in raw.left_out.values()):
         names = [name for one in raw.left_out.values() for name in one.names]
-        text = f"{many(count, 'unreadable image')} left out: {quoted(names)}"
+        text = f"{many(count, 'unreadable image')} excluded: {quoted(names)}"
         fix = "copy the files again, or remove them"
         found.append(Finding("corrupt_image", "warning", text, count, fix=fix))
     if not raw.records:
@@ -78,8 +76,8 @@ def file_faults(raw: RawImages) -> list[Finding]:
     found += _of_rows(
         "mislabelled_extension",
         other,
-        "whose name says another format, read by its content",
-        "rename them: other programs go by the name",
+        "with the wrong file extension, read by content",
+        "rename them: other programs rely on the extension",
         "info",
     )
     height, width = raw.rule.size
@@ -87,8 +85,8 @@ def file_faults(raw: RawImages) -> list[Finding]:
     shape = (pl.col("height") * width) / (pl.col("width") * height)
     stretched = (shape > _SHAPE) | (shape < 1 / _SHAPE)
     small = area * _SMALLER < height * width
-    fix = "look at them: thumbnails and wrong cuts blur what is learned"
-    text = f"of less than a quarter of {height} x {width} pixels, or of another shape"
+    fix = "inspect them: thumbnails and bad crops add noise"
+    text = f"of less than a quarter of {height} x {width} pixels, or of another aspect ratio"
     odd = frame.select((small | (stretched & (raw.rule.fit == "stretch"))).alias("x"))["x"]
     return [*found, *_of_rows("image_size", odd, text, fix, "warning")]
 
@@ -104,8 +102,7 @@ def _of_rows(
 
 
 def divided_images(data: ExaminedData, raw: RawImages, prepared: Prepared) -> ExaminedData:
-    """The images with the parts that they were divided into; with folds, where each is tested once,
-    those of the run's own model."""
+    """Images with their part of the split; under cross-validation that of the run's own model."""
     codes = data.parts.copy()
     apart = {1: prepared.validation} | ({} if prepared.split.folds else {2: prepared.test})
     for code, part in apart.items():
@@ -115,7 +112,7 @@ def divided_images(data: ExaminedData, raw: RawImages, prepared: Prepared) -> Ex
 
 
 def _parts(raw: RawImages) -> Iterator[tuple[int, PartName]]:
-    """Code and name of each part that there is, training first."""
+    """Code and name of each existing part, training first."""
     return ((code, part) for code, part in enumerate(PARTS) if part in raw.images)
 
 

@@ -1,4 +1,4 @@
-"""Labels that are probably wrong, by models that never saw them."""
+"""Label errors, from out-of-sample predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_CLASSES = 200
 _FEW_ROWS = 1000
 _LIKELY = 0.5
 _SURE = 15.0
-"""Evidence of noise (twice a log-likelihood ratio) for naming rows."""
+"""Minimum evidence of noise (twice a log-likelihood ratio) to name rows."""
 
 _MOSTLY = 0.5
 _SHOWN = 3
@@ -38,10 +38,9 @@ _MOST_OPEN = 0.5
 @final
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Rows whose label is probably wrong, the surest first, and the class that each is more like.
-    At least `least` of them are wrong, with a confidence of 95%: as many as an action may change.
-    The models disagree with the labels of as many rows more as are `open`, which are as overlapping
-    classes have them."""
+    """Probable label errors, most confident first, with the likelier class of each. `least` is the
+    95% lower bound of their number, the most that an action may change. `open` counts the further
+    disagreements, which class overlap explains."""
 
     rows: Integers
     given: list[str]
@@ -50,7 +49,7 @@ class Suspects:
     open: int = 0
 
     def vouched(self) -> Suspects:
-        """Only the surest, as many as are wrong at least."""
+        """The `least` most confident ones."""
         sure = self.least
         return Suspects(self.rows[:sure], self.given[:sure], self.likelier[:sure], sure)
 
@@ -64,13 +63,13 @@ class Suspects:
 @final
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The models know too little of the target, and why."""
+    """The models explain too little of the target to judge labels; `reason` says why."""
 
     reason: str
 
     @classmethod
     def of(cls, share: float) -> Unjudged:
-        """So large a share of the labels would count as wrong."""
+        """Too large a share of the labels would count as wrong."""
         return cls(f"disagree so often that {share:.0%} would count as wrong")
 
     def __str__(self) -> str:
@@ -78,13 +77,13 @@ class Unjudged:
 
 
 def label_errors(data: ExaminedData) -> list[Finding]:
-    """Likely label errors: of classes by confident learning on out-of-sample probabilities, of
-    numbers by out-of-sample residuals."""
+    """Probable label errors: classes by confident learning on out-of-sample probabilities, numbers
+    by out-of-sample residuals."""
     return say_suspects(data, find_suspects(data))
 
 
 def say_suspects(data: ExaminedData, suspects: Suspects | Unjudged) -> list[Finding]:
-    """What was found of the labels, as findings."""
+    """Suspects as findings."""
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
     if not len(suspects.rows):
@@ -113,24 +112,24 @@ def _finding(data: ExaminedData, suspects: Suspects, shown: str) -> Finding:
         len(suspects.rows),
         data.places(suspects.rows),
         (data.target,),
-        f"look at the rows; data.quality.actions: {{label_error: drop}}{classes} changes the "
+        f"inspect the rows; data.quality.actions: {{label_error: drop}}{classes} changes the "
         f"{suspects.least:,} surest, of training rows only",
     )
 
 
 def _examples(data: ExaminedData, suspects: Suspects) -> str:
-    """The numbers that lie farthest from what is likely, with it."""
+    """The largest residuals, each with its prediction."""
     likelier = np.array([float(one) for one in suspects.likelier])
     far = np.argsort(-np.abs(data.answers[suspects.rows] - likelier), kind="stable")[:3]
     return ", ".join(f"{suspects.given[at]} for about {suspects.likelier[at]}" for at in far)
 
 
 def find_suspects(data: ExaminedData) -> Suspects | Unjudged:
-    """Rows whose label is likely wrong, and what it is likelier to be.
+    """Probable label errors and their likelier labels.
 
-    Each row is judged by models of the other four fifths of the rows. Classes of fewer than 10 rows
-    are left alone. If more than 30 % of the rows would be wrong (of numbers 10 %, or if half of how
-    they vary is left open), the models are, not the labels.
+    Each row is judged by models fitted on the other four folds of five. Classes of fewer than 10
+    rows are skipped. If more than 30 % of the rows would be wrong (10 % for numbers, or half of
+    their variation is unexplained), the models are to blame, not the labels.
     """
     if data.task == "numbers":
         return _wrong_numbers(data)
@@ -140,8 +139,8 @@ def find_suspects(data: ExaminedData) -> Suspects | Unjudged:
 def suspects_among(
     data: ExaminedData, know: Callable[[Integers], Known], least_right: float = 0.0
 ) -> Suspects | Unjudged:
-    """Rows whose class is probably wrong, where models go by what `know` says of the rows that are
-    judged, and give at least so many of the labels."""
+    """Probable label errors of models on the features that `know` gives, if their accuracy reaches
+    the minimum."""
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
@@ -171,8 +170,8 @@ def suspects_among(
 def _second_look(
     known: Known, given: Integers, noise: LabelNoise, chances: Floats
 ) -> tuple[LabelNoise, Floats]:
-    """The same by models that were not fitted on the doubted labels: among few rows a single wrong
-    one leads them astray. Where the classes do not overlap otherwise, it adds to the evidence."""
+    """Refit without the suspects and judge again: with few rows a single wrong label biases the
+    models. Where the classes do not otherwise overlap, this adds to the evidence."""
     doubted = wrong_labels(given, chances)
     left = np.bincount(given[~doubted], minlength=chances.shape[1])
     if not doubted.any() or (2 * left < np.bincount(given)).any():
@@ -188,7 +187,7 @@ def _second_look(
 def _suspects(
     rows: Integers, given: Integers, noise: LabelNoise, chances: Floats, names: list[str]
 ) -> Suspects | Unjudged:
-    """Those of the rows whose labels are likelier wrong than not."""
+    """Rows whose label is more likely wrong than right."""
     wrong = np.flatnonzero(noise.chances >= _LIKELY)
     if (share := len(wrong) / len(given)) > _MOST_WRONG:
         return Unjudged.of(share)

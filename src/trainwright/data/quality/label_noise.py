@@ -1,17 +1,17 @@
-"""Label noise as an excess over what calibrated out-of-sample predictions expect.
+"""Label noise: excess of unlikely labels over calibrated out-of-sample predictions.
 
-Where classes overlap, a label that surprises a model is no error: with probability p the label is
-the unlikely one, and calibrated predictions say so. Two models of how the labels of unlikely
-classes come about are compared, s being the log-odds of a class for a row that did not train it:
+Where classes overlap, an unlikely label is not an error: it occurs with its calibrated probability
+p. Two models of unlikely labels are compared, with s the out-of-sample log-odds of a class:
 
     overlap:  P(label | s) = sigmoid(a s + b)
     noise:    P(label | s) = e + (1 - 2 e) sigmoid(a s + b)
 
-Recalibration (a, b) takes care of models that are too sure or not sure enough. Overlap alone fades
-as the log-odds fall, noise does not: its share e stays, however unlikely the class. The likelihood
-ratio of the two says whether there is noise, its profile how much at least, and e / P how likely it
-is that a label comes from it. Labels drawn from probabilities of at most 0.89 everywhere, or from
-the same one nearly everywhere, cannot be told from noise; the former are never called wrong.
+Recalibration (a, b) corrects over- and underconfidence. Under overlap alone the probability
+vanishes as the log-odds fall; under noise it stays at e, however unlikely the class. The likelihood
+ratio tests for noise, the profile likelihood bounds its rate from below, and e / P is the
+probability that a label comes from it. Labels drawn from probabilities of at most 0.89 everywhere,
+or from nearly the same one everywhere, cannot be distinguished from noise; the former are never
+called wrong.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ import numpy.typing as npt
 from trainwright.data.base.table import Floats, Integers
 
 _LEAST_SLOPE, _LEAST_SLOPE_APART, _MOST_SLOPE = 0.5, 0.75, 3.0
-"""Calibrated predictions have a slope of 1; those of few rows of many columns, whose classes
-overlap, half of it."""
+"""Calibrated predictions have slope 1; with few rows, many columns and overlapping classes, 0.5."""
 
 APART = 0.12
-"""Classes are apart where the models give another one to at most so many of the rows."""
+"""Classes are separable if the models' error rate is at most this."""
 
 _SHIFTS = (-6.0, 6.0)
 _LEAST, _MOST = 1e-7, 0.11
@@ -37,7 +36,7 @@ _CLIP = 1e-9
 _FEWEST_UNLIKELY = 3
 _MOST_PAIRS = 20_000
 _STEP = 0.01
-"""Log-odds that are so near each other count as one where there are more pairs."""
+"""Bin width of the log-odds where there are more pairs."""
 
 _LOWER_END = 2.71
 """Twice the difference of log-likelihoods at the lower end of a one-sided interval of 95%."""
@@ -50,8 +49,9 @@ Bits = npt.NDArray[np.bool_]
 @final
 @dataclass(frozen=True, slots=True)
 class LabelNoise:
-    """`evidence` is twice the log-likelihood ratio of noise to overlap alone; `chances` [N] say how
-    likely each label is wrong, `least` is the lower end of the rate of noise over the rate itself.
+    """Fitted label noise. `evidence` is twice the log-likelihood ratio of noise to overlap alone,
+    `chances` [N] the probability that each label is wrong, `least` the lower confidence bound of
+    the noise rate over its estimate.
     """
 
     evidence: float
@@ -62,8 +62,8 @@ class LabelNoise:
 @final
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Rows with a class that is not their likeliest: its log-odds, whether it is their label, and
-    how many pairs one stands for."""
+    """(row, class) pairs of classes other than the likeliest: log-odds, whether the class is the
+    label, and multiplicity."""
 
     log_odds: Floats
     is_label: Bits
@@ -89,7 +89,7 @@ class _Fit:
 
 
 def label_noise(given: Integers, chances: Floats) -> LabelNoise:
-    """Label noise of labels int64 [N], given out-of-sample probabilities [N, K]."""
+    """Fit label noise to labels int64 [N] and out-of-sample probabilities [N, K]."""
     nothing = LabelNoise(0.0, np.zeros(len(given)), 0.0)
     clipped = np.clip(chances, _CLIP, 1 - _CLIP)
     log_odds = np.log(clipped) - np.log1p(-clipped)
@@ -112,7 +112,7 @@ def label_noise(given: Integers, chances: Floats) -> LabelNoise:
 
 
 def _paired(log_odds: Floats, is_label: Bits, least_slope: float) -> _Pairs:
-    """All pairs; very many of them in steps of their log-odds, each step by its mean."""
+    """All pairs; a large number is binned by log-odds, each bin at its mean."""
     if len(log_odds) <= _MOST_PAIRS:
         return _Pairs(log_odds, is_label, np.ones(len(log_odds)), least_slope)
     steps = 2 * np.round(log_odds / _STEP).astype(np.int64) + is_label
@@ -122,7 +122,7 @@ def _paired(log_odds: Floats, is_label: Bits, least_slope: float) -> _Pairs:
 
 
 def _fit_noise(pairs: _Pairs) -> _Fit:
-    """The best fit with noise: searched between rates on a grid of logarithms."""
+    """Maximum-likelihood fit with noise, bracketed on a logarithmic grid of rates."""
     from scipy.optimize import minimize_scalar
 
     def loss(log_noise: float) -> float:
@@ -135,7 +135,7 @@ def _fit_noise(pairs: _Pairs) -> _Fit:
 
 
 def _fit(pairs: _Pairs, noise: float) -> _Fit:
-    """The recalibration of highest likelihood at this rate of noise."""
+    """Maximum-likelihood recalibration at a given noise rate."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -155,7 +155,7 @@ def _fit(pairs: _Pairs, noise: float) -> _Fit:
 
 
 def _lower_end(pairs: _Pairs, best: _Fit) -> float:
-    """The least rate of noise that the likelihood leaves open."""
+    """Lower confidence bound of the noise rate, by profile likelihood."""
     low, high = np.log(_LEAST), np.log(best.noise)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Columns that give the target away, as findings."""
+"""Target leakage findings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIX = "list the column in data.exclude if it is not known when a prediction is 
 
 
 def leaks(data: ExaminedData) -> list[Finding]:
-    """Columns that determine the target or were made of it, and columns that follow it suspiciously
-    closely. Of more than 50,000 rows with a target evenly spread ones are looked at."""
+    """Columns that determine the target or derive from it, and columns suspiciously dependent on
+    it. More than 50,000 labelled rows are subsampled evenly."""
     if data.task == "none":
         return []
     looks = [look for look in data.telling if look.kind in ("numeric", "categorical", "datetime")]
@@ -43,15 +43,15 @@ def leaks(data: ExaminedData) -> list[Finding]:
 def _shares(
     frame: pl.DataFrame, columns: Iterable[ColumnType], target: pl.Series
 ) -> Iterator[Finding]:
-    """Features that tell much of the target in any form, or are told by it."""
+    """Features with a strong non-linear dependence with the target, in either direction."""
     for column in columns:
         name, values = column.name, frame[column.name]
         share = told_share(values, target)
         if share > SUSPICIOUS:
             found = _leak if share > LEAK else _suspicion
-            yield found((name,), f"{name!r} alone tells {share:.2%} of the target")
+            yield found((name,), f"{name!r} alone explains {share:.2%} of the target")
         elif (share := made_share(values, target)) > MADE_OF:
-            yield _leak((name,), f"the target tells {share:.2%} of {name!r}: it was made of it")
+            yield _leak((name,), f"{name!r} is {share:.2%} explained by the target: target leakage")
 
 
 def _kind(look: ColumnView) -> Kind:

@@ -1,4 +1,4 @@
-"""Values that are not there, and whether their absence says something about the target."""
+"""Missing values, and whether they are missing at random with respect to the target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLASSES = 100
 
 
 def missing(data: ExaminedData) -> list[Finding]:
-    """Columns with missing values, the emptiest first."""
+    """Columns with missing values, by descending share."""
     found = []
     for look in data.looks:
         count = look.cells.null_count()
@@ -39,18 +39,17 @@ def missing(data: ExaminedData) -> list[Finding]:
                 count,
                 data.places(look.cells.is_null()),
                 (look.name,),
-                "data.missing_target: drop leaves these rows out"
+                "data.missing_target: drop excludes these rows"
                 if is_target
-                else "data.features.impute fills numbers in; a category of its own stands for a "
-                "missing word; data.quality.actions: {missing: drop} leaves training rows out",
+                else "data.features.impute imputes numbers; missing words become a category of "
+                "their own; data.quality.actions: {missing: drop} excludes training rows",
             )
         )
     return sorted(found, key=lambda finding: -finding.count)
 
 
 def missing_words(data: ExaminedData) -> list[Finding]:
-    """Words such as None that count as missing in a column of words, and in no column of numbers:
-    they may be a category of their own."""
+    """Words such as None read as missing in a categorical column, where they may be a category."""
     words = {
         look.name: count_values(data.raw[look.name].filter(look.cells.is_null()).drop_nulls())
         for look in data.looks
@@ -84,16 +83,16 @@ def _words_of(
             count,
             data.places((data.raw[look.name] == word).fill_null(False)),
             (look.name,),
-            "leave the word out of data.missing_values if it is a category",
+            "remove the word from data.missing_values if it is a category",
         )
 
 
 def missing_not_at_random(data: ExaminedData) -> list[Finding]:
-    """Columns that are missing more often in some classes, or where the target is higher or lower.
+    """Columns whose missingness depends on the target.
 
-    For classes a chi-squared test of missing by class, for numbers Welch's test of the target with
-    and without a value; both at 0.001 divided by the columns looked at, and a difference of at
-    least 2 points (or a tenth of the target's deviation).
+    For classes a chi-squared test of missingness by class, for numbers Welch's test of the target
+    with and without a value; both at 0.001 over the number of columns (Bonferroni), with a
+    difference of at least 2 points (or a tenth of the target's standard deviation).
     """
     looks = [
         look for look in data.features if _FEWEST <= look.cells.null_count() <= len(data) - _FEWEST
@@ -117,12 +116,12 @@ def _not_at_random(data: ExaminedData, look: ColumnView, text: str) -> Finding:
         look.cells.null_count(),
         data.places(look.cells.is_null()),
         (look.name,),
-        "find out why: a value that is only there once the answer is known gives it away",
+        "find out why: a value recorded only once the target is known leaks it",
     )
 
 
 def _coded(labels: pl.Series) -> tuple[list[str], Integers]:
-    """The classes, and for each row [N] the number of its class from 1 on, 0 where it has none."""
+    """Class names, and class codes [N] from 1 on, 0 for a missing label."""
     codes = labels.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
     return labels.drop_nulls().unique().sort().to_list(), codes
 

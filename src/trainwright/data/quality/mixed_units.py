@@ -1,4 +1,4 @@
-"""Numbers of one column in two units: most in kilograms, some in pounds."""
+"""Columns in mixed units, such as kilograms and pounds."""
 
 from __future__ import annotations
 
@@ -50,18 +50,17 @@ KNOWN = {
     1e4: "ten thousand, as in square metres for hectares",
     1e6: "a million",
 }
-"""Factors between units, for the message."""
+"""Known conversion factors."""
 
 
 def mixed_units(data: ExaminedData) -> list[Finding]:
-    """Positive numbers of which a part is another size by a common factor.
+    """Positive columns in which a cluster of values is off by a unit conversion factor.
 
-    The logarithm of the column is looked at twice: as it is, and what is left of it beyond the
-    prediction from those of the other numeric columns (a line of least absolute error, fitted on at
-    most 10,000 rows). Either way a second cluster must lie a factor of 1.7 or more away, with
-    hardly a number between the two, and be of 0.2 to 45 % of the rows. Clusters that are classes of
-    the target are no units, nor are those whose factor is that of no units, or which another
-    numeric column tells apart too.
+    Both the logarithm of the column and its residual given the logarithms of the other numeric
+    columns (a least absolute deviations fit on at most 10,000 rows) are checked. A second cluster
+    must be at least a factor of 1.7 away, nearly empty in between, and hold 0.2 to 45 % of the
+    rows. Clusters that coincide with classes of the target, whose factor is no known conversion, or
+    that another numeric column separates too, are not units.
     """
     looks = [look for look in data.telling if _is_size(look)]
     found = []
@@ -88,18 +87,17 @@ def _is_size(look: ColumnView) -> bool:
 
 
 def _logs(values: Floats) -> Floats:
-    """Logarithms, NaN where there is none."""
+    """Logarithms, NaN where undefined."""
     logs: Floats = np.log(np.where(values > 0, values, np.nan))
     return logs
 
 
 def second_cluster(logs: Floats) -> tuple[Integers, float]:
-    """The rows of a smaller cluster of numbers (float64 [N], NaN is nothing) and the factor that
-    they are away from the larger: exp of the distance d of the medians. No rows where there are no
-    two clusters.
+    """Rows of the smaller of two clusters of log values (float64 [N], NaN for missing) and its
+    factor to the larger, exp(d) for the distance d of the medians. No rows without two clusters.
 
-    The largest gap divides the two. d must be 5 robust deviations of the larger and 4 of the
-    smaller, and hardly a number may lie in the middle fifth between the medians.
+    The largest gap separates the two. d must be 5 robust standard deviations of the larger and 4 of
+    the smaller, and the middle fifth between the medians nearly empty.
     """
     present = np.flatnonzero(np.isfinite(logs))
     nothing = np.empty(0, dtype=np.int64), 1.0
@@ -125,7 +123,7 @@ def second_cluster(logs: Floats) -> tuple[Integers, float]:
 
 
 def _is_a_class(data: ExaminedData, look: ColumnView, rows: Integers) -> bool:
-    """Whether the rows, and no others that have a number, are those of some classes."""
+    """Are the rows exactly those of some classes?"""
     if data.task != "classes":
         return False
     inside = np.zeros(len(data), dtype=np.bool_)
@@ -141,7 +139,7 @@ def _is_a_class(data: ExaminedData, look: ColumnView, rows: Integers) -> bool:
 
 
 def _is_a_unit(looks: list[ColumnView], look: ColumnView, rows: Integers, factor: float) -> bool:
-    """Whether the factor is one between units, and no other column has the same two clusters."""
+    """Is the factor a known conversion, and no other column has the same two clusters?"""
     size = max(factor, 1 / factor)
     inside = np.zeros(len(look.values), dtype=np.bool_)
     inside[rows] = True
@@ -153,7 +151,7 @@ def _is_a_unit(looks: list[ColumnView], look: ColumnView, rows: Integers, factor
 
 
 def _distance(values: Floats, inside: npt.NDArray[np.bool_]) -> float:
-    """Kolmogorov and Smirnov's distance between the rows of a cluster and the others."""
+    """Kolmogorov-Smirnov distance between a cluster and the other rows."""
     from scipy.stats import ks_2samp
 
     here = np.isfinite(values)
@@ -172,8 +170,8 @@ def _spread(values: Floats) -> float:
 
 
 def _unexpected(logs: Floats, others: list[ColumnView]) -> Floats:
-    """What is left of the logarithms beyond a prediction from the other columns' logarithms, [N]:
-    a line of least absolute error, by least squares that are weighted anew (Schlossmacher 1973)."""
+    """Residuals [N] of the logarithms given the other columns' logarithms: least absolute
+    deviations by iteratively reweighted least squares (Schlossmacher 1973)."""
     known = np.flatnonzero(np.isfinite(logs))
     if not others or len(known) < _FEWEST_ROWS:
         return np.full(len(logs), np.nan)
@@ -205,5 +203,5 @@ def _finding(data: ExaminedData, look: ColumnView, rows: Integers, factor: float
         len(rows),
         data.places(rows),
         (look.name,),
-        "turn all of them into one unit",
+        "convert them to one unit",
     )

@@ -1,4 +1,4 @@
-"""Images that are nearly the same: scaled, packed again, a little brighter."""
+"""Near-duplicate images: rescaled, recompressed or slightly brightened."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from trainwright.data.quality.views import ExaminedData
 from trainwright.data.split.fractions import PARTS
 
 MOST_BITS = 3
-"""Near duplicates differ in at most so many of the 64 bits."""
+"""Maximum Hamming distance of near duplicates, of 64 bits."""
 
 LEAST_CORRELATION = 0.995
-"""And their pixels, at 16 x 16, are correlated at least so."""
+"""Minimum correlation of their pixels at 16 x 16."""
 
 _BAND_BITS = 16
 _NEIGHBOURS = 20
@@ -29,7 +29,7 @@ _SMALL = 16
 _LEAST_SIDE = 9
 _FLAT = 4.0
 _MARGIN = 4.0
-"""Greys of 255 that a part must be darker by: else noise on an even ground makes bits."""
+"""Minimum difference in grey (of 255) for a bit: less is noise on a flat background."""
 
 _PAIRS = 50_000
 
@@ -39,21 +39,21 @@ Words = npt.NDArray[np.uint64]
 @final
 @dataclass(frozen=True, slots=True)
 class ImageGroups:
-    """For each of N images the first image with equal pixels, int64 [N], and the first of those
-    that it is nearly equal to (by pairs, one after the other), int64 [N]. Images of one grey are
-    in no group with others: blank ones are equal by chance."""
+    """For each of N images the index of the first with equal pixels, int64 [N], and of the first in
+    its connected component of near duplicates, int64 [N]. Blank images are singletons: they are
+    equal by chance."""
 
     exact: Integers
     near: Integers
 
 
 def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
-    """Equal and nearly equal images.
+    """Group exact and near-duplicate images.
 
-    Each image has 64 bits: whether a pixel of it, at 8 x 9, is clearly darker than its right
-    neighbour (the difference hash, Krawetz 2013, "Kind of like that"). Two of at most 3 different
-    bits share one of 4 bands of 16 bits; of those in one band an image is compared with the next
-    20. Near ones are not looked for among images below 9 x 9.
+    The difference hash (Krawetz 2013, "Kind of like that") has 64 bits: is a pixel at 8 x 9 clearly
+    darker than its right neighbour? Two hashes at a Hamming distance of at most 3 share one of 4
+    bands of 16 bits; within a band an image is compared with the next 20. Images below 9 x 9 are
+    not checked for near duplicates.
     """
     small, bits = (np.concatenate(found) for found in zip(*map(_pooled, inputs), strict=True))
     flat = small.reshape(len(small), -1)
@@ -70,9 +70,8 @@ def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
 
 
 def groups_of_raw(raw: RawImages) -> ImageGroups:
-    """The groups of the images of the training files, then of the parts that stand apart. Where a
-    sample was decoded, files of equal bytes are equal too, but for those that are of one grey
-    there."""
+    """Groups of the images of the training files, then of the separate parts. Where only a sample
+    was decoded, files of equal bytes are equal too, except blank ones in the sample."""
     places, inputs = raw.decoded()
     found = image_groups(inputs)
     if not raw.is_sample:
@@ -92,8 +91,8 @@ def groups_of_raw(raw: RawImages) -> ImageGroups:
 def near_images(
     data: ExaminedData, groups: ImageGroups, decoded: Integers | None = None
 ) -> list[Finding]:
-    """Images that are nearly, and not exactly, an earlier one, and those of them of which a near
-    one stands in the training part; held-out ones are counted among those that were `decoded`."""
+    """Near (not exact) duplicates of an earlier image, and held-out images with a near duplicate in
+    training, counted among the `decoded` ones."""
     every = np.arange(len(groups.near))
     copies = np.flatnonzero((groups.near != every) & (groups.exact == every))
     if not len(copies):
@@ -104,10 +103,10 @@ def near_images(
         f"{many(len(copies), 'near copy', 'near copies')} of an earlier image",
         len(copies),
         data.places(copies),
-        fix="look at them: one scene on both sides of the split makes the score too good; "
+        fix="inspect them: one scene on both sides of the split inflates the score; "
         "data.fields.group keeps images of one scene together",
     )
-    # Those that equal a training image exactly are found elsewhere.
+    # Exact copies of a training image are a finding of their own.
     equal = np.isin(groups.exact, groups.exact[data.parts == 0]) & (data.parts != 0)
     rows = every if decoded is None else decoded
     rows = rows[~equal[rows]]
@@ -115,15 +114,15 @@ def near_images(
 
 
 def _first_equal(hashes: Sequence[bytes], rows: Integers) -> Integers:
-    """The first place in `rows` [n] of an image with the hash of each of them."""
+    """Index in `rows` [n] of the first image with the same hash."""
     first: dict[bytes, int] = {}
     found = [first.setdefault(hashes[row], at) for at, row in enumerate(rows.tolist())]
     return np.array(found, dtype=np.int64)
 
 
 def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
-    """The mean grey of each of 16 x 16 parts of every image, float32 [N, 16, 16] (of a smaller
-    image its pixels), and the difference hash [N]."""
+    """Images pooled to 16 x 16 grey, float32 [N, 16, 16] (a smaller image keeps its pixels), and
+    their difference hashes [N]."""
     _, tall, wide = images.size
     cells = _Cells.of(tall, min(_SMALL, tall)), _Cells.of(wide, min(_SMALL, wide))
     coarse = _Cells.of(tall, 8), _Cells.of(wide, 9)
@@ -142,8 +141,8 @@ def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
 
 
 def pooled_means(images: ImageInputs, side: int) -> Floats:
-    """The mean grey of each of `side` x `side` parts of every image, float32 [N, side, side] (of a
-    smaller image its pixels). Equal areas have equal means to the last bit."""
+    """Images average-pooled to `side` x `side` grey, float32 [N, side, side] (a smaller image keeps
+    its pixels). Equal areas have bit-identical means."""
     channels, tall, wide = images.size
     rows, columns = _Cells.of(tall, min(side, tall)), _Cells.of(wide, min(side, wide))
     greys = (block.sum(axis=1, dtype=np.uint32).astype(np.float32) for block in images.blocks())
@@ -151,15 +150,15 @@ def pooled_means(images: ImageInputs, side: int) -> Floats:
 
 
 class _Cells(NamedTuple):
-    """A side of an image cut into parts of `sizes` pixels: `marks` [pixels, parts] has a 1
-    where a pixel is of a part."""
+    """One axis of an image in cells of `sizes` pixels: `marks` [pixels, parts] is the one-hot
+    assignment of pixels to cells."""
 
     marks: Floats
     sizes: Integers
 
     @classmethod
     def of(cls, pixels: int, parts: int) -> _Cells:
-        """Parts as equal as they can be."""
+        """Cells of sizes as equal as possible."""
         ends = np.linspace(0, pixels, parts + 1).astype(np.int64)
         places = np.arange(pixels)[:, None]
         marks = ((places >= ends[:-1]) & (places < ends[1:])).astype(np.float64)
@@ -167,7 +166,7 @@ class _Cells(NamedTuple):
 
 
 def _means(grey: Floats, rows: _Cells, columns: _Cells) -> Floats:
-    """The means of parts of images [N, H, W]. The sums are of whole numbers, and exact."""
+    """Cell means of images [N, H, W], from exact integer sums."""
     along = (grey @ columns.marks.astype(np.float32)).astype(np.float64)
     sums = rows.marks.T @ along
     means: Floats = (sums / (rows.sizes[:, None] * columns.sizes)).astype(np.float32)
@@ -175,7 +174,7 @@ def _means(grey: Floats, rows: _Cells, columns: _Cells) -> Floats:
 
 
 def _candidates(bits: Words) -> tuple[Integers, Integers]:
-    """Pairs of at most 3 different bits, the earlier image first."""
+    """Pairs at a Hamming distance of at most 3, earlier image first."""
     pairs = [np.empty((2, 0), np.int64)]
     for band in range(64 // _BAND_BITS):
         keys = (bits >> np.uint64(band * _BAND_BITS)) & np.uint64(2**_BAND_BITS - 1)
@@ -186,7 +185,7 @@ def _candidates(bits: Words) -> tuple[Integers, Integers]:
             near = (keys[one] == keys[other]) & few
             pairs.append(np.sort(np.stack([one[near], other[near]]), axis=0))
     first, second = np.concatenate(pairs, axis=1)
-    # One number for a pair: columns are slow to sort.
+    # One integer per pair: sorting two columns is slow.
     found = np.unique(first * len(bits) + second)
     return found // max(1, len(bits)), found % max(1, len(bits))
 

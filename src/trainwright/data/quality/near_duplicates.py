@@ -1,4 +1,4 @@
-"""Rows that are nearly the same: one text with small changes, one table row with other rounding."""
+"""Near-duplicate rows: a text with small edits, a table row with other rounding."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.quality.word_similarity import word_pairs
 
 SIMILAR = 0.8
-"""Jaccard similarity of the 5-character shingles from which two texts are near duplicates."""
+"""Minimum Jaccard similarity of the 5-character shingles of near-duplicate texts."""
 
 TOLERANCE = 0.002
-"""Numbers of two near-duplicate rows differ by at most so many deviations of their column."""
+"""Maximum difference of the numbers of near-duplicate rows, in standard deviations of the
+column."""
 
 FEWEST_NUMBERS, FINE = 3, 100
-"""Rows of numbers are compared where so many columns have more different values than that: else
-chance makes pairs."""
+"""Numeric rows are compared if this many columns have more distinct values than this; otherwise
+pairs arise by chance."""
 
 MOST_ROWS = 1_000_000
-"""Near duplicates are not looked for in more rows."""
+"""Row limit of the near-duplicate check."""
 
 FEWEST_LETTERS = 20
-"""Shorter texts are near only where their letters and digits are the same."""
+"""Shorter texts are near duplicates only with identical letters and digits."""
 
 _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 100
 _TARGET = "\x00target"
@@ -51,19 +52,19 @@ _KEPT = 2_000
 
 
 def near_duplicates(data: ExaminedData) -> list[Finding]:
-    """Rows that are nearly, and not exactly, an earlier row.
+    """Rows that are near, not exact, duplicates of an earlier row.
 
-    Where the features are texts, of rows with equal numbers their letters and digits in lower case
-    are compared: the same, or a Jaccard similarity of at least 0.8 between their 5-character
-    shingles, found by MinHash with 64 permutations in bands of 4 and then computed exactly; or
-    nearly the same words (see `near_words`). Elsewhere rows are near where every number is within
-    0.002 deviations of the other row's, and words are equal but for case, blanks and punctuation,
-    dates and the target's class exactly; there must be three columns of fine numbers, else chance
-    makes such pairs. And they are where they agree in all columns but one and in the target, and
-    not by chance. More than 1,000,000 rows are not compared so, and it is said.
+    Text features: among rows with equal numbers, the lower-case letters and digits are identical,
+    or have a Jaccard similarity of at least 0.8 between 5-character shingles (candidates by MinHash
+    with 64 permutations in bands of 4, then computed exactly), or the words are nearly the same
+    (see `word_pairs`). Other features: every number is within 0.002 standard deviations, words are
+    equal up to case, blanks and punctuation, and dates and the target's class are equal; this needs
+    three columns of fine-grained numbers, otherwise such pairs arise by chance. Also, rows that
+    agree in the target and in all columns but one, beyond chance. More than 1,000,000 rows are not
+    compared, which is a finding.
     """
     if len(data) > MOST_ROWS:
-        text = f"near duplicates are not looked for: {len(data):,} rows, at most {MOST_ROWS:,} are"
+        text = f"no near-duplicate check: {len(data):,} rows, limit {MOST_ROWS:,}"
         return [Finding("near_duplicates", "info", text)]
     exact, group, what = near_groups(data)
     first = exact == np.arange(len(data))
@@ -78,15 +79,15 @@ def near_duplicates(data: ExaminedData) -> list[Finding]:
         data.places(copies),
         fix="data.quality.actions: {near_duplicates: drop} keeps the first in training",
     )
-    # A row that equals a training row exactly is found elsewhere.
+    # Exact copies of a training row are a finding of their own.
     equal = np.isin(exact, exact[data.parts == 0]) & (data.parts != 0)
     near = data.take(np.flatnonzero(~equal))
     return [finding, *across_parts(near, group[~equal], "near_duplicates")]
 
 
 def near_groups(data: ExaminedData) -> tuple[Integers, Integers, str]:
-    """For each row [N] the first row that equals it in its features, the first row of those that it
-    is nearly equal to (by pairs, one after the other), and what nearly means here."""
+    """For each row [N] the index of the first row with equal features, that of the first row of its
+    connected component of near duplicates, and the criterion in words."""
     alone = np.arange(len(data))
     if not 2 <= len(data) <= MOST_ROWS:
         return alone, alone, ""
@@ -110,8 +111,8 @@ def near_groups(data: ExaminedData) -> tuple[Integers, Integers, str]:
 
 
 def _of_equal_numbers(looks: Sequence[ColumnView], firsts: Integers, pairs: Integers) -> Integers:
-    """The pairs [P, 2] of rows `firsts` whose numbers are the same: brothers have nearly one name,
-    and each his age."""
+    """Pairs [P, 2] of rows `firsts` with equal numbers: siblings have similar names but different
+    ages."""
     one, other = firsts[pairs[:, 0]], firsts[pairs[:, 1]]
     same = np.ones(len(pairs), dtype=np.bool_)
     for look in looks:
@@ -122,7 +123,7 @@ def _of_equal_numbers(looks: Sequence[ColumnView], firsts: Integers, pairs: Inte
 
 
 def text_pairs(texts: pl.Series) -> Integers:
-    """Pairs [P, 2] of texts [N] that are nearly the same."""
+    """Near-duplicate pairs [P, 2] of texts [N]."""
     plain = normalised(texts)
     first = first_of_each(plain.to_frame("text"))
     same = np.flatnonzero(first != np.arange(len(first)))
@@ -137,8 +138,8 @@ def text_pairs(texts: pl.Series) -> Integers:
 
 
 def _last_pairs(plain: pl.Series) -> Integers:
-    """Pairs [P, 2] of different texts in ascending order. Those of the last texts are kept: the
-    checks of the quality and the audit of the split ask for the same."""
+    """Pairs [P, 2] of different texts, ascending, with a one-entry cache: the quality checks and
+    the audit of the split need the same pairs."""
     key = hash_bytes("\n".join(plain.to_list()).encode())
     found = _LAST.get(key)
     if found is None:
@@ -152,11 +153,11 @@ _LAST: dict[str, Integers] = {}
 
 
 def _different_pairs(plain: pl.Series) -> Integers:
-    # Imported here: rows of numbers need not wait for it.
+    # Imported here to keep numeric data free of it.
     from rensa import RMinHash
 
-    # Part by part, and the few that are compared once more: shingles take a hundred times the
-    # memory of their text.
+    # In chunks, with the shingles of the few candidates computed again: they take a hundred times
+    # the memory of their text.
     signatures = np.concatenate(
         [
             np.array(
@@ -175,7 +176,7 @@ def _different_pairs(plain: pl.Series) -> Integers:
 
 
 def normalised(texts: pl.Series) -> pl.Series:
-    """Letters and digits in lower case, one blank between words."""
+    """Lower-case letters and digits, words separated by one blank."""
     folded = texts.fill_null("").str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ")
     return folded.str.strip_chars()
 
@@ -211,7 +212,7 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
     numeric = _fine(looks) or []
     if len(numeric) < FEWEST_NUMBERS:
         return np.empty((0, 2), dtype=np.int64)
-    # Imported here and below: a run on a text or on images need not wait for it.
+    # Imported here and below to keep text and image runs free of it.
     from scipy.spatial import cKDTree
 
     others = [look for look in looks if look not in numeric]
@@ -221,7 +222,7 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
     frame = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(exact)])
     blocks = first_of_each(frame) if frame.width else np.zeros(len(data), dtype=np.int64)
     points = [scaled(look.numbers) for look in numeric]
-    # Rows of different words lie a whole unit apart in one more direction, numbers far less.
+    # Different words are a whole unit apart along an extra dimension, near numbers far less.
     points.append(blocks.astype(np.float64))
     tree = cKDTree(np.stack(points, axis=1)[rows])
     pairs = tree.query_pairs(TOLERANCE, p=np.inf, output_type="ndarray")
@@ -229,8 +230,8 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
 
 
 def _but_for_one(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> Integers:
-    """Pairs [P, 2] among `rows` (as positions in it) that agree in their target and in all
-    columns but one. Of few columns the one that differs says as much as the others."""
+    """Pairs [P, 2] among `rows` (positions in it) that agree in the target and all columns but one.
+    With few columns one difference is substantial."""
     if not _FEWEST_COLUMNS <= len(looks) <= _MOST_COLUMNS or len(rows) < 2:
         return np.empty((0, 2), dtype=np.int64)
     columns = [
@@ -239,16 +240,17 @@ def _but_for_one(data: ExaminedData, looks: list[ColumnView], rows: Integers) ->
     if data.task == "classes":
         columns.append(data.labels.alias(_TARGET))
     elif data.task == "numbers":
-        # What was measured again under another condition is no copy.
+        # A repeated measurement under another condition is not a copy.
         columns.append(data.of_name(data.target).values.alias(_TARGET))
     agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_TARGET}))
-    # What is as it was at another time did not change, and is no copy.
+    # Equal values at another time are unchanged, not a copy.
     times = [one.kind == "datetime" or one.name.lower() in HOURS for one in looks]
     return agreement.but_for_one(np.flatnonzero(~np.array(times)))
 
 
 def scaled(values: Floats) -> Floats:
-    """Values in deviations, of their middle 98 %; a missing value is far from every other."""
+    """Values over the standard deviation of their central 98 %; a missing value is far from all
+    others."""
     low, high = np.nanquantile(values, (0.01, 0.99))
     middle = values[(values >= low) & (values <= high)]
     deviation = float(middle.std()) if len(middle) else 0.0
@@ -258,12 +260,12 @@ def scaled(values: Floats) -> Floats:
 
 
 def _fine(looks: list[ColumnView]) -> list[ColumnView]:
-    """Numeric columns with more than 100 different values, if there are at least three."""
+    """Numeric columns with more than 100 distinct values, if there are at least three."""
     fine = [look for look in looks if look.kind == "numeric" and look.values.n_unique() > FINE]
     return fine if len(fine) >= FEWEST_NUMBERS else []
 
 
 def _joined(looks: list[ColumnView]) -> pl.Series:
-    """The texts of each row, one after the other."""
+    """Concatenated texts of each row."""
     frame = pl.DataFrame([look.values.cast(pl.String).fill_null("") for look in looks])
     return frame.select(pl.concat_str(pl.all(), separator=" \n ").alias("text"))["text"]

@@ -1,4 +1,4 @@
-"""Predictions for rows by models that were not fitted on them."""
+"""Out-of-sample (cross-validated) predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainwright.data.quality.views import ExaminedData
 
 FOLDS = 5
 MOST_FITTED = 50_000
-"""Rows that a model of one fold is fitted on; the others are still judged."""
+"""Limit of the rows a fold's model is fitted on; all rows are still predicted."""
 
 _FEWEST_OF_A_CLASS = 10
 _MOST_CATEGORIES = 200
@@ -30,7 +30,7 @@ _TREE = {
 }  # fmt: skip
 _ITERATIONS = 30
 _WORD, _LETTER = r"(?u)\b\w\w+\b", r"(?u)\b\w+\b"
-"""Words of one letter say little, but a text may hold no longer ones."""
+"""One-letter words carry little, but a text may have no longer ones."""
 
 Held = npt.NDArray[np.bool_]
 
@@ -38,9 +38,9 @@ Held = npt.NDArray[np.bool_]
 @final
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the models go by: `texts` are those of each row in one, all empty where no word stands
-    in two of them; `numbers` float64 [N, F] are the other columns, NaN for missing, of which those
-    at `codes` are words by number."""
+    """Inputs of the models: `texts` [N] concatenates each row's texts, all empty if no word occurs
+    in two of them; `numbers` float64 [N, F] are the other columns, NaN for missing, with
+    categorical codes in the columns `codes`."""
 
     texts: pl.Series
     numbers: Floats
@@ -48,7 +48,7 @@ class Known:
 
     @classmethod
     def of(cls, data: ExaminedData) -> Known:
-        """The features of examined rows that say something."""
+        """Informative features of examined rows."""
         numbers: list[Floats] = []
         codes: list[int] = []
         for look in data.telling:
@@ -69,22 +69,22 @@ class Known:
 
     @property
     def has_texts(self) -> bool:
-        """Whether the texts say something."""
+        """Are the texts informative?"""
         return bool((self.texts != "").any())
 
 
 Learner = Callable[[Known, Integers, Integers, Held, int], Floats]
-"""Given what is known, the classes int64 [N], which rows to fit on, which [N] are held out and how
-many classes K there are: probabilities [H, K] of the rows that are held out."""
+"""Fit and predict: from the inputs, classes int64 [N], rows to fit on, held-out mask [N] and number
+of classes K to the probabilities [H, K] of the held-out rows."""
 
 
 def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -> Floats:
-    """Probabilities [N, K] of each class, each row's by models that were fitted on the rows of the
-    other folds that are not `doubtful` [N], which may be half of a class at most; of no rows where
-    nothing is known that a model could go by.
+    """Out-of-sample class probabilities [N, K], from models fitted on the other folds without the
+    `doubtful` rows [N], which may be at most half of a class. Of zero rows where there are no
+    informative features.
 
-    Of texts logistic regression over TF-IDF of words, of a table the mean of small boosted trees
-    and logistic regression; of both where there are texts and three columns more.
+    Texts: logistic regression on word TF-IDF. Tables: the mean of small boosted trees and logistic
+    regression. Both with texts and three further columns.
     """
     learners: list[Learner] = [_words] if known.has_texts else []
     columns = known.numbers.shape[1]
@@ -103,8 +103,8 @@ def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -
 
 
 def number_guesses(known: Known, given: Floats) -> Floats:
-    """A guess [N] for each number [N], by boosted trees (of least absolute error) that were fitted
-    on the rows of the other folds; of no rows where there is no column but texts."""
+    """Out-of-sample predictions [N] of numbers [N], by boosted trees (absolute error) fitted on the
+    other folds. Of zero rows where all features are texts."""
     if not known.numbers.shape[1]:
         return np.empty(0)
     import lightgbm
@@ -126,7 +126,7 @@ def number_guesses(known: Known, given: Floats) -> Floats:
 
 
 def _codes(values: pl.Series) -> Floats:
-    """Words by how common they are; the rarer ones share a number, missing ones are -1."""
+    """Category codes by descending frequency; rare ones share a code, missing is -1."""
     names = count_values(values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
     codes = values.replace_strict(
         names, list(range(len(names))), default=len(names), return_dtype=pl.Float64
@@ -135,7 +135,7 @@ def _codes(values: pl.Series) -> Floats:
 
 
 def _joined(texts: list[pl.Series]) -> pl.Series:
-    """The texts of each row in one."""
+    """Concatenated texts of each row."""
     whole = pl.select(pl.concat_str(*texts, separator=" ")).to_series()
     words = whole.str.to_lowercase().str.extract_all(r"\w+").list.unique().explode()
     return (
@@ -144,7 +144,7 @@ def _joined(texts: list[pl.Series]) -> pl.Series:
 
 
 def _folds(given: Integers) -> Integers:
-    """A fold [N] for each row, drawn within each class."""
+    """Stratified fold assignment [N]."""
     random = np.random.default_rng(0)
     folds = np.empty(len(given), dtype=np.int64)
     for label in np.unique(given):
@@ -154,8 +154,8 @@ def _folds(given: Integers) -> Integers:
 
 
 def _fitted_rows(without: Held, given: Integers) -> Integers:
-    """The rows to fit on: all others; of very many, evenly spread ones of each class, and of a rare
-    one its first."""
+    """Rows to fit on: all others, subsampled evenly within each class if there are very many; of a
+    rare class the first rows."""
     rows = np.flatnonzero(~without)
     if len(rows) <= MOST_FITTED:
         return rows
@@ -174,7 +174,7 @@ def _words(known: Known, given: Integers, fitted: Integers, held: Held, classes:
     texts = known.texts.gather(fitted).to_list()
     shared = next((word for word in (_WORD, _LETTER) if _stands_twice(word, texts)), "")
     if not shared:
-        # No word stands in two of these texts: each class is as likely as it is common.
+        # No word occurs in two of these texts: predict the class frequencies.
         shares = np.bincount(given[fitted], minlength=classes) / len(fitted)
         return np.tile(shares, (int(held.sum()), 1))
     vectorizer = TfidfVectorizer(
@@ -187,7 +187,7 @@ def _words(known: Known, given: Integers, fitted: Integers, held: Held, classes:
 
 
 def _stands_twice(word: str, texts: Sequence[str]) -> bool:
-    """Whether a word of this pattern stands in two of the texts."""
+    """Does a word of this pattern occur in two of the texts?"""
     seen: set[str] = set()
     for text in texts:
         here = set(re.findall(word, text.lower()))
@@ -236,11 +236,11 @@ def _line(known: Known, given: Integers, fitted: Integers, held: Held, classes: 
 
 
 def _chances(model: Any, rows: Any, given: Integers, asked: Any, classes: int) -> Floats:
-    """Probabilities [H, K] of the rows `asked`, of a model of scikit-learn."""
+    """Probabilities [H, K] of the rows `asked`, by a scikit-learn model."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        # The first steps towards the optimum rank labels as well as the optimum does.
+        # A few iterations rank labels as well as the optimum does.
         warnings.simplefilter("ignore", category=ConvergenceWarning)
         model.fit(rows, given)
     chances = np.zeros((asked.shape[0], classes))

@@ -1,4 +1,4 @@
-"""Numbers that lie far from all others, and columns with a long tail."""
+"""Outliers, skewed columns and isolated rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.data.quality.tail_fit import beyond_tail
 from trainwright.data.quality.views import ColumnView, ExaminedData
 
 ROBUST_Z = 10.0
-"""Deviations from the median, in robust deviations, beyond which a value is an outlier."""
+"""Robust z-score beyond which a value is an outlier."""
 
 _MAD_TO_DEVIATION = 1.4826
 _MOST = 0.01
@@ -25,11 +25,10 @@ _TREES = 100
 
 
 def outliers(data: ExaminedData) -> list[Finding]:
-    """Values more than 10 robust deviations from the median of their column (1.4826 times the
-    median absolute deviation), where there are more of them than the tail expects; and values
-    beyond a gap that is as wide as all but 1 % at either end lie apart. Of a column that is
-    positive and skewed, the logarithms are looked at. More than 1 % of the rows are a tail, not
-    outliers."""
+    """Values with a robust z-score (1.4826 times the median absolute deviation) beyond 10, where
+    there are more of them than the fitted tail expects; and values beyond a gap as wide as the
+    range of all but 1 % at either end. Positive skewed columns are checked on a log scale. More
+    than 1 % of the rows are a tail, not outliers."""
     found = []
     for look in data.of_kind("numeric"):
         rows, worst = far_out(look)
@@ -41,19 +40,19 @@ def outliers(data: ExaminedData) -> list[Finding]:
             Finding(
                 "outliers",
                 "warning",
-                f"{look.name!r} has {many(len(rows), 'value')} far from the others: {low:g} to "
-                f"{high:g}, median {middle:g}, up to {worst:.0f} robust deviations away",
+                f"{look.name!r} has {many(len(rows), 'outlier')}: {low:g} to "
+                f"{high:g}, median {middle:g}, robust z-score up to {worst:.0f}",
                 len(rows),
                 data.places(rows),
                 (look.name,),
-                "data.quality.actions: {outliers: cap} puts them at the ends of the others",
+                "data.quality.actions: {outliers: cap} clips them to the range of the others",
             )
         )
     return found
 
 
 def far_out(look: ColumnView) -> tuple[Integers, float]:
-    """The rows of a numeric column's outliers, and the largest robust z among them."""
+    """Outlier rows of a numeric column, and their largest robust z-score."""
     values = look.numbers
     if look.reason or len(np.unique(values[np.isfinite(values)])) < _DISTINCT:
         return np.empty(0, dtype=np.int64), 0.0
@@ -63,7 +62,7 @@ def far_out(look: ColumnView) -> tuple[Integers, float]:
     far[beyond_tail(np.abs(z), ROBUST_Z).rows] = True
     rows = np.flatnonzero(far)
     if len(rows) >= _PILE and len(np.unique(values[rows])) == 1:
-        # One value in many rows stands for something else: see `unlikely_values` and `capped`.
+        # One value in many rows is a placeholder or a cap: see `unlikely_values` and `capped`.
         return np.empty(0, dtype=np.int64), 0.0
     if len(rows) > _MOST * len(values):
         return np.empty(0, dtype=np.int64), 0.0
@@ -71,8 +70,8 @@ def far_out(look: ColumnView) -> tuple[Integers, float]:
 
 
 def _beyond_a_gap(values: Floats) -> npt.NDArray[np.bool_]:
-    """Which values [N] are among the hundredth at either end, and beyond a gap there that is as
-    wide as the others lie apart."""
+    """Mask [N] of values in the outer 1 % at either end, beyond a gap as wide as the range of the
+    others."""
     ordered = np.sort(values[np.isfinite(values)])
     few = int(_MOST * len(ordered))
     low, high = ordered[0], ordered[-1]
@@ -87,8 +86,8 @@ def _beyond_a_gap(values: Floats) -> npt.NDArray[np.bool_]:
 
 
 def robust_z(values: Floats) -> Floats:
-    """Deviations from the median over 1.4826 times the median absolute deviation, [N]; where more
-    than half of the values are equal, over the deviation of the others."""
+    """Robust z-scores [N]: distance from the median over 1.4826 times the median absolute
+    deviation; where more than half of the values are equal, over the scale of the others."""
     middle = np.nanmedian(values)
     away = np.abs(values - middle)
     scale = _MAD_TO_DEVIATION * float(np.nanmedian(away))
@@ -104,7 +103,7 @@ def _straight(values: Floats) -> Floats:
     if present.min() <= 0 or _skewness(present) < 1:
         return values
     low, middle, high = np.quantile(present, (0.05, 0.5, 0.95))
-    # A handful of outliers makes a column skewed, but not its bulk.
+    # Measured on the bulk: a few outliers alone make a column skewed.
     return np.log(values) if high - middle > 1.5 * (middle - low) else values
 
 
@@ -125,15 +124,15 @@ def skewed(data: ExaminedData) -> list[Finding]:
         skewness = _skewness(values)
         if abs(skewness) > _SKEWED:
             side = "right" if skewness > 0 else "left"
-            text = f"{look.name!r} has a long tail to the {side}: skewness {skewness:.1f}"
+            text = f"{look.name!r} has a long {side} tail: skewness {skewness:.1f}"
             fix = "data.features.numeric: quantile, or a logarithm, for linear models and networks"
             found.append(Finding("skewed", "info", text, 1, columns=(look.name,), fix=fix))
     return found
 
 
 def strange_rows(data: ExaminedData) -> list[Finding]:
-    """Rows that random cuts of the numeric columns isolate at once (Liu et al. 2008, Isolation
-    Forest; s is its anomaly score, 0.5 for usual rows, near 1 for isolated ones): s above 0.75."""
+    """Rows with an isolation forest anomaly score above 0.75 on the numeric columns (Liu et al.
+    2008, Isolation Forest; the score is 0.5 for usual rows, near 1 for isolated ones)."""
     looks = [look for look in data.telling if look.kind == "numeric"]
     if len(looks) < 2 or len(data) < _FEWEST:
         return []
@@ -150,10 +149,10 @@ def strange_rows(data: ExaminedData) -> list[Finding]:
         Finding(
             "outliers",
             "info",
-            f"{len(rows):,} rows are unlike all others in {len(looks)} numeric columns together "
+            f"{len(rows):,} rows are multivariate outliers in {len(looks)} numeric columns "
             f"(isolation score up to {scores.max():.2f})",
             len(rows),
             data.places(rows),
-            fix="look at them: mistakes, or a group of its own",
+            fix="inspect them: errors, or a separate group",
         )
     ]

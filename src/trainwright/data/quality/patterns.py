@@ -1,4 +1,4 @@
-"""Regular expressions of a contract, by an engine whose time grows linearly with the text."""
+"""Regular expressions of the contract, matched in linear time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trainwright.core.errors import ContractMistake, Problem
 
 
 def whole_matches(words: pl.Series, pattern: str, path: str) -> pl.Series:
-    """Whether each word matches the pattern from its beginning to its end; null stays null.
+    """Full match of each word with the pattern; null stays null.
 
     Raises:
-        ContractMistake: the engine does not know the pattern, or it is too large for it; `path` is
-            the contract path to blame.
+        ContractMistake: the engine does not support the pattern, or it is too large; `path` is its
+            contract path.
     """
     try:
         return words.str.contains(f"^(?:{pattern})$")
@@ -21,7 +21,7 @@ def whole_matches(words: pl.Series, pattern: str, path: str) -> pl.Series:
 
 
 def problem_with_pattern(pattern: str, path: str) -> Problem | None:
-    """What the engine has against a pattern."""
+    """The engine's objection to a pattern, if any."""
     try:
         whole_matches(pl.Series([""], dtype=pl.String), pattern, path)
     except ContractMistake as mistake:

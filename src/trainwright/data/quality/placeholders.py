@@ -1,4 +1,4 @@
-"""Values that stand for "nothing is known": words, and dates that no row has by itself."""
+"""Placeholders for missing values: words and sentinel dates."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SURE = frozenset(
     | {"--", "---", "..", "...", "??", "???", "#value!", "#ref!", "#div/0!", "not available", "tbd"}
     | {"no data", "not recorded", "<na>", "<null>"}
 )
-"""Words that are no value of anything."""
+"""Words that are never a value."""
 
 _SIGNS = frozenset({"-", "--", "---", "..", "..."})
-"""Words of these that are values beside others: minus beside plus, one dash and two."""
+"""Of these, values in the right context: minus next to plus, one dash and two."""
 
 _PERHAPS = frozenset({"unknown", "none", "unspecified", "not specified", "other/unknown", "blank"})
 """Words that may be a category of their own."""
@@ -33,7 +33,7 @@ _NONE = np.array(
     ],
     dtype="datetime64[us]",
 ).astype(np.int64)
-"""Dates that programs write for none, in microseconds."""
+"""Sentinel dates, in microseconds."""
 
 _FEWEST = 20
 _FEW = 0.01
@@ -42,7 +42,7 @@ _MICROSECONDS_PER_DAY = 24 * 3600 * 1_000_000
 
 
 def placeholders(data: ExaminedData) -> list[Finding]:
-    """Words among categories, and dates far from all others, that stand for missing."""
+    """Categories and remote dates that are placeholders for missing values."""
     looks = [look for look in data.looks if look.name not in data.left_out]
     found = [
         finding
@@ -61,25 +61,25 @@ def _words(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
     for words, severity in ways:
         known = pl.Series(sorted(words - _SIGNS if signs else words)).implode()
         rows = (plain.is_in(known) | whole.is_in(known)).fill_null(False)
-        # A column of little else says what it means.
+        # A column with few other values means them.
         if not rows.any() or int(rows.sum()) > len(data) / 2:
             continue
         spellings = look.values.filter(rows).unique(maintain_order=True).to_list()
         text = f"{look.name!r} is {quoted(spellings)} in {many(int(rows.sum()), 'row')}"
-        yield _finding(data, look, rows, f"{text}: it may stand for missing", severity)
+        yield _finding(data, look, rows, f"{text}: possibly a placeholder for missing", severity)
 
 
 def _of_signs(values: pl.Series) -> bool:
-    """Whether a column writes plus, or no value of it with a letter or a digit."""
+    """Does a column contain a plus sign, or no letters and digits at all?"""
     different = values.drop_nulls().unique()
     pluses = different.str.contains(r"^\s*\++\s*$")
     return bool(pluses.any()) or not different.str.contains(r"[\p{L}\p{N}]").any()
 
 
 def _dates(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
-    """Dates at either end, a gap away from the others: one that programs write for none, in any
-    number of rows, after a quarter of the time that the others span; any other in at most a
-    hundredth of the rows, after all of it."""
+    """Dates at either end, separated by a gap: a sentinel date in any number of rows, if the gap is
+    a quarter of the range of the others; any other date in at most 1 % of the rows, if it is the
+    whole range."""
     moments = np.sort(look.values.drop_nulls().cast(pl.Int64).to_numpy())
     others = moments[~np.isin(moments, _NONE)]
     if len(others) < _FEWEST:
@@ -103,7 +103,7 @@ def _dates(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
 
 
 def _ends(others: Integers, few: int, span: int) -> tuple[int, int]:
-    """The first and the last moment [N, sorted] that no gap of the span parts from the rest."""
+    """First and last timestamp [N, sorted] that no gap of `span` separates from the rest."""
     wide = np.diff(others) >= span
     before, after = np.flatnonzero(wide[:few]), np.flatnonzero(wide[len(wide) - few :])
     low = int(others[before[-1] + 1]) if few and len(before) else int(others[0])
@@ -121,5 +121,5 @@ def _finding(
         int(rows.sum()),
         data.places(rows),
         (look.name,),
-        "if it stands for missing, add the spelling to data.missing_values; else mend the rows",
+        "if it means missing, add the spelling to data.missing_values; otherwise fix the rows",
     )

@@ -1,4 +1,4 @@
-"""Values that a column should not have: against what the contract says, and by their look."""
+"""Invalid and implausible values: constraints of the contract, sentinels and caps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainwright.data.quality.views import ColumnView, ExaminedData
 SchemaKind = Literal[
     "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"
 ]
-"""What a row can break of that which the contract says of a column."""
+"""Column constraints of the contract that a row can violate."""
 
 _FEW = 0.01
 _SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
@@ -38,7 +38,7 @@ _PILE_SHARE = 0.002
 
 
 def unlikely_values(data: ExaminedData) -> list[Finding]:
-    """A few negative numbers among others that are not, and numbers that stand for "missing"."""
+    """Rare negative numbers, and sentinel values for missing."""
     found = []
     for look in data.telling:
         if look.kind != "numeric" or len(look.values.drop_nulls()) < _DISTINCT:
@@ -48,13 +48,13 @@ def unlikely_values(data: ExaminedData) -> list[Finding]:
         negative = ((values < 0) & ~values.is_in([one for one, _ in sentinels])).fill_null(False)
         count = int(negative.sum())
         if 0 < count <= _FEW * len(values):
-            text = f"{look.name!r} is negative in {many(count, 'row')}, and never in the others"
+            text = f"{look.name!r} is negative in {many(count, 'row')} only"
             found.append(_unlikely(data, look, negative, text))
         for one, nearest in sentinels:
             rows = (values == one).fill_null(False)
             text = (
                 f"{look.name!r} is {one:g} in {int(rows.sum()):,} rows, far from every other value "
-                f"(the nearest is {nearest:g}): it may stand for missing"
+                f"(the nearest is {nearest:g}): possibly a placeholder for missing"
             )
             found.append(_unlikely(data, look, rows, text))
         if text := _zeros(values):
@@ -65,7 +65,7 @@ def unlikely_values(data: ExaminedData) -> list[Finding]:
 
 
 def _zeros(values: pl.Series) -> str:
-    """What is strange about zeros among sizes: nothing is nearly as small."""
+    """Message for implausible zeros: no other value is nearly as small."""
     numbers = values.drop_nulls().to_numpy()
     positive = np.sort(numbers[numbers > 0])
     zeros = len(numbers) - len(positive)
@@ -76,14 +76,13 @@ def _zeros(values: pl.Series) -> str:
     if not few or least < _FAR_FROM_ZERO * middle:
         return ""
     return (
-        f"is 0 in {zeros:,} rows, and at least {least:g} in the others (median {middle:g}): it may "
-        "stand for missing"
+        f"is 0 in {zeros:,} rows, and at least {least:g} in the others (median {middle:g}): "
+        "possibly a placeholder for missing"
     )
 
 
 def _sentinels(values: pl.Series) -> Iterator[tuple[float, float]]:
-    """A number such as 999 or -1 that occurs often and lies far from every other value, and the
-    nearest of them."""
+    """Frequent numbers such as 999 or -1 far from all other values, each with its nearest one."""
     numbers = values.drop_nulls().unique().sort().to_numpy()
     if len(numbers) < _DISTINCT / 5:
         return
@@ -102,13 +101,13 @@ def _unlikely(data: ExaminedData, look: ColumnView, rows: pl.Series, message: st
         int(rows.sum()),
         data.places(rows),
         (look.name,),
-        f"say what may be: data.columns.{as_key(look.name)}.range: [low, high], or add the "
-        "spelling to data.missing_values",
+        f"declare the valid values: data.columns.{as_key(look.name)}.range: [low, high], or add "
+        "the spelling to data.missing_values",
     )
 
 
 def capped(data: ExaminedData) -> list[Finding]:
-    """Numbers that pile up at their largest or smallest value: what lay beyond was cut off."""
+    """Censored columns: a pile of rows at the largest or smallest value."""
     found = []
     for look in data.looks:
         if look.kind != "numeric" or look.name in data.left_out:
@@ -121,7 +120,7 @@ def capped(data: ExaminedData) -> list[Finding]:
             enough = max(_FEWEST_PILE, _PILE_SHARE * sizes.sum())
             runs = int((look.values == end).fill_null(False).rle().struct.field("value").sum())
             if runs < _RUNS * pile:
-                # Neighbouring rows of one subject, or a sensor that stands still.
+                # Adjacent rows of one subject, or a stuck sensor.
                 continue
             if pile < enough or pile < _PILE * sizes[beside].max() or (at == 0 and end == 0):
                 continue
@@ -130,19 +129,19 @@ def capped(data: ExaminedData) -> list[Finding]:
                 Finding(
                     "capped",
                     "warning" if look.name == data.target else "info",
-                    f"{look.name!r} is {end:g}, its {name} value, in {pile:,} rows: what lies "
-                    "beyond seems to be cut off",
+                    f"{look.name!r} is {end:g}, its {name} value, in {pile:,} rows: values "
+                    "beyond appear to be clipped",
                     pile,
                     data.places((look.values == end).fill_null(False)),
                     (look.name,),
-                    "a model cannot tell these apart; judge them as a slice of their own",
+                    "a model cannot distinguish these rows; evaluate them as a slice",
                 )
             )
     return found
 
 
 def against_schema(data: ExaminedData, columns: Mapping[str, Column]) -> list[Finding]:
-    """Rows that break what the contract says of single columns: `range`, `allowed`, `pattern`,
+    """Rows that violate a column constraint of the contract: `range`, `allowed`, `pattern`,
     `unique`, `nullable`."""
     found: list[Finding] = []
     for look in data.looks:
@@ -152,7 +151,7 @@ def against_schema(data: ExaminedData, columns: Mapping[str, Column]) -> list[Fi
 
 
 def broken_rows(look: ColumnView, column: Column) -> BrokenRows:
-    """The rows that break what the contract says of their column."""
+    """Rows that violate the constraints of a column."""
     asked: dict[SchemaKind, bool] = {
         "out_of_range": column.range != "any" and look.kind == "numeric",
         "unexpected_value": bool(column.allowed),
@@ -166,8 +165,7 @@ def broken_rows(look: ColumnView, column: Column) -> BrokenRows:
 @final
 @dataclass(frozen=True, slots=True)
 class BrokenRows:
-    """For each kind that can be broken a Boolean column of the rows that break it, which is made
-    when it is asked for."""
+    """Boolean row masks of the violated constraints by kind, computed on access."""
 
     look: ColumnView
     column: Column
@@ -196,14 +194,13 @@ class BrokenRows:
 
 
 def _ends(column: Column) -> tuple[float, float]:
-    """The least and the largest number that may stand there, infinite where nothing is asked."""
+    """Bounds of the valid numbers, infinite where unconstrained."""
     return (-math.inf, math.inf) if column.range == "any" else column.range
 
 
 def _words(look: ColumnView) -> pl.Series:
-    """The cells as words, the same whether they stand in a file or were typed before: a whole
-    number without its `.0`, a date as 2024-01-31, with its time if that is not midnight. What is
-    not of its column's type is as it stands there."""
+    """Cells as words, the same from a file as from typed values: an integer without `.0`, a date as
+    2024-01-31, with its time unless midnight. Cells that do not parse are unchanged."""
     words = to_labels(look.values)
     if look.values.dtype == pl.Datetime("us"):
         words = look.values.dt.strftime("%Y-%m-%d %H:%M:%S").str.replace(r" 00:00:00$", "")
@@ -211,7 +208,7 @@ def _words(look: ColumnView) -> pl.Series:
 
 
 def _allowed(look: ColumnView, column: Column) -> pl.Series:
-    """What may stand there, as `_words` writes it."""
+    """Allowed values in the form of `_words`."""
     words = to_labels(pl.Series(column.allowed, dtype=pl.String))
     if not look.values.dtype.is_numeric():
         return words
@@ -240,7 +237,7 @@ def _against(data: ExaminedData, look: ColumnView, column: Column) -> Iterator[F
                 text = f"{name} repeats values: {_values(look.cells, rows)}"
                 yield _broken(data, look, rows, kind, text, f"{path}.unique")
             case "forbidden_missing":
-                text = f"{name} may not be missing, and is in {many(int(rows.sum()), 'row')}"
+                text = f"{name} must not be missing, but is in {many(int(rows.sum()), 'row')}"
                 yield _broken(data, look, rows, kind, text, f"{path}.nullable")
             case _:
                 assert_never(kind)
@@ -249,7 +246,7 @@ def _against(data: ExaminedData, look: ColumnView, column: Column) -> Iterator[F
 def _broken(
     data: ExaminedData, look: ColumnView, rows: pl.Series, kind: SchemaKind, message: str, path: str
 ) -> Finding:
-    fix = f"mend the rows, correct {path}, or choose an action in data.quality.actions"
+    fix = f"fix the rows, correct {path}, or choose an action in data.quality.actions"
     count = int(rows.sum())
     return Finding(kind, "error", message, count, data.places(rows), (look.name,), fix)
 

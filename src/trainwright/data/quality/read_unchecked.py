@@ -1,4 +1,4 @@
-"""Files as the checks read them: nothing that a column holds is refused, it becomes a finding."""
+"""Lenient reading for the checks: invalid cells become findings, not errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from trainwright.data.types import Prepared
 
 
 def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> ExaminedData:
-    """The rows of all files of a section, one file after the other; those of validation and test
-    files are of these parts, all others of the training part. `targeted`: the section's target is
-    meant, not its default.
+    """Rows of all files of a section, concatenated; rows of validation and test files belong to
+    these parts, all others to training. `targeted`: the section's target is explicit, not its
+    default.
 
     Raises:
         DataMistake: a file is missing, damaged or not what its name says, or a column that is named
@@ -45,7 +45,7 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
 
 
 def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> ExaminedData:
-    """Rows that were read and divided already, with the part of each."""
+    """Rows already read and split, with the part of each."""
     data = examine(
         together([without_hidden(frame) for frame in raw.frames.values()]),
         section.target,
@@ -55,12 +55,12 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
     )
     start, rows, parts = 0, [], []
     for name in raw.frames:
-        # Rows at the end of a file that were left out, for want of a target, count for no place.
+        # Rows at the end of a file excluded for a missing target take no position.
         places = int(raw.positions[name].max(initial=-1)) + 1
         if len(raw.facts.files) == len(raw.frames):
             places = raw.facts.files[list(raw.frames).index(name)].rows
         code = np.zeros(places, dtype=np.int8)
-        # The training rows last: with folds the test part has rows of the others too.
+        # Training rows last: under cross-validation the test part overlaps the others.
         for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
             of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
             if of_this_file:
@@ -74,15 +74,15 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
 
 
 def divided(data: ExaminedData, like: ExaminedData) -> ExaminedData:
-    """All rows of a file, each of the part that it is of in `like`, with its task; a row that is
-    not there, since it was left out, counts as of training."""
+    """All rows of a file with the parts and task of `like`; rows excluded there count as
+    training."""
     parts = data.parts.copy()
     parts[like.rows] = like.parts
     return _with_task(replace(data, parts=parts), like.task)
 
 
 def _with_task(data: ExaminedData, task: Task) -> ExaminedData:
-    """The rows with the task of the training, which few different numbers alone do not say."""
+    """Rows with the training's task, which a few distinct numbers alone do not determine."""
     possible = data.task != "none" and (
         task == "classes" or data.of_name(data.target).kind == "numeric"
     )

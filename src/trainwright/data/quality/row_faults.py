@@ -1,6 +1,5 @@
-"""Faults that a row shows by itself, found a slice of the rows at a time: these may lie in files.
-
-They are those that `collect.find_kind` finds in rows that are in memory together.
+"""Row-wise faults, found in chunks so that rows may stay in files. Equal to the results of
+`run_checks.find_kind` on rows in memory.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
         "forbidden_missing": ("drop",),
     }
 )
-"""The actions that need no row but the one they are done to."""
+"""Actions that need only the row itself."""
 
 _AS_TYPED = Cleaning((), {})
 
 
 def is_by_row(kind: FindingKind, action: Action) -> bool:
-    """Whether an action can be done to rows that lie in files."""
+    """Does an action work row by row, on rows in files?"""
     return action in ("report", *BY_ROW.get(kind, ()))
 
 
@@ -49,15 +48,15 @@ def faulty_rows(
     left_out: frozenset[str],
     space: RowStorage,
 ) -> npt.NDArray[np.bool_]:
-    """Whether each typed row has a fault of a kind in `BY_ROW`, bool [N] in `space`. `left_out` are
-    the columns that the contract keeps from the model."""
+    """Fault mask of typed rows for a kind in `BY_ROW`, bool [N] in `space`. `left_out` are the
+    columns that the contract excludes from the features."""
     columns = column_settings_of(section, frame)
     names = [
         name
         for name in frame.columns
         if (name not in left_out if kind == "missing" else name in columns)
     ]
-    # Asked of all rows at once: a slice may hold numbers alone where the column does not.
+    # Over all rows: a chunk may hold only numbers where the column does not.
     numbers = _numbers(frame, columns, space) if kind == "out_of_range" else frozenset()
     faulty = space.array((frame.height,), np.bool_)
     for start, stop in bounds(frame.height):
@@ -75,8 +74,8 @@ def written_limits(
     left_out: frozenset[str],
     beyond: Literal["cap", "impute"],
 ) -> list[Limit]:
-    """The ends that the contract writes for features of numbers. They hold for rows to come, even
-    where training has none beyond."""
+    """Limits from the contract's ranges of numeric features. They apply to new rows even if no
+    training row exceeds them."""
     found = []
     for column in train:
         written = section.columns.get(column.name, Column()).range
@@ -98,8 +97,7 @@ def _faulty(look: ColumnView, kind: FindingKind, column: Column) -> npt.NDArray[
 def _numbers(
     frame: pl.DataFrame, columns: Mapping[str, Column], space: RowStorage
 ) -> frozenset[str]:
-    """The columns with a range that are numbers to the checks: also labels that are, in these
-    rows."""
+    """Columns with a range that the checks read as numbers, numeric labels included."""
     return frozenset(
         name
         for name in frame.columns

@@ -1,4 +1,4 @@
-"""Every check of the data, one after the other."""
+"""Run the data quality checks."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ QUICK: tuple[Check, ...] = (
     text_quality.line_breaks,
     text_quality.mojibake,
 )
-"""Checks that cost about as much as reading the data; leaks, which the audit of a split looks for
-too, are not among them."""
+"""Checks about as cheap as reading the data. Leaks are separate: the audit of a split checks for
+them too."""
 
 SLOW: tuple[tuple[str, Check], ...] = (
     ("near duplicates", near_duplicates),
@@ -89,7 +89,7 @@ SLOW: tuple[tuple[str, Check], ...] = (
     ("other languages", text_quality.other_language),
     ("label errors", label_errors),
 )
-"""Checks that sort, search or fit something, each with what it looks for."""
+"""Expensive checks (sorting, searching, fitting), each with its progress label."""
 
 BY_MODELS = ("rows unlike all others", "label errors")
 """Those that fit models on the rows."""
@@ -133,15 +133,14 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "suspicious_feature": (leaks,),
     }
 )
-"""The checks that find a kind; what the contract says of columns is not among them, nor are rows
-that are only unlike all others."""
+"""Checks by finding kind, without column constraints and multivariate outliers."""
 
 
 @one_blas_thread()
 def find_kind(
     data: ExaminedData, kind: FindingKind, columns: Mapping[str, Column]
 ) -> list[Finding]:
-    """The findings of one kind."""
+    """Findings of one kind."""
     if kind in CHECKS_OF:
         found = [one for check in CHECKS_OF[kind] for one in check(data)]
     else:
@@ -160,9 +159,9 @@ def find_faults(
     most_judged: int = sys.maxsize,
     subset: Subset = "all",
 ) -> tuple[Finding, ...]:
-    """All findings, the worst first. `tell` hears what is looked for while it takes long; `audited`
-    says that the leakage audit looks at these rows too, which finds leaks itself. Of more rows than
-    `most_judged` the labels of evenly spread ones are judged."""
+    """All findings, most severe first. `tell` receives the label of each expensive check;
+    `audited`: the leakage audit also runs on these rows and finds leaks itself. Labels of more rows
+    than `most_judged` are judged on an even subsample."""
     if not len(data):
         return ()
     found: list[Finding] = []
@@ -181,7 +180,7 @@ def find_faults(
 
 
 def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
-    """Findings without those whose fix the split already is."""
+    """Findings without those that the split already fixes."""
     if split.kind not in ("time", "group", "stratified_group"):
         return tuple(found)
     return tuple(one for one in found if one.kind != "ordered_target")
@@ -195,9 +194,9 @@ def find_image_faults(
     groups: ImageGroups | None = None,
     most_judged: int = sys.maxsize,
 ) -> tuple[Finding, ...]:
-    """Findings of images, their files and their labels; `data` is what `examine_images` gives,
-    `groups` what `groups_of_raw` does, if that was asked for already. Of more images than
-    `most_judged` the labels of evenly spread ones are judged."""
+    """Findings of images, their files and their labels. `data` comes from `examine_images`,
+    `groups` from `groups_of_raw` if already computed. Labels of more images than `most_judged` are
+    judged on an even subsample."""
     checks: tuple[Check, ...] = (
         duplicates.exact_duplicates,
         duplicates.conflicting_labels,
@@ -216,7 +215,7 @@ def find_image_faults(
 
 
 def _of_sample(raw: RawImages, found: list[Finding]) -> list[Finding]:
-    """Findings in pixels, which say so where only some images were decoded."""
+    """Pixel findings, with a note where only a sample was decoded."""
     if not raw.is_sample:
         return found
     note = f" (among the {len(raw.decoded()[0]):,} images decoded)"

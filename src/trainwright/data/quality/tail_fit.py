@@ -1,10 +1,10 @@
-"""Values that lie farther out than the tail of the others expects.
+"""Values in excess of a fitted power-law tail.
 
-Honest values can have a heavy tail, and then some of them lie far out. The evidence of something
-else is an excess: a power law, fitted to the values at moderate distance, says how many to expect
-beyond (Hill 1975, "A simple general approach to inference about the tail of a distribution",
-doi:10.1214/aos/1176343247, cut off at the distance that is far). It falls more slowly than the
-tails of the usual distributions.
+Valid values can be heavy-tailed, so distance alone is no evidence of an error; an excess is. A
+power law fitted at moderate distances gives the expected number beyond (Hill 1975, "A simple
+general approach to inference about the tail of a distribution", doi:10.1214/aos/1176343247,
+truncated at the far distance), a conservative tail: it decays more slowly than those of the usual
+distributions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from trainwright.data.base.table import Floats, Integers
 
 _TIMES = 2.0
-"""The tail begins at the far distance over this."""
+"""The tail starts at the far distance over this."""
 
 _FLATTEST, _STEEPEST = 1.6, 30.0
-"""Exponents of tails: that of a log-normal variable, at the least."""
+"""Bounds of the tail exponent; the lowest is that of a log-normal variable."""
 
 _MOST_HONEST = 0.5
 _BY_CHANCE = 1e-4
-"""Poisson probability of as many as there are."""
+"""Maximum Poisson probability of the observed count."""
 
 _ONE_SIDED = 1.645
 
@@ -32,15 +32,15 @@ _ONE_SIDED = 1.645
 @final
 @dataclass(frozen=True, slots=True)
 class BeyondTail:
-    """Values beyond the tail, the farthest first, and how many of them are at least."""
+    """Values beyond the tail, farthest first, and a lower bound of their number."""
 
     rows: Integers
     least: int
 
 
 def beyond_tail(far: Floats, end: float) -> BeyondTail:
-    """Which of the distances [N] beyond `end` are there twice as often as the tail expects, and
-    more often than chance leaves open; none of NaN."""
+    """Distances [N] beyond `end` that occur at least twice as often as the tail predicts, and
+    significantly so; NaN never does."""
     from scipy.special import gammainc
 
     far = np.nan_to_num(far)
@@ -58,8 +58,8 @@ def beyond_tail(far: Floats, end: float) -> BeyondTail:
 
 
 def _expected(far: Floats, end: float) -> Floats:
-    """How many values [N] the tail expects beyond each one: N_tail (far / start) ** -exponent, with
-    the least exponent that the values at moderate distance leave open."""
+    """Expected number [N] of values beyond each one: N_tail (far / start) ** -exponent, at the
+    lower confidence bound of the exponent."""
     start = end / _TIMES
     moderate = np.log(far[(far > start) & (far <= end)] / start)
     exponent, deviation = _exponent(moderate, float(np.log(_TIMES)))
@@ -70,8 +70,8 @@ def _expected(far: Floats, end: float) -> Floats:
 
 
 def _exponent(logs: Floats, end: float) -> tuple[float, float]:
-    """The exponent of a power law that is cut off at `end` from the logarithms of what lies before
-    it, and its standard deviation."""
+    """Exponent of a power law truncated at `end`, from log distances below it, and its standard
+    error."""
     from scipy.optimize import brentq
 
     if len(logs) < 2:

@@ -1,11 +1,10 @@
-"""Which numbers of a target are wrong, from guesses of models that never saw them.
+"""Errors in a numeric target, from out-of-sample predictions.
 
 After Zhou, Mueller, Kumar, Wang and Lei 2023, "Detecting errors in a numerical response via any
-regression model", arXiv:2305.16583: the residual |y - f(x)| of a row over how much it may vary,
-which is taken here from the residuals of the rows whose guess is about the same: three of four are
-smaller than their upper quartile, however far the wrong ones lie.
+regression model", arXiv:2305.16583: the residual |y - f(x)| of a row over its scale, here the upper
+quartile of the residuals of rows with similar predictions, which wrong values barely affect.
 
-Honest residuals can have a heavy tail too; only an excess over it is wrong.
+Valid residuals can be heavy-tailed too; only an excess over the tail is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from trainwright.data.base.table import Floats
 from trainwright.data.quality.tail_fit import BeyondTail, beyond_tail
 
 _FAR = 5.0
-"""Upper quartiles from the guess: the least that a wrong number is off."""
+"""Minimum residual of a wrong number, in upper quartiles."""
 
 _QUARTILE = 0.75
 _LEAST_OF_ALL = 0.25
@@ -25,21 +24,21 @@ _MOST_PARTS = 20
 
 
 def wrong_numbers(given: Floats, guesses: Floats) -> BeyondTail:
-    """The numbers [N] that lie farther from their guess [N] than the tail of the others expects."""
+    """Numbers [N] farther from their predictions [N] than the tail of the residuals explains."""
     return beyond_tail(_standardised(given, guesses), _FAR)
 
 
 def unexplained(given: Floats, guesses: Floats) -> float:
-    """How much the guesses leave open: the median residual over the median distance of a number
-    from the median of all. 1 for guesses that say nothing."""
+    """Unexplained share: the median absolute residual over the median absolute deviation of the
+    target; 1 for uninformative predictions."""
     spread = float(np.median(np.abs(given - np.median(given))))
     return float(np.median(np.abs(given - guesses))) / spread if spread else 1.0
 
 
 def _standardised(given: Floats, guesses: Floats) -> Floats:
-    """Residuals [N] in upper quartiles: those of the twentieth of the rows whose guesses are most
-    alike, but no less than a quarter of that of all rows; of counts no less than the deviation of
-    a Poisson variable that is larger by one."""
+    """Residuals [N] over the upper quartile of the 5 % of rows with the closest predictions, at
+    least a quarter of the upper quartile of all rows; for counts at least the standard deviation of
+    a Poisson variable with a mean larger by one."""
     residuals = np.abs(given - guesses)
     usual = np.empty(len(residuals))
     counts = bool((given >= 0).all() and (given == np.floor(given)).all())

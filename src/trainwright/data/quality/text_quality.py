@@ -1,4 +1,4 @@
-"""Texts that hold too little, too much, the same again and again, or the wrong characters."""
+"""Text quality: length, repetition, markup, encoding and language."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def short_text(data: ExaminedData) -> list[Finding]:
 
 
 def long_text(data: ExaminedData) -> list[Finding]:
-    """Texts of 500 characters and more than 3 times as long as all but a hundredth of them."""
+    """Texts of at least 500 characters and more than 3 times the 99th percentile of the lengths."""
     found = []
     for look in data.of_kind("text"):
         length = look.values.str.len_chars()
@@ -60,9 +60,9 @@ def long_text(data: ExaminedData) -> list[Finding]:
 
 
 def repeated_text(data: ExaminedData) -> list[Finding]:
-    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and fewer than
-    half of their threes: a long text has every word often, but says new things with them. And
-    texts of 20 letters and more of which at most 3 are different."""
+    """Texts of at least 10 words of which fewer than 30 % of the words and half of the word
+    trigrams are distinct (a long text repeats words, but in new combinations), and texts of at
+    least 20 letters of which at most 3 are distinct."""
     found = []
     for look in data.of_kind("text"):
         words = look.values.str.to_lowercase().str.extract_all(r"\w+")
@@ -71,15 +71,14 @@ def repeated_text(data: ExaminedData) -> list[Finding]:
         few = ((count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)).fill_null(False)
         again = [row for row in few.arg_true().to_list() if _repeats(words[row].to_list())]
         rows = pl.Series(np.isin(np.arange(len(data)), again)) | _hammered(look.values)
-        text = "of the same words again and again"
+        text = "of repeated words"
         found += _texts(data, look, rows, "repeated_text", "warning", text)
     return found
 
 
 def _hammered(texts: pl.Series) -> pl.Series:
-    """Texts of 20 letters and more of which hardly any are different: a key that was held down."""
-    # A list of all letters takes many times the memory of its text: only those whose beginning may
-    # be of such a text are counted whole.
+    """Texts of at least 20 letters with hardly any distinct: a key held down."""
+    # A list of letters takes many times the memory of its text: a prefix selects the candidates.
     begun = _letters(texts.str.head(_LETTERS_BEGUN)).list.n_unique() <= _MOST_LETTERS_HAMMERED
     rows = begun.fill_null(False).arg_true()
     letters = _letters(texts.gather(rows))
@@ -98,9 +97,8 @@ def _repeats(words: list[str]) -> bool:
 
 
 def markup(data: ExaminedData) -> list[Finding]:
-    """Texts and categories with HTML tags or entities in them. Of features also categories with a
-    character that begins or ends a tag, as in `<1H OCEAN`: a page that shows them as they are loses
-    them."""
+    """Texts and categories with HTML tags or entities; also feature categories with a tag
+    character, as in `<1H OCEAN`, which an unescaped page loses."""
     found = []
     for look in data.looks:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
@@ -114,7 +112,7 @@ def markup(data: ExaminedData) -> list[Finding]:
 
 
 def line_breaks(data: ExaminedData) -> list[Finding]:
-    """Cells that go on over several lines."""
+    """Cells with line breaks."""
     found = []
     for look in data.looks:
         written = data.raw[look.name]
@@ -127,7 +125,7 @@ def line_breaks(data: ExaminedData) -> list[Finding]:
 
 def mojibake(data: ExaminedData) -> list[Finding]:
     """Texts that were decoded with the wrong encoding (`cafÃ©` for `café`; ftfy's heuristic), or
-    that hold control or replacement characters, or such as show nothing."""
+    that hold control, replacement or invisible characters."""
     found = []
     for look in data.looks:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
@@ -135,22 +133,22 @@ def mojibake(data: ExaminedData) -> list[Finding]:
         strange = look.values.str.contains(rf"[^\x00-\x7f]|{CONTROL}").fill_null(False)
         if not strange.any():
             continue
-        # Imported here: plain ASCII needs none of it.
+        # Imported here: plain ASCII does not need it.
         from ftfy.badness import is_bad
 
         candidates = look.values.filter(strange).unique(maintain_order=True)
         control = candidates.filter(candidates.str.contains(CONTROL))
         bad = {text for text in candidates.to_list() if is_bad(text)} | set(control.to_list())
         rows = look.values.is_in(list(bad)).fill_null(False)
-        text = "decoded with the wrong encoding, or with characters that show nothing"
+        text = "decoded with the wrong encoding, or with invisible characters"
         found += _texts(data, look, rows, "mojibake", "warning", text)
     return found
 
 
 def other_language(data: ExaminedData) -> list[Finding]:
-    """Texts of 40 letters and more in another language than most others (py3langid), by their first
-    300 characters outside fenced code. Of more than 5,000 texts, evenly spread ones are looked at,
-    and the finding says so."""
+    """Texts of at least 40 letters not in the common language (py3langid on the first 300
+    characters outside fenced code). More than 5,000 texts are subsampled evenly, which the finding
+    reports."""
     found = []
     for look in data.of_kind("text"):
         prose = look.values.str.replace_all(_FENCED_CODE, " ")
@@ -169,13 +167,13 @@ def other_language(data: ExaminedData) -> list[Finding]:
         others = long[(languages != common) & (margins > _SURE)]
         rows = pl.Series(np.isin(np.arange(len(data)), others))
         text = f"in another language than the others ({common})"
-        text += f", among {len(long):,} looked at" if step > 1 else ""
+        text += f", among {len(long):,} checked" if step > 1 else ""
         found += _texts(data, look, rows, "other_language", "warning", text)
     return found
 
 
 def _languages(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest language of each text, and by how many nats it is likelier than the next."""
+    """Likeliest language of each text, and its margin over the next in nats."""
     from py3langid import rank
 
     names, margins = [], []
@@ -207,6 +205,6 @@ def _texts(
             count,
             data.places(rows),
             (look.name,),
-            f"look at them; data.quality.actions: {{{kind}: drop}} leaves them out of training",
+            f"inspect them; data.quality.actions: {{{kind}: drop}} excludes them from training",
         )
     ]

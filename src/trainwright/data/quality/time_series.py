@@ -1,4 +1,4 @@
-"""What the order of the rows shows: values that stand still, and moments that are absent."""
+"""Time-series faults: stuck values and missing timestamps."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ _MOVES = 5
 _REGULAR = 0.8
 _FEWEST_MOMENTS = 20
 HOURS = frozenset({"hr", "hour", "hours"})
-"""Names of columns that say the hour of a date beside them."""
+"""Names of columns that hold the hour of a date in another column."""
 
 _SECONDS_PER_HOUR = 3600
 _WORKDAYS = 5
 
 
 def stuck(data: ExaminedData) -> list[Finding]:
-    """Numbers that stay the same for far longer than they do elsewhere: a sensor that froze, or a
-    value that was not recorded yet.
+    """Stuck values: a run far longer than the others, from a frozen sensor or a value not yet
+    recorded.
 
-    The longest run of one value has at least 10 rows and is more than 3 times as long as all but a
-    thousandth of the runs; for rows without order such a run hardly occurs, whatever the shares of
-    the values.
+    The longest run of one value has at least 10 rows and more than 3 times the 99.9th percentile of
+    the run lengths; unordered rows hardly have such a run, whatever the value frequencies.
     """
     found = []
     for look in data.looks:
@@ -42,7 +41,7 @@ def stuck(data: ExaminedData) -> list[Finding]:
         lengths = runs.struct.field("len").to_numpy().astype(np.int64)
         least = max(_LONG, _TIMES_LONGER * _usual(lengths))
         values = runs.struct.field("value").cast(pl.Float64).fill_null(np.nan).to_numpy()
-        # A pile at the largest value is where a column is cut off.
+        # A pile at the largest value is censoring.
         long = np.flatnonzero((lengths > least) & (values != np.nanmax(values)))
         long = long[np.isfinite(values[long])]
         if not len(long):
@@ -60,15 +59,15 @@ def stuck(data: ExaminedData) -> list[Finding]:
                 len(rows),
                 data.places(rows),
                 (look.name,),
-                "find out whether it was measured then; leave these rows out, or divide by time",
+                "check whether it was measured then; exclude these rows, or use a time split",
             )
         )
     return found
 
 
 def frozen(data: ExaminedData) -> list[Finding]:
-    """Numbers that stay the same for 10 rows and more while the column that they otherwise go with
-    (a correlation beyond 0.95) takes at least 5 different values."""
+    """Values frozen for at least 10 rows while a column correlated beyond 0.95 takes at least 5
+    distinct values."""
     looks = [
         look
         for look in data.telling
@@ -85,12 +84,12 @@ def frozen(data: ExaminedData) -> list[Finding]:
         numbers, beside = look.numbers, partner.numbers
         lengths = look.values.rle().struct.field("len").to_numpy().astype(np.int64)
         starts = np.cumsum(lengths) - lengths
-        stretches = [
+        groups = [
             np.arange(starts[i], starts[i] + lengths[i]) for i in np.flatnonzero(lengths >= _LONG)
         ]
         moving = [
             rows
-            for rows in stretches
+            for rows in groups
             if np.isfinite(numbers[rows[0]]) and len(np.unique(beside[rows])) >= _MOVES
         ]
         if not moving:
@@ -99,9 +98,9 @@ def frozen(data: ExaminedData) -> list[Finding]:
         rows = np.concatenate(moving)
         text = (
             f"{look.name!r} stays at {numbers[longest[0]]:g} for {len(longest):,} rows from "
-            f"row {data.rows[longest[0]]:,} on, while {partner.name!r}, which it goes with, moves"
+            f"row {data.rows[longest[0]]:,} on, while its correlate {partner.name!r} changes"
         )
-        fix = "leave these rows out, or let the value count as missing there"
+        fix = "exclude these rows, or set the value to missing there"
         found.append(
             Finding("stuck", "warning", text, len(rows), data.places(rows), (look.name,), fix)
         )
@@ -109,14 +108,14 @@ def frozen(data: ExaminedData) -> list[Finding]:
 
 
 def _usual(lengths: np.ndarray) -> float:
-    """The length that all but a thousandth of the runs (and always all but one) have at most."""
+    """99.9th percentile of the run lengths; of fewer runs the second longest."""
     rank = max(1, int(np.ceil(0.001 * len(lengths))))
     ordered = np.sort(lengths)
     return float(ordered[-1 - rank]) if len(ordered) > rank else float(ordered[0])
 
 
 def time_gaps(data: ExaminedData) -> list[Finding]:
-    """Moments that are absent from an otherwise regular sequence."""
+    """Missing timestamps in an otherwise regular series."""
     found = []
     for look in data.looks:
         if look.kind != "datetime":
@@ -139,19 +138,19 @@ def time_gaps(data: ExaminedData) -> list[Finding]:
             Finding(
                 "time_gaps",
                 "warning" if _is_a_series(moments, times) else "info",
-                f"{name}, which goes in steps of {step:g} s, lacks {many(absent, 'moment')}; the "
-                f"longest gap has {round(steps[after] / step) - 1:,}",
+                f"{name}, which goes in steps of {step:g} s, lacks {many(absent, 'timestamp')}; "
+                f"the longest gap has {round(steps[after] / step) - 1:,}",
                 absent,
                 data.places(rows),
                 (look.name,),
-                "lags and windows by rows are wrong there: add the rows, or use the time itself",
+                "row-based lags and windows are wrong there: add the rows, or use the time itself",
             )
         )
     return found
 
 
 def _is_a_series(moments: np.ndarray, times: np.ndarray) -> bool:
-    """Whether there is one row at each time, in their order, and gaps are not those of weekends."""
+    """Are the timestamps unique and ascending, with gaps other than weekends?"""
     present = moments[np.isfinite(moments)]
     if len(present) != len(times) or not (np.diff(present) > 0).all():
         return False
@@ -162,7 +161,7 @@ def _is_a_series(moments: np.ndarray, times: np.ndarray) -> bool:
 
 
 def _moments(data: ExaminedData, look: ColumnView) -> tuple[str, np.ndarray]:
-    """Seconds [N]; of a date beside a column of hours, of both together."""
+    """Timestamps [N] in seconds; a date with an hour column is combined with it."""
     seconds = look.values.dt.epoch("us").cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
     hours = [
         other for other in data.looks if other.name.lower() in HOURS and other.kind == "numeric"

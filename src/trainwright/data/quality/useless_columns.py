@@ -1,4 +1,4 @@
-"""Columns that say nothing, name the row, or say what another column says."""
+"""Uninformative columns: constants, identifiers, redundant columns and rare categories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FEWEST_FEATURES = 10
 
 
 def constant_columns(data: ExaminedData) -> list[Finding]:
-    """Columns with one value, or none at all."""
+    """Columns with at most one distinct value."""
     found = []
     for look in data.features:
         if look.kind == "nested" or look.cells.drop_nulls().n_unique() > 1:
@@ -47,13 +47,13 @@ def constant_columns(data: ExaminedData) -> list[Finding]:
             if empty
             else f"{look.name!r} is constant: {str(look.cells[0])[:60]!r} in every row"
         )
-        fix = "it is left out by itself; look why it is there"
+        fix = "excluded automatically; check why it is constant"
         found.append(Finding("constant", "warning", message, 1, columns=(look.name,), fix=fix))
     return found
 
 
 def identifier(data: ExaminedData) -> list[Finding]:
-    """Columns that name or count the rows, and whole numbers that are codes, not amounts."""
+    """Columns that name or number the rows, and integers that are codes, not quantities."""
     found = []
     for look in data.features:
         text = (
@@ -68,10 +68,10 @@ def identifier(data: ExaminedData) -> list[Finding]:
                 Finding(
                     "identifier",
                     "info",
-                    f"{look.name!r} tells rows apart rather than what they are: {text}",
+                    f"{look.name!r} identifies rows rather than describing them: {text}",
                     1,
                     columns=(look.name,),
-                    fix="list it in data.exclude; if rows of one value belong together, divide by "
+                    fix="list it in data.exclude; if it names groups of related rows, split by "
                     f"it: data.split: {{kind: group, column: {look.name}}}",
                 )
             )
@@ -79,9 +79,8 @@ def identifier(data: ExaminedData) -> list[Finding]:
 
 
 def _numbered(look: ColumnView) -> str:
-    """Codes that were given one after the other: whole numbers from 0 or 1 on, few of them absent,
-    each on many rows, and no size commoner than another (a distance below 0.12 from an even
-    spread, as Kolmogorov and Smirnov measure it)."""
+    """Consecutive codes: integers from 0 or 1 on with few gaps, each on many rows, and uniformly
+    distributed (Kolmogorov-Smirnov distance below 0.12)."""
     values = look.values.drop_nulls()
     distinct = values.n_unique()
     if distinct < _CODES or len(values) < _ROWS_PER_CODE * distinct:
@@ -94,11 +93,11 @@ def _numbered(look: ColumnView) -> str:
     even = np.linspace(0, 1, len(numbers))
     if float(np.abs((np.sort(numbers) - low) / (high - low) - even).max()) > _EVEN:
         return ""
-    return f"{distinct:,} whole numbers from {low:.0f} to {high:.0f}, each as common as another"
+    return f"{distinct:,} integers from {low:.0f} to {high:.0f}, uniformly distributed"
 
 
 def redundant_columns(data: ExaminedData) -> list[Finding]:
-    """Pairs of columns that say the same thing, and products of two others."""
+    """Redundant columns: copies, one-to-one maps, linear relations and products of two others."""
     same = _same(data)
     pairs = {one.columns for one in same}
     others = (one for one in (*_renamed(data), *_linear(data)) if one.columns not in pairs)
@@ -106,7 +105,7 @@ def redundant_columns(data: ExaminedData) -> list[Finding]:
 
 
 def _same(data: ExaminedData) -> list[Finding]:
-    """Columns that are equal in every row, under two names."""
+    """Columns equal in every row."""
     alike: dict[str, list[str]] = {}
     for look in data.features:
         if look.kind in ("nested", "empty") or look.values.drop_nulls().n_unique() < 2:
@@ -125,18 +124,18 @@ def _same(data: ExaminedData) -> list[Finding]:
 
 
 def few_rows(data: ExaminedData) -> list[Finding]:
-    """More numeric columns and categories than training rows."""
+    """More features (numeric columns and categories) than training rows."""
     columns = len([look for look in data.telling if look.kind != "text"])
     rows = int((data.parts == 0).sum())
     if not rows or columns < _FEWEST_FEATURES or columns <= rows:
         return []
     text = f"{columns:,} features and {rows:,} training rows: a model can fit any target with them"
-    fix = "gather more rows, or list in data.exclude what is known to say nothing"
+    fix = "collect more rows, or list uninformative columns in data.exclude"
     return [Finding("few_rows", "warning", text, rows, fix=fix)]
 
 
 def _renamed(data: ExaminedData) -> list[Finding]:
-    """Columns between whose values there is a one-to-one map."""
+    """Columns related by a one-to-one map."""
     few = [
         (look, distinct)
         for look in data.telling
@@ -144,7 +143,7 @@ def _renamed(data: ExaminedData) -> list[Finding]:
         and 2 <= (distinct := look.values.n_unique()) <= _MOST_DISTINCT
         and _ROWS_PER_CODE * distinct <= len(data)
     ]
-    # Where each value of two columns stands first is the same if there is such a map.
+    # Under such a map the first occurrences of the values coincide.
     alike: dict[str, list[int]] = {}
     for at, (look, _) in enumerate(few):
         first = hash_bytes(first_of_each(look.values.to_frame()).tobytes())
@@ -155,7 +154,7 @@ def _renamed(data: ExaminedData) -> list[Finding]:
         if one.kind == other.kind == "numeric" and distinct > _FEW_VALUES:
             continue
         text = f"each of its {distinct} values goes with one value of {other.name!r}"
-        found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+        found.append(_redundant((one.name, other.name), f"{one.name!r} is redundant: {text}"))
     return found
 
 
@@ -169,7 +168,7 @@ def _linear(data: ExaminedData) -> list[Finding]:
     for i, j in np.argwhere(np.abs(np.triu(related, 1)) > _LINEAR).tolist():
         one, other = looks[i].name, looks[j].name
         text = f"correlation {related[i, j]:.5f} with {other!r}"
-        found.append(_redundant((one, other), f"{one!r} says the same: {text}"))
+        found.append(_redundant((one, other), f"{one!r} is redundant: {text}"))
     if len(looks) <= _MOST_FOR_PRODUCTS or len(data.features) <= 2 * _MOST_FOR_PRODUCTS:
         numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
         found += _products(data, numeric)
@@ -177,14 +176,14 @@ def _linear(data: ExaminedData) -> list[Finding]:
 
 
 def correlations(data: ExaminedData, looks: list[ColumnView]) -> Floats:
-    """Pearson's correlations, [F, F], over rows; a missing value counts as the column's mean."""
+    """Pearson correlation matrix [F, F]; missing values are set to the column mean."""
     values = np.stack([_standardised(look.numbers) for look in looks], axis=1)
     related: Floats = values.T @ values / len(data)
     return related
 
 
 def _standardised(values: Floats) -> Floats:
-    """Values [N] with mean 0 and deviation 1; 0 where one is missing, or all are equal."""
+    """Values [N] at mean 0 and standard deviation 1; 0 where missing or constant."""
     centred = values - np.nanmean(values)
     standard: Floats = np.nan_to_num(centred / max(float(np.nanstd(values)), 1e-300))
     return standard
@@ -211,14 +210,12 @@ def _products(data: ExaminedData, looks: list[ColumnView]) -> list[Finding]:
 
 
 def _redundant(names: tuple[str, ...], message: str) -> Finding:
-    fix = (
-        "keep one of them: importance is divided between copies, and linear weights are not unique"
-    )
+    fix = "keep one of them: copies share importance, and linear weights are not unique"
     return Finding("redundant_columns", "info", message, len(names), columns=names, fix=fix)
 
 
 def rare_category(data: ExaminedData) -> list[Finding]:
-    """Values of a column with few values that stand on hardly any row."""
+    """Rare values of low-cardinality columns."""
     found = []
     for look in data.telling:
         values = look.values.drop_nulls()
@@ -241,11 +238,11 @@ def rare_category(data: ExaminedData) -> list[Finding]:
             Finding(
                 "rare_category",
                 "info",
-                f"{look.name!r} has values that hardly occur: {shown}",
+                f"{look.name!r} has rare values: {shown}",
                 int(few["count"].sum()),
                 data.places(rows),
                 (look.name,),
-                "data.features.rare_below gathers them; a slice of them cannot be judged",
+                "data.features.rare_below merges them; a slice of them cannot be evaluated",
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""How values are written: numbers and dates in several ways, one label in several spellings."""
+"""Inconsistent formats: mixed types, number and date formats, units and spellings."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ WITH_UNIT = r"^[+-]?\d+(?:[.,]\d+)?\s*(\p{L}{1,5}|[%°€$£¥]\p{L}?)$|^([€$�
 
 
 def wrong_type(data: ExaminedData) -> list[Finding]:
-    """Numbers and dates among which other words stand, and numbers that the file holds as text. Of
-    a column that is half numbers and half words, most of them different, as of the numbers of
-    tickets, that is only good to know."""
+    """Non-numeric cells in number and date columns, and numbers stored as text. Informational for a
+    column half of numbers and half of words, mostly distinct, such as ticket numbers."""
     return [finding for look in _kept(data) for finding in _wrong_type(data, look)]
 
 
@@ -61,7 +60,7 @@ def _wrong_type(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
 
 def _commas(data: ExaminedData, look: ColumnView, present: int) -> Iterator[Finding]:
     for pattern, way, what in (
-        (THOUSANDS, "thousands_comma", "commas of thousands"),
+        (THOUSANDS, "thousands_comma", "thousands commas"),
         (DECIMAL_COMMA, "decimal_comma", "a decimal comma"),
     ):
         comma = look.cells.str.contains(pattern).fill_null(False)
@@ -98,13 +97,12 @@ def _finding(
         len(rows),
         data.places(rows),
         (look.name,),
-        "mend the file, add a spelling to data.missing_values, or set the column's kind",
+        "fix the file, add a spelling to data.missing_values, or set the column's kind",
     )
 
 
 def mixed_formats(data: ExaminedData) -> list[Finding]:
-    """Columns that write numbers with a decimal point here and a comma there, or dates in several
-    ways. The rows are those of the rarer ways."""
+    """Columns with several number or date formats. The rows are those of the rarer formats."""
     found = []
     for look in _kept(data):
         if look.cells.dtype != pl.String or len(look.cells) == look.cells.null_count():
@@ -120,18 +118,18 @@ def mixed_formats(data: ExaminedData) -> list[Finding]:
             Finding(
                 "mixed_formats",
                 "warning",
-                f"{look.name!r} is written in several ways: {some(counts)} rows",
+                f"{look.name!r} has several formats: {some(counts)} rows",
                 int(rows.sum()),
                 data.places(rows),
                 (look.name,),
-                "write all of them alike",
+                "use one format",
             )
         )
     return found
 
 
 def odd_flags(data: ExaminedData) -> list[Finding]:
-    """Columns of 0 and 1 among at least three that say yes and no."""
+    """0/1 columns next to at least three yes/no columns."""
     two = [look for look in _kept(data) if look.values.drop_nulls().n_unique() == 2]
     words = [look for look in two if look.kind == "categorical" and _says(look, _YES, _NO)]
     numbers = [look for look in two if look.kind == "numeric" and _says(look, {"1"}, {"0"})]
@@ -148,7 +146,7 @@ def _says(look: ColumnView, yes: Set[str], no: Set[str]) -> bool:
 
 
 def _number_ways(cells: pl.Series) -> dict[str, pl.Series]:
-    """The ways of writing a number that a column of numbers uses, with the rows of each."""
+    """Number formats of a column, with the rows of each."""
     present = cells.is_not_null()
     ways = {
         "decimal point": cells.str.contains(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$"),
@@ -164,8 +162,8 @@ def _number_ways(cells: pl.Series) -> dict[str, pl.Series]:
 
 
 def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
-    """The formats that together read nearly every value, the commonest first; none where one does,
-    or where the values are no dates."""
+    """Date formats that jointly parse nearly every value, most common first; none if one suffices
+    or the values are not dates."""
     first = cells.drop_nulls().unique(maintain_order=True)
     sample = first.head(_FIRST)
     if not len(sample) or not sample.str.contains(r"\d").all():
@@ -185,7 +183,7 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
 
 
 def units_as_text(data: ExaminedData) -> list[Finding]:
-    """Numbers that are written with their unit; worse, with several units."""
+    """Numbers written with a unit, or with several units."""
     found = []
     for look in _kept(data):
         if look.cells.dtype != pl.String or look.kind == "numeric":
@@ -203,7 +201,7 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
             found.append(
                 Finding(
                     "mixed_units", "error", text, int(rows.sum()), data.places(rows), (look.name,),
-                    "turn all of them into one unit",
+                    "convert them to one unit",
                 )
             )  # fmt: skip
         else:
@@ -214,9 +212,9 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
 
 
 def variant_spellings(data: ExaminedData) -> list[Finding]:
-    """Words that differ only in case, blanks, a hyphen, a full stop at the end, accents, or letters
-    that look alike: one category in several spellings. The rows are those of the rarer spellings.
-    An error in the target, unless accents alone differ, as they do between two words too."""
+    """Spelling variants of one category: words equal up to case, blanks, hyphens, a final full
+    stop, accents or homoglyphs. The rows are those of the rarer spellings. An error in the target,
+    unless only accents differ, which can separate two words."""
     found = []
     for look in _kept(data):
         values = look.values
@@ -253,13 +251,13 @@ def variant_spellings(data: ExaminedData) -> list[Finding]:
 
 
 def _map(rarer: pl.DataFrame) -> str:
-    """The first lines of what the contract would say."""
+    """The start of the contract's mapping."""
     pairs = zip(rarer["value"], rarer["first"], strict=True)
     return "{" + some([f"{json.dumps(one)}: {json.dumps(other)}" for one, other in pairs], 5) + "}"
 
 
 def surrounding_spaces(data: ExaminedData) -> list[Finding]:
-    """Columns whose cells begin or end with blanks, or hold nothing else."""
+    """Cells with leading or trailing blanks, or only blanks."""
     around, blank = [], []
     rows = pl.repeat(False, len(data), eager=True)
     for series in data.raw.get_columns():
@@ -276,11 +274,11 @@ def surrounding_spaces(data: ExaminedData) -> list[Finding]:
     found = []
     if around:
         every = data.places(rows)
-        text = f"cells of {quoted(around)} begin or end with blanks, which are taken off"
+        text = f"cells of {quoted(around)} have leading or trailing blanks, which are stripped"
         found.append(Finding("surrounding_spaces", "info", text, len(every), every, tuple(around)))
     for name, places in blank:
         cells = many(len(places), "cell")
-        text = f"{name!r} has {cells} of nothing but blanks, which count as missing"
+        text = f"{name!r} has {cells} of only blanks, read as missing"
         found.append(Finding("surrounding_spaces", "info", text, len(places), places, (name,)))
     return found
 
@@ -290,5 +288,5 @@ def _kept(data: ExaminedData) -> list[ColumnView]:
 
 
 def _has_types(data: ExaminedData) -> bool:
-    """Whether the file knows types: in text files every column is text."""
+    """Is the file typed? In text files every column is text."""
     return any(dtype != pl.String for dtype in data.raw.dtypes)

@@ -1,4 +1,4 @@
-"""Rows as the checks see them: every column typed as far as its values allow, no row left out."""
+"""Rows for the checks: columns typed as far as their values allow, no row excluded."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _MOST_CLASSES_OF_NUMBERS = 20
 @dataclass(frozen=True, slots=True)
 class ColumnView:
     """One column. `cells` are cleaned and untyped, `values` typed: Float64, Datetime, or String;
-    `bad` are the rows whose cell is not of that type. `reason` says why a column like this would be
-    no feature by itself (an identifier, a constant); empty if it would."""
+    `bad` are the rows whose cell does not parse. `reason` is why the column would not be a feature
+    by default (an identifier, a constant), empty otherwise."""
 
     name: str
     kind: LookKind
@@ -46,18 +46,17 @@ class ColumnView:
 
     @property
     def numbers(self) -> Floats:
-        """The values of a numeric column, float64 [N], NaN for missing."""
+        """Values of a numeric column, float64 [N], NaN for missing."""
         return self.values.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ExaminedData:
-    """N rows. `raw` holds the cells as they stand in the file; `looks` are all columns, the target
-    too; `target` is its name, empty where none is known; `parts` int64 [N] says which part a row is
-    of (0 training, 1 validation, 2 test; all 0 where nothing is divided yet); `rows` int64 [N] is
-    the position of each row in the data; `left_out` are columns that the contract keeps from the
-    model."""
+    """N examined rows. `raw` holds the cells unchanged; `looks` are all columns, the target
+    included; `target` is its name, empty if unknown; `parts` int64 [N] is the part of each row (0
+    training, 1 validation, 2 test; all 0 before the split); `rows` int64 [N] is its position in the
+    data; `left_out` are columns that the contract excludes from the features."""
 
     raw: pl.DataFrame
     looks: tuple[ColumnView, ...]
@@ -72,7 +71,7 @@ class ExaminedData:
 
     @property
     def features(self) -> tuple[ColumnView, ...]:
-        """The columns that are neither the target nor left out."""
+        """Columns other than the target and the excluded ones."""
         return tuple(
             look
             for look in self.looks
@@ -81,7 +80,7 @@ class ExaminedData:
 
     @property
     def telling(self) -> tuple[ColumnView, ...]:
-        """The features that say something: no identifiers, constants or nested values."""
+        """Informative features: no identifiers, constants or nested values."""
         return tuple(
             look
             for look in self.features
@@ -90,7 +89,7 @@ class ExaminedData:
         )
 
     def of_kind(self, *kinds: LookKind) -> tuple[ColumnView, ...]:
-        """The features of these kinds."""
+        """Features of these kinds."""
         return tuple(look for look in self.features if look.kind in kinds)
 
     @property
@@ -108,7 +107,7 @@ class ExaminedData:
         return next(look for look in self.looks if look.name == name)
 
     def places(self, chosen: pl.Series | Integers | Iterable[int]) -> tuple[int, ...]:
-        """Rows of this frame as positions in the data."""
+        """Positions in the data of rows of this frame."""
         return row_numbers_of(self.rows[np.asarray(row_numbers_of(chosen), dtype=np.int64)])
 
     def take(self, chosen: Integers) -> ExaminedData:
@@ -138,7 +137,7 @@ def examine(
     cleaning: Cleaning | None = None,
     left_out: Iterable[str] = (),
 ) -> ExaminedData:
-    """Rows as a file holds them. `columns` are what a contract says of single columns."""
+    """Examine raw rows. `columns` are the contract's column settings."""
     cleaning = Cleaning(DEFAULT_MISSING, {}) if cleaning is None else cleaning
     written = {} if columns is None else columns
     cells = cleaning.frame(frame) if frame.width else frame
@@ -157,13 +156,12 @@ def examine(
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of several files one after the other; a column that one lacks is missing there."""
+    """Concatenate the rows of several files; an absent column is missing."""
     return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
 
 
 def are_numbers(cells: Cells, written: Column) -> bool:
-    """Whether `examine` makes a numeric column of these cleaned cells, which need not be in memory
-    together."""
+    """Does `examine` read these cleaned cells, which need not fit into memory, as numbers?"""
     if written.kind == "text":
         return False
     return as_typed(_inferred(cells, written), cells).kind == "numeric"
@@ -202,8 +200,8 @@ def _look(cells: pl.Series, written: Column) -> ColumnView:
 
 
 def _date_form(cells: pl.Series, reason: str) -> str:
-    """The forms of dates whose different ways of writing, or impossible days, make words of them;
-    empty where they are none."""
+    """Date formats of a column read as text because of mixed formats or impossible days; empty if
+    it has none."""
     if cells.dtype != pl.String or not reason.startswith(_MANY_WORDS):
         return ""
     counts = count_values(cells.drop_nulls())
@@ -212,7 +210,7 @@ def _date_form(cells: pl.Series, reason: str) -> str:
 
 
 def numeric_look(cells: pl.Series, reason: str = "") -> ColumnView:
-    """A column of numbers; what is infinite or beyond 32-bit floats is none, as in a training."""
+    """A numeric column; values infinite or beyond 32-bit floats are missing, as in training."""
     reading = to_numbers(cells)
     beyond = (reading.series.abs() > LARGEST).fill_null(False)
     bad = np.union1d(reading.bad, beyond.arg_true().to_numpy()).astype(np.int64)
@@ -230,7 +228,7 @@ def _kind_of(values: pl.Series) -> LookKind:
 
 
 def _as_target(look: ColumnView) -> ColumnView:
-    """A target is never an identifier. A text is one of classes where it comes again."""
+    """A target is never an identifier. A text that repeats is a class."""
     present = look.values.drop_nulls()
     if look.kind == "text" and present.n_unique() > len(present) / 2:
         return replace(look, reason="")

@@ -1,4 +1,4 @@
-"""Texts that say nearly the same in nearly the same words, found by their rare words."""
+"""Near-duplicate texts by shared IDF-weighted words."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import polars as pl
 from trainwright.data.base.table import Floats, Integers
 
 SHARED = 0.8
-"""Two texts of ten different words and more are near duplicates where they share this of the weight
-of their words, a word weighing the logarithm of how many times fewer texts than all have it."""
+"""Minimum shared IDF weight of near duplicates with at least ten distinct words."""
 
 SHARED_LETTERS = 0.8
-"""Others where they share half of that weight and have this Jaccard similarity of three letters:
-slips of the keyboard spoil words, and few letters."""
+"""Otherwise texts share half of the weight and have this Jaccard similarity of character trigrams:
+typos change words, but few letters."""
 
 _FEWEST_WORDS = 10
 _LEAST_SHARED = 0.5
@@ -25,11 +24,11 @@ _PART = 100_000
 
 
 def word_pairs(plain: pl.Series) -> Integers:
-    """Pairs [P, 2] of different texts [N], in lower case with one blank between words, that share
-    most of the weight of their words, in any order.
+    """Pairs [P, 2] of different texts [N] (lower case, words separated by one blank) that share
+    most of their IDF weight, in any word order.
 
-    Only texts with a rare key in common are compared: of each text the six rarest words and the six
-    rarest pairs of neighbouring words that at least two texts have, and at most 50.
+    Candidates share a key: one of a text's six rarest words or six rarest bigrams, of those in 2 to
+    50 texts.
     """
     flat = pl.DataFrame({"text": np.arange(len(plain)), "word": plain.str.split(" ")})
     flat = flat.explode("word").filter(pl.col("word") != "")
@@ -49,7 +48,7 @@ def word_pairs(plain: pl.Series) -> Integers:
 
 
 def _sharing(keys: pl.DataFrame) -> pl.DataFrame:
-    """Texts that share one of their rarest keys, as columns `one` and `other`."""
+    """Candidate pairs with a shared key, as columns `one` and `other`."""
     texts = pl.len().over("word").alias("texts")
     rare = keys.with_columns(texts).filter(pl.col("texts").is_between(2, _MOST_TEXTS_OF_A_KEY))
     rare = rare.sort("text", "texts", "word")
@@ -61,9 +60,9 @@ def _sharing(keys: pl.DataFrame) -> pl.DataFrame:
 def _shared_weight(
     words: pl.DataFrame, texts: int, one: Integers, other: Integers
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """The weight of the words of both texts of each pair [P] over the mean weight of the two, and
-    how many different words the shorter one has."""
-    # Imported here: a run on images need not wait for it.
+    """Shared weight of each pair [P] over the mean weight of the two texts, and the number of
+    distinct words of the shorter one."""
+    # Imported here to keep image runs free of it.
     from scipy.sparse import csr_matrix
 
     weights = words.select((texts / pl.len().over("word")).log().alias("weight"))["weight"]

@@ -112,12 +112,12 @@ def test_near_copies_among_too_many_rows_are_refused(
     frames = parts(made(ROWS, 0))
     for module in (actions, near_duplicates):
         monkeypatch.setattr(module, "MOST_ROWS", ROWS)
-    with pytest.raises(DataMistake, match="near duplicates cannot be looked for in so many rows"):
+    with pytest.raises(DataMistake, match="too many rows for the near-duplicate check"):
         done(frames, {"near_duplicates": action})
     assert done(frames, {"near_duplicates": "report"}).done == ()
     (finding,) = near_duplicates.near_duplicates(examine(pl.concat(frames.values()), "label"))
     assert (finding.severity, finding.count) == ("info", 0)
-    assert "near duplicates are not looked for: 560 rows" in finding.message
+    assert "no near-duplicate check: 560 rows" in finding.message
 
 
 def test_rows_of_few_values_are_no_near_copies() -> None:
@@ -187,7 +187,7 @@ def test_wrong_numbers_are_left_out_and_never_relabelled() -> None:
     gone = set(range(ROWS)).difference((acted.places // 2).tolist())
     assert gone
     assert gone <= {7, 50}
-    with pytest.raises(DataMistake, match="only classes can be relabelled"):
+    with pytest.raises(DataMistake, match="a numeric target cannot be relabelled"):
         done(frames, {"label_error": "relabel"})
 
 
@@ -259,7 +259,7 @@ def test_what_is_to_fail_fails_wherever_it_stands(part: PartName) -> None:
 def test_training_never_becomes_empty() -> None:
     frames = parts(made(ROWS, 0))
     none = {"a": Column(range=(90.0, 99.0))}
-    with pytest.raises(DataMistake, match="no training row would be left"):
+    with pytest.raises(DataMistake, match="no training row would remain"):
         done(frames, {"out_of_range": "drop"}, **none)
 
 

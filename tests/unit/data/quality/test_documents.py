@@ -155,7 +155,7 @@ def test_of_a_long_text_a_part_is_looked_at_and_that_is_said(
         "near_duplicates": [(201,), (201,)],
         "long_text": [()],
     }
-    assert findings[-1].message == "the text is long: one in 3 of its documents is looked at"
+    assert findings[-1].message == "the text is long: only one in 3 of its documents is checked"
 
 
 @given(st.text("ab\n", max_size=30), st.lists(st.integers(0, 30), max_size=5))
@@ -188,7 +188,7 @@ def test_paragraphs_of_a_long_text_have_their_place(
     length = len((tmp_path / "text.txt").read_text(encoding="utf-8"))
     monkeypatch.setattr(document_quality, "MOST_CHARACTERS", length // 2 + 1)
     findings = document_faults(section, tmp_path)
-    assert findings[-1].message == "the text is long: one in 2 of its parts is looked at"
+    assert findings[-1].message == "the text is long: only one in 2 of its parts is checked"
     assert found_in(findings)["mojibake"] == [(18,)]
 
 

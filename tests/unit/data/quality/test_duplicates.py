@@ -30,7 +30,7 @@ def test_duplicates_across_parts_are_told_apart() -> None:
     found = duplicates.exact_duplicates(data)
     assert [finding.rows for finding in found] == [(400,), (400,)]
     assert found[0].message == "1 row repeats an earlier row (1 different row)"
-    assert "1 validation or test row equals a training row, of 1 in all" in found[1].message
+    assert "1 validation or test row equals a training row, of 1 in total" in found[1].message
 
 
 def test_conflicting_labels_name_all_rows_of_the_group() -> None:

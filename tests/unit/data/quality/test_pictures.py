@@ -103,7 +103,7 @@ def test_files_tell_what_is_wrong_with_them(tmp_path: Path) -> None:
     raw = read_images(read_contract(contract, []).contract.data, tmp_path)
     names = raw.records["train"]["name"]
     assert told["corrupt_image"].count == 1
-    assert told["corrupt_image"].message == "1 unreadable image left out: 'dog/cut.png'"
+    assert told["corrupt_image"].message == "1 unreadable image excluded: 'dog/cut.png'"
     assert [names[row] for row in told["mislabelled_extension"].rows] == ["cat/wrong.png"]
     assert {names[row] for row in told["image_size"].rows} == {"cat/tiny.png", "cat/wide.png"}
 
@@ -133,7 +133,7 @@ def test_swapped_labels_of_images_are_found() -> None:
     assert len(found.rows) >= 12
     assert found in find_image_faults(raw, examine_images(raw))
     (among,) = image_label_errors(raw, examine_images(raw), 200)
-    assert among.message.endswith("(among the 200 images looked at)")
+    assert among.message.endswith("(among the 200 images checked)")
     assert set(among.rows) <= set(planted)
     noise = random.integers(0, 256, pixels.shape).astype(np.uint8)
     blind = RawImages({"train": ImageInputs.of(noise)}, {"train": swapped}, raw.names, facts)

@@ -87,4 +87,4 @@ def test_of_very_many_texts_a_sample_has_its_language_judged_and_says_so(
     frame = pl.DataFrame({"text": texts, "label": ["a", "b"] * (ROWS // 2)})
     monkeypatch.setattr(written, "_MOST_TEXTS", ROWS // 2)
     found = only(written.other_language(examine(frame, "label")))
-    assert f"(en), among {ROWS // 2} looked at" in found.message
+    assert f"(en), among {ROWS // 2} checked" in found.message
