@@ -84,8 +84,7 @@ CASES = (
         files=ALIKE,
     ),
     Case(
-        "remove the copies from the files; data.fields.group keeps the images of one scene on one "
-        "side",
+        "remove the copies from the files; data.fields.group keeps images of one scene on one side",
         ("data.path=table.csv",),
         "images",
         does=("data.fields.group=scene",),

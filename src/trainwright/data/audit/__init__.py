@@ -1,1 +1,1 @@
-"""The leakage audit: whether training and held-out rows are separate, test by test."""
+"""Leakage audit: tests of the train/held-out separation."""

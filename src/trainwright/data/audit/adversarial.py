@@ -1,4 +1,4 @@
-"""Adversarial validation: a model that tries to tell held-out rows from training rows."""
+"""Adversarial validation: a classifier of held-out against training rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trainwright.data.base.value_counts import count_values
 from trainwright.data.statistics.leak_tests import rank_auc
 
 APART, APART_GIVEN = 0.6, 0.75
-"""ROC AUC from which the two sides differ. Drawn at random they stay at 0.5 within 0.05 at a
-thousand rows a side; parts that somebody else divided often differ somewhat. Other groups, and the
-future, differ as they must: there the number is said and nothing is made of it."""
+"""ROC AUC from which the two sides differ. Random splits stay within 0.05 of 0.5 at a thousand rows
+a side; splits made elsewhere often differ somewhat. Group and time splits differ by design: there
+the number is only reported."""
 
 _DEVIATIONS = 5.0
 _MOST_ROWS = 2_000
@@ -47,20 +47,20 @@ _OPTIONS = {
 
 
 def different_rows(sides: Sides) -> list[AuditResult]:
-    """The cross-validated ROC AUC of boosted trees that tell training from held-out rows by their
-    features and the target, with the columns that they split on most."""
+    """Cross-validated ROC AUC of boosted trees that classify training against held-out rows by
+    features and target, with the columns of highest gain."""
     matrix, names, sources = _matrix(sides)
     if not names or min(np.bincount(sources, minlength=2)) < _FOLDS * _FOLDS:
-        message = "not looked for: too few rows or columns"
+        message = "not checked: too few rows or columns"
         return [AuditResult("different rows", "clean", 0.5, message, "train_test_difference")]
     scores, gains = _told_apart(matrix, sources)
     area = rank_auc(pl.Series(scores), sources == 1)
     given = isinstance(sides.split, ColumnSplit | FileSplit) or sides.given
     limit = max(APART_GIVEN if given else APART, 0.5 + _DEVIATIONS * _deviation(sources))
     best = [names[i] for i in np.argsort(-gains)[:_NAMED] if gains[i] > 0]
-    message = f"a model tells held-out rows from training rows with a ROC AUC of {area:.2f}"
+    message = f"a model separates held-out from training rows with a ROC AUC of {area:.2f}"
     if area >= limit and isinstance(sides.split, GroupSplit | StratifiedGroupSplit | TimeSplit):
-        message += f", above all by {', '.join(map(repr, best))}: they are others by design"
+        message += f", mainly by {', '.join(map(repr, best))}: different by design"
         return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
     if area < limit:
         return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
@@ -69,12 +69,12 @@ def different_rows(sides: Sides) -> list[AuditResult]:
             "different rows",
             "suspicious",
             area,
-            f"{message}, above all by {', '.join(map(repr, best))}",
+            f"{message}, mainly by {', '.join(map(repr, best))}",
             "train_test_difference",
             sides.held_out.height,
             columns=tuple(best),
-            fix="look whether the test rows are those the model will meet; leave out columns that "
-            "only count or date the rows",
+            fix="check that the test rows represent the model's use; exclude columns that "
+            "only number or date the rows",
         )
     ]
 
@@ -94,8 +94,8 @@ def _matrix(sides: Sides) -> tuple[Floats, list[str], Integers]:
 
 
 def _numbers(series: pl.Series) -> Floats:
-    """Numbers as they are, dates as moments, words by how common they are: an order that a tree can
-    use, and that holds nothing of the sides."""
+    """Encode for trees without using the side: numbers unchanged, dates as timestamps, words by
+    frequency rank."""
     if series.dtype == pl.String:
         labels = count_values(series)["value"].head(_MOST_CODES)
         codes = list(range(len(labels)))
@@ -107,8 +107,8 @@ def _numbers(series: pl.Series) -> Floats:
 
 
 def _told_apart(matrix: Floats, sources: Integers) -> tuple[Floats, Floats]:
-    """Scores of each row by a model that did not see it, and the gain of each column."""
-    # Imported here: a run that only reads its data does not need it.
+    """Out-of-fold scores of each row, and the gain of each column."""
+    # Imported here to keep runs that only read data free of it.
     with loading():
         import lightgbm
 
@@ -130,6 +130,6 @@ def _told_apart(matrix: Floats, sources: Integers) -> tuple[Floats, Floats]:
 
 
 def _deviation(sources: Integers) -> float:
-    """The deviation of the AUC of scores that tell nothing."""
+    """Standard deviation of the AUC of uninformative scores."""
     ones, zeros = int(sources.sum()), int((sources == 0).sum())
     return math.sqrt((ones + zeros + 1) / (12 * ones * zeros))

@@ -1,4 +1,4 @@
-"""What one test of the audit found, and the rows it looks at."""
+"""Result of one audit test, and the rows it compares."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
 from trainwright.data.statistics.lag_detection import lags
 
 Verdict = Literal["leak", "suspicious", "clean"]
-"""`leak`: the score is not what it seems. `suspicious`: a person should look. `clean`: looked for
-and not found."""
+"""`leak`: the score is invalid. `suspicious`: needs review. `clean`: checked, nothing found."""
 
 Test = Literal[
     "same rows",
@@ -42,8 +41,9 @@ _SEVERITIES: Mapping[Verdict, Severity] = {"leak": "error", "suspicious": "warni
 @final
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """One test. `number` is what was measured, as `message` says it; `count` rows or columns are
-    concerned, `rows` their positions in the data (the first of very many)."""
+    """Result of one test. `number` is the measurement that `message` reports; `count` is the number
+    of affected rows or columns, `rows` their positions in the data (truncated if there are very
+    many)."""
 
     test: Test
     verdict: Verdict
@@ -57,7 +57,7 @@ class AuditResult:
 
     @property
     def is_open(self) -> bool:
-        """Whether only an experiment can show if it changes the score."""
+        """Can only an experiment show if it changes the score?"""
         return self.verdict == "suspicious" and self.test in (
             "same rows",
             "near rows",
@@ -80,7 +80,7 @@ class AuditResult:
         }
 
     def findings(self) -> tuple[Finding, ...]:
-        """What a person should know of it: nothing if it is clean."""
+        """The result as findings; none if clean."""
         if self.verdict == "clean":
             return ()
         severity = _SEVERITIES[self.verdict]
@@ -94,11 +94,10 @@ class AuditResult:
 @final
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The rows on both sides of the split: those that train, and those that are held out
-    (validation and test).
+    """Both sides of the split: training rows and held-out rows (validation and test).
 
     `train_places` and `places` are their positions in the data; `columns` are the features;
-    `target` is String labels or numbers; `given` says that the parts came in files of their own.
+    `target` is String labels or numbers; `given`: the parts came in separate files.
     """
 
     train: pl.DataFrame
@@ -112,24 +111,24 @@ class Sides:
 
     @property
     def is_classes(self) -> bool:
-        """Whether the target is a class."""
+        """Is the target a class?"""
         return self.train[self.target].dtype == pl.String
 
     @property
     def without_lags(self) -> Sides:
-        """The same without the columns that hold the target of an earlier row."""
+        """Without the columns that are lags of the target."""
         lagged = self.lags
         return replace(self, columns=tuple(c for c in self.columns if c.name not in lagged))
 
     @property
     def lags(self) -> dict[str, int]:
-        """Under a time split, how many rows earlier the target stood that a column holds."""
+        """Under a time split, the lag (in rows) of columns that are lags of the target."""
         if not isinstance(self.split, TimeSplit):
             return {}
         return lags(self.train, self.of_kind("numeric"), self.target, self.split.moment)
 
     def held_out_rows(self, chosen: Integers) -> tuple[int, ...]:
-        """Held-out rows as positions in the data."""
+        """Positions of held-out rows in the data."""
         return row_numbers_of(self.places[chosen])
 
     def of_kind(self, *kinds: str) -> tuple[str, ...]:
@@ -140,7 +139,7 @@ class Sides:
 def findings_beside(
     audited: Iterable[AuditResult], faults: Iterable[Finding]
 ) -> tuple[Finding, ...]:
-    """What the audit found, without the columns of which `faults` says the same already."""
+    """Audit findings, without those that `faults` already reports for the same columns."""
     said = {(fault.kind, column) for fault in faults for column in fault.columns}
     return tuple(
         finding

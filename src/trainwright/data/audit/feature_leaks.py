@@ -1,4 +1,4 @@
-"""Features that give the target away: alone, together, or because they were made of it."""
+"""Target leakage by features: alone, combined, or derived from the target."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIX = "list the column in data.exclude if it is not known when a prediction is 
 
 
 def tells_the_target(sides: Sides) -> list[AuditResult]:
-    """Features that alone, or in an exact sum, say what the target is. Under a time split one that
-    holds the target of an earlier row is at most suspicious."""
+    """Features that determine the target, alone or in an exact linear combination. Under a time
+    split a lag of the target is at most suspicious."""
     lagged = _lagged(sides)
     sides = sides.without_lags
     train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
@@ -35,20 +35,22 @@ def tells_the_target(sides: Sides) -> list[AuditResult]:
     }
     for name, share in shares.items():
         if share > LEAK:
-            found.append(_leak((name,), f"{name!r} alone tells {share:.2%} of the target", share))
+            found.append(
+                _leak((name,), f"{name!r} alone explains {share:.2%} of the target", share)
+            )
     known |= {name for one in found for name in one.columns}
     found += _suspicions(train, sides.columns, target, shares, known)
     if found:
         return found
     best = max(shares, key=lambda name: shares[name], default="")
     number = shares.get(best, 0.0)
-    message = f"no feature gives the target away; {best!r} tells most of it, {number:.1%}"
+    message = f"no feature leaks the target; {best!r} explains most of it, {number:.1%}"
     return [AuditResult("tells the target", "clean", number, message)]
 
 
 def function_of_the_target(sides: Sides) -> list[AuditResult]:
-    """Features that were made of the target, also where they do not say it back: a band of it, its
-    distance from the mean, its last digits."""
+    """Features derived from the target, even if not invertible: a bin of it, its distance from the
+    mean, its last digits."""
     sides = sides.without_lags
     train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
@@ -60,16 +62,18 @@ def function_of_the_target(sides: Sides) -> list[AuditResult]:
         share = made_share(train[column.name], target)
         most = max(most, share)
         if share > MADE_OF:
-            message = f"the target tells {share:.2%} of {column.name!r}: it was made of it"
+            message = f"{column.name!r} is {share:.2%} explained by the target: target leakage"
             found.append(_leak((column.name,), message, share, "function of the target"))
     if found:
         return found
-    message = f"no feature was made of the target, which tells at most {max(most, 0.0):.1%} of one"
+    message = (
+        f"no feature derives from the target, which explains at most {max(most, 0.0):.1%} of one"
+    )
     return [AuditResult("function of the target", "clean", most, message)]
 
 
 def _lagged(sides: Sides) -> list[AuditResult]:
-    """Columns that hold the target of an earlier row, and so tell much of it."""
+    """Informative lags of the target."""
     found = []
     target = sides.train[sides.target]
     for name, steps in sides.lags.items():
@@ -81,12 +85,12 @@ def _lagged(sides: Sides) -> list[AuditResult]:
                 "tells the target",
                 "suspicious",
                 share,
-                f"{name!r} is the target of {many(steps, 'row')} earlier and tells {share:.2%} of "
-                "it: no leak where that one is known when a prediction is made",
+                f"{name!r} is the target of {many(steps, 'row')} earlier and explains {share:.2%} "
+                "of it: no leak if it is known when a prediction is made",
                 "suspicious_feature",
                 1,
                 columns=(name,),
-                fix=f"{_FIX}; compare the model with repeating {name!r}",
+                fix=f"{_FIX}; compare the model with the naive forecast {name!r}",
             )
         )
     return found
@@ -114,7 +118,7 @@ def _suspicions(
     }
     for name, share in shares.items():
         if share > SUSPICIOUS and name not in known and (name,) not in said:
-            said[name,] = (share, f"{name!r} alone tells {share:.2%} of the target")
+            said[name,] = (share, f"{name!r} alone explains {share:.2%} of the target")
     return [
         AuditResult(
             "tells the target",

@@ -1,8 +1,8 @@
-"""The same group on both sides: the contract's own, and columns that look like a group.
+"""Group leakage: groups on both sides of the split, declared or inferred.
 
-How much of the target lies between the values of a column does not say whether it is a group that
-the model memorises: an informative category of many values looks the same. So such a column is at
-most suspicious, and tried by experiment when a model is judged.
+The between-value variance of the target does not show whether a model memorises a group: an
+informative high-cardinality category looks the same. Such a column is at most suspicious, and
+tested by experiment when a model is judged.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from trainwright.data.statistics.dependence import as_numbers, mean_of_all
 GROUP_NAMES = frozenset(
     {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
 )
-"""Words in a column's name that make it a group key, if its values also repeat like one."""
+"""Words in the names of group keys, if the values repeat accordingly."""
 
 TELLS = 0.015
-"""The share of the target's variance between groups, from which a column without such a name looks
-like one. Quantities at hand stay below 0.01 (ages of houses); the lecturers of InstEval are at
+"""Between-group share of the target's variance from which a column without such a name counts as a
+group. Observed quantities stay below 0.01 (ages of houses); the lecturers of InstEval are at
 0.019."""
 
 _FEWEST_GROUPS, _FEWEST_UNNAMED = 10, 100
 _REPEATED = 0.2
 _CROSSING = 0.05
-_VALUES_PER_STRETCH = 5
+_VALUES_PER_BIN = 5
 _MOST_IN_ONE = 0.25
 _QUANTITY = 0.5
 _GIVES_AWAY = 0.9
@@ -39,25 +39,27 @@ _MOST_ROWS = 50_000
 
 
 def same_groups(sides: Sides) -> list[AuditResult]:
-    """Groups that have rows on both sides."""
+    """Groups with rows on both sides."""
     split = sides.split
     if isinstance(split, GroupSplit | StratifiedGroupSplit):
         share, count = _crossing(sides, split.column)
         verdict: Verdict = "leak" if count else "clean"
-        message = f"{share:.1%} of the held-out rows have a {split.column!r} that trains too"
+        message = (
+            f"{share:.1%} of the held-out rows have a {split.column!r} that is also in training"
+        )
         return [_tested(verdict, share, message, split.column, count)]
     if isinstance(split, TimeSplit):
-        message = "not looked for: known groups go on in the future, and the score is for that"
+        message = "not checked: under a time split known groups continue"
         return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
     found = [one for name in _candidates(sides) for one in _looked_at(sides, name)]
     if found:
         return found
-    message = "no column looks like a group whose rows are on both sides"
+    message = "no group-like column has values on both sides"
     return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
 
 
 def _candidates(sides: Sides) -> list[str]:
-    """Columns whose values repeat, and are names or whole numbers."""
+    """Columns of repeating names or integers."""
     used = {sides.target, *(name for _, name in split_columns(sides.split))}
     found = []
     for series in sides.train.get_columns():
@@ -78,8 +80,8 @@ def _is_name(series: pl.Series) -> bool:
 
 
 def _repeats(series: pl.Series) -> bool:
-    """Whether ten values and more have several rows, which are a fifth of all, and none has a large
-    share of the rows, as the zero of a quantity has."""
+    """Do at least ten values repeat, covering a fifth of the rows, with no dominant value (such as
+    the zero of a quantity)?"""
     counts = count_values(series.drop_nulls())["count"].to_numpy()
     if not len(counts) or counts[0] > _MOST_IN_ONE * counts.sum():
         return False
@@ -99,14 +101,14 @@ def _looked_at(sides: Sides, name: str) -> list[AuditResult]:
     if not named and (not looks_like_one or _is_quantity(sides, name)):
         return []
     message = (
-        f"{share:.1%} of the held-out rows have a {name!r} that trains too, and "
-        f"{max(told, 0.0):.1%} of the target's variance lies between them"
+        f"{share:.1%} of the held-out rows have a {name!r} that is also in training, and "
+        f"{max(told, 0.0):.1%} of the target's variance is between groups"
     )
     return [_tested("suspicious", share, message, name, count)]
 
 
 def _is_quantity(sides: Sides, name: str) -> bool:
-    """Whether the order of a column tells much of the target, which that of names does not."""
+    """Does the order of a column explain much of the target? The order of names does not."""
     if not sides.train[name].dtype.is_numeric():
         return False
     target = sides.train[sides.target]
@@ -126,12 +128,12 @@ def _tested(verdict: Verdict, share: float, message: str, name: str, count: int)
         "group_overlap",
         count,
         columns=(name,),
-        fix=f"if the model meets new ones in use: data.split: {{kind: group, column: {name}}}",
+        fix=f"to generalise to new groups: data.split: {{kind: group, column: {name}}}",
     )
 
 
 def _crossing(sides: Sides, name: str) -> tuple[float, int]:
-    """The share and number of held-out rows whose value trains too."""
+    """Share and number of held-out rows whose value is also in training."""
     held_out = sides.held_out[name]
     known = to_labels(sides.train[name].drop_nulls().unique()).unique()
     counts = count_values(held_out.drop_nulls())
@@ -140,13 +142,13 @@ def _crossing(sides: Sides, name: str) -> tuple[float, int]:
 
 
 def _told(frame: pl.DataFrame, sides: Sides, name: str, named: bool) -> tuple[int, float]:
-    """Groups, and the share of the target's variance that lies between them.
+    """Number of groups, and the between-group share of the target's variance.
 
-    The intraclass correlation of one way of variance with groups of unlike sizes, (B - W) /
-    (B + (n - 1) W) with the mean squares B between and W within groups, and the mean size n
-    corrected for its spread (Donner 1986, International Statistical Review 54, section 2): groups
-    of few rows give no false share. Of a numeric column without the name of a group, what its order
-    tells is taken off first: the mean of each stretch of it that has about five of its values.
+    The one-way ANOVA intraclass correlation for unequal groups, (B - W) / (B + (n - 1) W) with the
+    mean squares B between and W within groups and the adjusted mean size n (Donner 1986,
+    International Statistical Review 54, section 2): unbiased for small groups. For a numeric column
+    without a group name the trend is removed first: the mean over each run of about five
+    consecutive values.
     """
     present = frame.filter(frame[name].is_not_null())
     codes = to_labels(present[name]).rank("dense").cast(pl.Int64).to_numpy() - 1
@@ -154,8 +156,8 @@ def _told(frame: pl.DataFrame, sides: Sides, name: str, named: bool) -> tuple[in
     sizes = np.bincount(codes).astype(np.float64)
     if present[name].dtype.is_numeric() and not named:
         ranks = present[name].rank("ordinal").cast(pl.Int64).to_numpy() - 1
-        stretches = max(1, len(sizes) // _VALUES_PER_STRETCH)
-        values = values - mean_of_all(ranks * stretches // len(ranks), values)
+        bins = max(1, len(sizes) // _VALUES_PER_BIN)
+        values = values - mean_of_all(ranks * bins // len(ranks), values)
     groups, rows = len(sizes), len(codes)
     if groups < 2 or rows <= groups:
         return groups, 0.0

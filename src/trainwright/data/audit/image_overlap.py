@@ -1,4 +1,4 @@
-"""The same image on both sides of the split: pixel for pixel, or but for scale and compression."""
+"""Image overlap between the sides of the split: exact and near duplicates."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ from trainwright.data.split.fractions import PARTS
 from trainwright.data.types import Prepared
 
 _TRAIN = 0
-_FIX = (
-    "remove the copies from the files; data.fields.group keeps the images of one scene on one side"
-)
+_FIX = "remove the copies from the files; data.fields.group keeps images of one scene on one side"
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ImageCopies:
-    """Which of N images have an equal one on another side of the split, and which have no equal
-    but a nearly equal one there, bool [N]."""
+    """Masks bool [N] of images with an exact, and with only a near, duplicate on another side of
+    the split."""
 
     exact: npt.NDArray[np.bool_]
     near: npt.NDArray[np.bool_]
 
 
 def copies_of(groups: ImageGroups, sides: Integers) -> ImageCopies:
-    """The copies among images on `sides` [N]: a fold each, or 0 for training and 1 for held-out
-    images, of which only the held-out ones count."""
+    """Copies among images with `sides` [N]: a fold each, or 0 for training and 1 for held-out, of
+    which only held-out images are flagged."""
     exact, near = (_crossing(group, sides) for group in (groups.exact, groups.near))
     return ImageCopies(exact, near & ~exact)
 
 
 def _crossing(group: Integers, sides: Integers) -> npt.NDArray[np.bool_]:
-    """Whether the group of each image has members on several sides."""
+    """Mask [N] of images whose group has members on several sides."""
     low, high = np.full(len(group), np.iinfo(np.int64).max), np.full(len(group), -1)
     np.minimum.at(low, group, sides)
     np.maximum.at(high, group, sides)
@@ -56,9 +54,9 @@ def _crossing(group: Integers, sides: Integers) -> npt.NDArray[np.bool_]:
 def audit_images(
     raw: RawImages, section: ImageData, prepared: Prepared, seed: int, groups: ImageGroups
 ) -> tuple[AuditResult, ...]:
-    """Held-out images that repeat training images; `groups` are those of `groups_of_raw`. With
-    folds every image is held out once, and those of the other folds train. Where a sample was
-    decoded, equal files are looked for among all and near images in the sample."""
+    """Held-out images that duplicate training images; `groups` come from `groups_of_raw`. Under
+    cross-validation every image is held out once. Where only a sample was decoded, exact copies are
+    checked over all files and near duplicates within the sample."""
     if fold_count(section):
         sides = image_folds(raw, section, seed)
         held_out = np.ones(len(sides), dtype=np.bool_)
@@ -90,21 +88,21 @@ def audit_images(
 def _audit_near(
     raw: RawImages, near: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_], sides: Integers
 ) -> AuditResult:
-    """Held-out images that are `near` a training image, of those that were decoded. A copy is seen
-    where its training image was decoded too: the share of all follows from the share of these."""
+    """Decoded held-out images `near` a training image. A copy is detected only if its training
+    image was decoded too, so the share is extrapolated from the sample."""
     places = raw.decoded()[0]
     looked_at = places[held_out[places]]
     found = looked_at[near[looked_at]]
     trains = held_out if held_out.all() else sides == _TRAIN
     seen = trains[places].sum() / max(1, trains.sum())
     share = min(1.0, len(found) / max(1, len(looked_at)) / max(seen, 1e-9))
-    of_sample = f", beside {seen:.1%} of the training images: about {share:.2%} of all"
+    of_sample = f", against {seen:.1%} of the training images: about {share:.2%} of all"
     return AuditResult(
         "near images",
         verdict_of_share(share),
         share,
-        f"{len(found):,} of {many(len(looked_at), 'held-out image')} are a training image but for "
-        f"scale, compression or brightness{of_sample if raw.is_sample else ''}",
+        f"{len(found):,} of {many(len(looked_at), 'held-out image')} equal a training image up "
+        f"to scale, compression or brightness{of_sample if raw.is_sample else ''}",
         "near_duplicates",
         len(found),
         row_numbers_of(found),
@@ -113,7 +111,7 @@ def _audit_near(
 
 
 def _places(raw: RawImages, part: Part) -> Integers:
-    """Where the images of a part stand among those of all files."""
+    """Positions of the images of a part among those of all files."""
     if part.name not in raw.images:
         return part.rows
     before = PARTS[: PARTS.index(part.name)]

@@ -1,4 +1,4 @@
-"""Rows whose texts are on both sides of the split in nearly the same words."""
+"""Near-duplicate texts across the split."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trainwright.data.quality.near_duplicates import (
 
 
 def near_texts(sides: Sides) -> list[AuditResult]:
-    """Held-out rows whose texts are nearly those of a training row, and whose numbers are the same
-    (see `near_duplicates` of the quality checks), where rows have texts and not three columns of
-    fine numbers."""
+    """Held-out rows with the numbers and nearly the texts of a training row (see `near_duplicates`
+    of the quality checks), for data with texts and fewer than three columns of fine-grained
+    numbers."""
     frame = pl.concat([sides.train, sides.held_out])
     if not _have_texts(sides.train, sides.columns) or frame.height > MOST_ROWS:
         return []
@@ -38,20 +38,20 @@ def near_texts(sides: Sides) -> list[AuditResult]:
             "near texts",
             verdict_of_share(share),
             share,
-            f"{len(found):,} of {many(len(near), 'held-out row')} have nearly the texts of a "
+            f"{len(found):,} of {many(len(near), 'held-out row')} nearly repeat the texts of a "
             f"training row ({share:.2%})",
             "near_duplicates",
             len(found),
             sides.held_out_rows(found),
-            fix="data.quality.actions: {near_duplicates: drop} takes them out of training",
+            fix="data.quality.actions: {near_duplicates: drop} removes them from training",
         )
     ]
 
 
 def text_groups(frame: pl.DataFrame, columns: Sequence[ColumnType]) -> Integers:
-    """For each row [N] the first row that it is nearly equal to in its texts, by pairs, one after
-    the other. Texts of fewer than 20 letters are in no group with others: chance repeats them."""
-    # All columns, as the checks of the quality compare them: what both compare is compared once.
+    """Index [N] of the first row of each row's connected component of near-duplicate texts. Texts
+    of fewer than 20 letters are singletons: they repeat by chance."""
+    # All columns, as in the quality checks, so that the cached pairs are reused.
     names = [column.name for column in columns]
     texts = frame.select(
         pl.concat_str(pl.col(names).cast(pl.String).fill_null(""), separator=" \n ").alias("text")
@@ -69,7 +69,7 @@ def text_groups(frame: pl.DataFrame, columns: Sequence[ColumnType]) -> Integers:
 def near_texts_of(
     groups: Integers, frame: pl.DataFrame, train: int, columns: Sequence[ColumnType], target: str
 ) -> npt.NDArray[np.bool_]:
-    """Which rows after the first `train` ones are near one of these, and equal to none."""
+    """Mask of rows after the first `train` rows that are near, and not equal to, one of those."""
     hashes = row_hashes(frame, [*(column.name for column in columns), target])
     equal = np.isin(hashes[train:], hashes[:train])
     found: npt.NDArray[np.bool_] = np.isin(groups[train:], groups[:train]) & ~equal

@@ -1,4 +1,4 @@
-"""The same row on both sides of the split: exactly, or but for rounding."""
+"""Row overlap between the sides of the split: exact, or up to rounding."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from trainwright.data.quality.chance_agreement import Agreement
 from trainwright.data.quality.near_duplicates import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
 
 LEAK, SUSPICIOUS = 0.01, 0.003
-"""Shares of the held-out rows. From a hundredth on a model that remembers rows gains a point of
-accuracy; honest tables show a thousandth (elec2, whose numbers are coarse: 0.0011)."""
+"""Shares of the held-out rows. From 1 % on, a memorising model gains a point of accuracy; clean
+tables reach 0.1 % (elec2, with coarse numbers: 0.0011)."""
 
 _COPIES = 0.95
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
@@ -29,10 +29,10 @@ _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
 def same_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows that equal a training row in every feature and the target.
 
-    Rows of few values are equal by chance. Of the training rows whose features another one has too,
-    a share `a` has the target of such a one as well. By chance the same share of the F held-out
-    rows whose features a training row has would: what is beyond a F and three deviations of that is
-    what was copied.
+    Rows with few distinct values coincide by chance. Of the training rows that share their features
+    with another, a share `a` also shares its target. By chance so do a F of the F held-out rows
+    with the features of a training row; copies are the excess over a F plus three standard
+    deviations.
     """
     repeats = repeats_of(sides.train, sides.held_out, sides.columns, sides.target)
     equal = np.flatnonzero(repeats.equal)
@@ -43,7 +43,7 @@ def same_rows(sides: Sides) -> list[AuditResult]:
         "feature and the target"
     )
     if copied < len(equal):
-        message += f", about {copied:,.0f} more than rows of so few values do by chance"
+        message += f", about {copied:,.0f} more than expected by chance"
     return [
         AuditResult(
             "same rows",
@@ -61,8 +61,8 @@ def same_rows(sides: Sides) -> list[AuditResult]:
 @final
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Which held-out rows [N] equal a training row in every feature and the target, and about how
-    many of them are copies and no chance."""
+    """Mask [N] of held-out rows that equal a training row in every feature and the target, and the
+    estimated number of copies beyond chance."""
 
     equal: npt.NDArray[np.bool_]
     copied: float
@@ -71,7 +71,7 @@ class Repeats:
 def repeats_of(
     train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
 ) -> Repeats:
-    """The held-out rows that repeat training rows."""
+    """Held-out rows that duplicate training rows."""
     features = [column.name for column in columns]
     known = row_hashes(train, features), row_hashes(train, [*features, target])
     asked = row_hashes(held_out, features), row_hashes(held_out, [*features, target])
@@ -84,7 +84,7 @@ def repeats_of(
 
 
 def _have_few_values(train: pl.DataFrame, columns: Sequence[ColumnType], target: str) -> bool:
-    """Whether rows have so few values that chance makes most pairs of equal ones."""
+    """Are most pairs of equal rows expected by chance?"""
     texts = {column.name for column in columns if column.kind == "text"}
     rows = train[spread_rows(train.height, _MOST_TRAIN)]
     names = [*(column.name for column in columns), target]
@@ -94,8 +94,8 @@ def _have_few_values(train: pl.DataFrame, columns: Sequence[ColumnType], target:
 def near_rows_of(
     train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
 ) -> npt.NDArray[np.bool_]:
-    """Which held-out rows are a training row but for rounding, and equal to none; of very many
-    training rows evenly spread ones are compared. No row where chance would make such pairs."""
+    """Mask of held-out rows equal to a training row up to rounding, but not exactly; very many
+    training rows are subsampled evenly. None where such pairs arise by chance."""
     fine = compared_numbers(train, columns)
     if not fine:
         return np.zeros(held_out.height, dtype=np.bool_)
@@ -106,24 +106,24 @@ def near_rows_of(
 
 
 def compared_numbers(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list[str]:
-    """The columns of fine numbers, where there are enough of them."""
+    """Fine-grained numeric columns, if there are enough of them."""
     numeric = [column.name for column in columns if column.kind == "numeric"]
     fine = [name for name in numeric if train[name].n_unique() > FINE]
     return fine if len(fine) >= FEWEST_NUMBERS else []
 
 
 def near_rows(sides: Sides) -> list[AuditResult]:
-    """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
-    everything else equal. Needs three columns of more than 100 numbers; else chance makes such
-    pairs."""
+    """Held-out rows equal to a training row up to rounding: every number within 0.002 standard
+    deviations, everything else equal. Needs three columns of more than 100 distinct numbers;
+    otherwise such pairs arise by chance."""
     if not compared_numbers(sides.train, sides.columns):
-        message = "not looked for: fewer than three columns of fine numbers"
+        message = "not checked: fewer than three columns of fine-grained numbers"
         return [AuditResult("near rows", "clean", 0.0, message, "near_duplicates")]
     asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
     found = asked[near_rows_of(sides.train, sides.held_out[asked], sides.columns, sides.target)]
     share = len(found) / max(1, len(asked))
     message = (
-        f"{len(found):,} of {len(asked):,} held-out rows are a training row but for rounding "
+        f"{len(found):,} of {len(asked):,} held-out rows equal a training row up to rounding "
         f"({share:.2%})"
     )
     return [
@@ -135,7 +135,7 @@ def near_rows(sides: Sides) -> list[AuditResult]:
             "near_duplicates",
             len(found),
             sides.held_out_rows(found),
-            fix="divide by what the rows have in common: data.split: {kind: group, column: ...}",
+            fix="split by what these rows share: data.split: {kind: group, column: ...}",
         )
     ]
 
@@ -143,8 +143,8 @@ def near_rows(sides: Sides) -> list[AuditResult]:
 def _but_for_rounding(
     train: pl.DataFrame, held_out: pl.DataFrame, fine: list[str], others: list[str]
 ) -> npt.NDArray[np.bool_]:
-    """Which held-out rows are near a training row and equal to none."""
-    # Imported here: data that is no table need not wait for it.
+    """Mask of held-out rows near, but not equal to, a training row."""
+    # Imported here to keep other modalities free of it.
     from scipy.spatial import cKDTree
 
     points = _points(train, held_out, fine, others)
@@ -157,30 +157,30 @@ def _but_for_rounding(
 
 
 def verdict_of_share(share: float) -> Verdict:
-    """By the share of the held-out rows that repeat training rows."""
+    """Verdict for a share of duplicated held-out rows."""
     if share >= LEAK:
         return "leak"
     return "suspicious" if share >= SUSPICIOUS else "clean"
 
 
 def row_hashes(frame: pl.DataFrame, names: list[str]) -> npt.NDArray[np.uint64]:
-    """A hash of the cells of each row in these columns."""
+    """Row hashes over these columns."""
     return frame.select(names).hash_rows(seed=0).to_numpy()
 
 
 def _among(asked: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Which hashes [N] are among the known ones."""
+    """Membership mask of hashes [N] in the known ones."""
     found: npt.NDArray[np.bool_] = pl.Series(asked).is_in(pl.Series(known).implode()).to_numpy()
     return found
 
 
 def _repeated(hashes: npt.NDArray[np.uint64]) -> int:
-    """Rows that another one equals."""
+    """Number of rows with a duplicate."""
     return int(pl.Series(hashes).is_duplicated().sum())
 
 
 def _copied(equal: int, alike: int, by_chance: float) -> float:
-    """About how many of the equal rows chance does not explain."""
+    """Estimated number of equal rows beyond chance."""
     if by_chance > _COPIES:
         return float(equal)
     noise = 3 * math.sqrt(alike * by_chance * (1 - by_chance))
@@ -190,7 +190,8 @@ def _copied(equal: int, alike: int, by_chance: float) -> float:
 def _points(
     train: pl.DataFrame, held_out: pl.DataFrame, fine: list[str], others: list[str]
 ) -> Floats:
-    """Rows as points: numbers in deviations, and a unit between rows that differ elsewhere."""
+    """Rows as points: numbers in standard deviations, plus a unit distance between rows that differ
+    elsewhere."""
     together = pl.concat([train.select(fine + others), held_out.select(fine + others)])
     columns = [
         scaled(together[name].cast(pl.Float64).fill_null(np.nan).to_numpy()) for name in fine

@@ -1,4 +1,4 @@
-"""Every test of the audit, in order."""
+"""Run the leakage audit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_THE_SPLIT: tuple[_Test, ...] = (
     different_rows,
 )
 _OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, same_groups, future_rows)
-"""What compares rows with rows, and is cheap: of a sample most pairs would be missed."""
+"""Cheap pairwise comparisons, which a sample would mostly miss."""
 _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
@@ -39,14 +39,15 @@ _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 def audit(
     prepared: Prepared, section: TableData, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
-    """Every test of prepared rows, one result or more each. Data that is no table has none."""
+    """Run every test on prepared rows; each gives at least one result. Only tables have tests
+    here."""
     return tuple(_looked_at(prepared, section, _tests_of(subset)))
 
 
 def audit_sampled(
     prepared: Prepared, some: Prepared, section: TableData, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
-    """The same with `some` of its rows, but for tests that miss nearly everything in a sample."""
+    """The audit on `some` of the rows, except for tests that a sample would mostly miss."""
     found = []
     for test in _tests_of(subset):
         looked_at = prepared if test in _OF_ALL_ROWS else some
@@ -55,9 +56,8 @@ def audit_sampled(
 
 
 def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[AuditResult, ...]:
-    """Every test of folds that were prepared one after the other. Tests of the split
-    report the fold with the worst result. What columns tell of the target is looked at in the
-    first, whose training rows are nearly those of the others."""
+    """Audit folds prepared one at a time. Tests of the split report the fold with the worst result.
+    Feature tests run on the first fold, whose training rows are nearly those of the others."""
     found: list[list[AuditResult]] = []
     for fold in folds:
         tests = _OF_THE_SPLIT if found else (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
@@ -80,7 +80,7 @@ def _tests_of(subset: Subset) -> list[_Test]:
 
 
 def _severity(found: Sequence[AuditResult], test: Test) -> tuple[int, float]:
-    """The worst verdict of a test, and then its largest number; below all where it has none."""
+    """Sort key: worst verdict of a test, then its largest number; lowest without results."""
     results = [(_VERDICTS.index(one.verdict), one.number) for one in found if one.test == test]
     return max(results, default=(-1, 0.0))
 

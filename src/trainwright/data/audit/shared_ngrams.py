@@ -1,4 +1,4 @@
-"""Sequences of tokens that stand in two texts."""
+"""Token n-grams shared by two texts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.encoders.vocabulary import Tokens
 
 COPIED = 0.8
-"""A segment is a copy from this share of its tokens in repeated sequences on: the share from which
-Llama 2 calls a sample dirty (Touvron et al. 2023, arXiv:2307.09288, appendix A.6)."""
+"""Minimum share of a segment's tokens in repeated n-grams for a copy: the share from which Llama 2
+calls a sample dirty (Touvron et al. 2023, arXiv:2307.09288, appendix A.6)."""
 
 CHARACTERS, PIECES = 50, 13
-"""Tokens of a sequence, of characters or bytes and of pieces of words: about 13 words of text, as
-GPT-3 does (Brown et al. 2020, arXiv:2005.14165, appendix C), are some 65 characters; in natural
-text no honest sequence of 50 repeats."""
+"""N-gram lengths for characters or bytes and for subwords: GPT-3's 13 words (Brown et al. 2020,
+arXiv:2005.14165, appendix C) are about 65 characters; in natural text 50-grams of characters do not
+repeat by chance."""
 
 COMMON = 10
-"""Sequences that stand in more places of the training part are phrases, which new text has too
-(GPT-3's limit), unless they make up most of the held-out text."""
+"""N-grams with more occurrences in training are phrases, which new text has too (GPT-3's limit),
+unless they make up most of the held-out text."""
 
 _BY_CHANCE = 1e-3
 _MOST_COUNTED = 1_000_000
@@ -33,7 +33,7 @@ _COPIED_ANYWAY = 0.95
 _LONGEST = 200
 _MOST = 0.5
 _MOST_KNOWN, _MOST_ASKED = 100_000_000, 5_000_000
-"""Tokens of the training and of the held-out part that are compared."""
+"""Limits of the compared training and held-out tokens."""
 
 _PIECE = 2**18
 _BLOCK = 2**22
@@ -45,16 +45,16 @@ Words = npt.NDArray[np.uint64]
 
 
 class TokenSpan(NamedTuple):
-    """Tokens from one position to another."""
+    """Half-open range of token positions."""
 
     start: int
     stop: int
 
 
 class Overlap(NamedTuple):
-    """Which of N held-out segments were compared, and which of these have most of their tokens in
-    sequences that the training part has too, bool [N]; the length of these sequences; and the share
-    of the training tokens that was searched."""
+    """N-gram overlap of N held-out segments: masks bool [N] of those compared and of those mostly
+    covered by training n-grams; the n-gram length; and the share of the training tokens
+    searched."""
 
     compared: Mask
     copied: Mask
@@ -63,19 +63,19 @@ class Overlap(NamedTuple):
 
 
 def spans_of(inputs: TokenInputs) -> list[TokenSpan]:
-    """The tokens that the segments of a part predict, a span for each source."""
+    """Token spans that the segments of a part predict, one for each source."""
     if not len(inputs):
         return []
     return [TokenSpan(int(start), int(stop)) for _, start, stop in inputs.source_spans()]
 
 
 def sequence_length(tokens: Tokens, spans: Sequence[TokenSpan], *, pieces: bool) -> int:
-    """How long the sequences are that are compared: so long that by chance fewer than one in a
-    thousand stands in the spans. Few words, DNA or log lines need longer ones than a language.
+    """N-gram length at which fewer than one in a thousand occurs in the spans by chance. A small
+    vocabulary, DNA or log lines need longer n-grams than natural language.
 
-    Two sequences of n tokens agree with probability C(n), the sum of the squared shares of all of
-    them, which falls by about the same factor with each token. C is measured where a sequence has
-    so many equals that copies among them do not count, and carried on from there.
+    Two n-grams agree with collision probability C(n), the sum of their squared frequencies, which
+    decays about geometrically in n. C is measured at lengths where chance collisions dominate
+    copies, and extrapolated.
     """
     some = np.concatenate([tokens[one.start : one.stop] for one in _some(spans, _MOST_COUNTED)])
     total = _size(spans)
@@ -94,7 +94,7 @@ def sequence_length(tokens: Tokens, spans: Sequence[TokenSpan], *, pieces: bool)
 
 
 def _agreement(hashes: Words) -> float:
-    """The chance that two of the sequences are equal, without bias."""
+    """Unbiased estimate of the collision probability."""
     if len(hashes) < 2:
         return 0.0
     ordered = np.sort(hashes)
@@ -104,8 +104,8 @@ def _agreement(hashes: Words) -> float:
 
 
 def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) -> Overlap:
-    """The held-out segments that repeat training text. Of more than 100 million training and 5
-    million held-out tokens evenly spread ones are compared."""
+    """Held-out segments that repeat training text. More than 100 million training or 5 million
+    held-out tokens are subsampled evenly."""
     every = spans_of(train)
     known, asked = _some(every, _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
     length, searched = sequence_length(train.tokens, known, pieces=pieces), _size(known)
@@ -128,11 +128,11 @@ def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) 
 def _covered(
     held_out: TokenInputs, asked: Sequence[TokenSpan], repeated: Sequence[Mask], length: int
 ) -> Mask:
-    """Which segments [N] have most of their tokens in repeated sequences, of which `repeated` says
-    for each span where they begin."""
+    """Mask [N] of segments mostly covered by repeated n-grams, whose start positions `repeated`
+    flags for each span."""
     copied = np.zeros(len(held_out), dtype=np.bool_)
     for span, matches in zip(asked, repeated, strict=True):
-        # How many repeated sequences hold each token.
+        # Number of repeated n-grams that cover each token.
         change = np.zeros(span.stop - span.start + 1, dtype=np.int64)
         begins = np.flatnonzero(matches)
         np.add.at(change, begins, 1)
@@ -145,13 +145,13 @@ def _covered(
 
 
 def _inside(inputs: TokenInputs, span: TokenSpan) -> Integers:
-    """The segments that lie in a span whole."""
+    """Segments entirely inside a span."""
     ends = inputs.starts + inputs.lengths
     return np.flatnonzero((inputs.starts >= span.start) & (ends <= span.stop))
 
 
 def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: int) -> Integers:
-    """In how many places each of the wanted sequences, in ascending order, stands."""
+    """Number of occurrences of each of the wanted (ascending) n-grams."""
     places = np.zeros(len(wanted), dtype=np.int64)
     table = np.zeros(2**_TABLE_BITS, dtype=np.bool_)
     shift = np.uint64(64 - _TABLE_BITS)
@@ -159,7 +159,7 @@ def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: i
     for span in known if len(wanted) else ():
         for block in _blocks(span, length):
             here = _hashes(tokens, block, length)
-            # Nearly all of them end at the table, which costs less than a search.
+            # The table rejects nearly all of them, which is cheaper than a search.
             here = here[table[here >> shift]]
             at = np.searchsorted(wanted, here)
             same = wanted[np.minimum(at, len(wanted) - 1)] == here
@@ -168,12 +168,12 @@ def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: i
 
 
 def _size(spans: Sequence[TokenSpan]) -> int:
-    """The tokens of all spans."""
+    """Total number of tokens."""
     return sum(span.stop - span.start for span in spans)
 
 
 def _some(spans: Sequence[TokenSpan], most: int) -> list[TokenSpan]:
-    """The spans, or, of more than `most` tokens, evenly spread pieces of them."""
+    """The spans, or an even subsample of `most` tokens."""
     if _size(spans) <= most:
         return list(spans)
     pieces = [
@@ -185,16 +185,16 @@ def _some(spans: Sequence[TokenSpan], most: int) -> list[TokenSpan]:
 
 
 def _blocks(span: TokenSpan, length: int) -> Iterator[TokenSpan]:
-    """A span in pieces of some million tokens, which overlap so that no sequence is lost."""
+    """Chunks of some million tokens, overlapping so that no n-gram is lost."""
     for start in range(span.start, max(span.start + 1, span.stop - length + 1), _BLOCK):
         yield TokenSpan(start, min(span.stop, start + _BLOCK + length - 1))
 
 
 def _hashes(tokens: Tokens, span: TokenSpan, length: int) -> Words:
-    """64 bits of the `length` tokens from each position of a span on, uint64 [T - length + 1]; none
-    of a shorter span.
+    """64-bit hashes of the n-grams of `length` tokens of a span, uint64 [T - length + 1]; empty for
+    a shorter span.
 
-    Those of 1, 2, 4 and more tokens are made one of the other, and those of `length` of these.
+    Hashes of 1, 2, 4, ... tokens are built by doubling and combined to `length`.
     """
     count = span.stop - span.start - length + 1
     if count < 1:
@@ -215,6 +215,6 @@ def _hashes(tokens: Tokens, span: TokenSpan, length: int) -> Words:
 
 
 def _joined(one: Words, other: Words) -> Words:
-    """The hash of what follows each other. Unsigned products wrap around."""
+    """Hash of a concatenation. Unsigned products wrap around."""
     mixed: Words = (one ^ (one >> np.uint64(29))) * _MIXERS[1] + other
     return mixed

@@ -1,4 +1,4 @@
-"""Held-out text that stands in the training part too."""
+"""Contamination of held-out text by training text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
     share = len(rows) / max(1, compared)
     message = (
         f"{len(rows):,} of {many(compared, 'held-out segment')} repeat training text: at least "
-        f"{COPIED:.0%} of their tokens are in sequences of {overlap.length} that it has too"
+        f"{COPIED:.0%} of their tokens are in {overlap.length}-grams of it"
     )
     if compared < len(overlap.compared) or overlap.searched < 1:
         message += (
@@ -48,7 +48,7 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
 
 
 def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
-    """Which segments of the parts [N] repeat training text."""
+    """N-gram overlap of the segments of the parts [N] with the training text."""
     train, vocabulary = prepared.train.inputs, prepared.features
     assert isinstance(train, TokenInputs), "a text"
     assert isinstance(vocabulary, TextVocabulary), "a text"

@@ -1,4 +1,4 @@
-"""The future in training, and columns that are filled after the target's moment."""
+"""Temporal leakage: future training rows, and columns filled after the prediction time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.data.statistics.dependence import as_numbers
 
 RESEMBLE = 0.3
-"""The correlation of the target with that of the row before it, from which rows in file order
-resemble each other. Shuffled tables are within 0.03 of 0; elec2 is at 0.7, hourly series above
-0.9."""
+"""Lag-1 autocorrelation of the target from which rows in file order are dependent. Shuffled tables
+are within 0.03 of 0; elec2 is at 0.7, hourly series above 0.9."""
 
 _FEWEST_MOMENTS = 10
 _FEWEST_CHANGES = 200
@@ -22,12 +21,12 @@ _MOST_NAMED = 5
 _MOST_ROWS = 50_000
 _QUARTER, _DAY_APART, _MOST_OFFSETS = 900, 14 * 3600, 4
 _FILE = ""
-"""The order of the rows in the data; the others have the name of a column."""
+"""Name of the file order; other orders are named by their column."""
 
 
 def future_rows(sides: Sides) -> list[AuditResult]:
-    """Training rows that are later than a held-out row, where the split is by time; elsewhere rows
-    in the order of time, or of the file, that resemble the ones beside them."""
+    """Time split: training rows later than a held-out row. Other splits: serial dependence of rows
+    in time or file order."""
     split = sides.split
     if isinstance(split, TimeSplit):
         first = sides.held_out[split.moment].min()
@@ -42,14 +41,14 @@ def future_rows(sides: Sides) -> list[AuditResult]:
             )
         ]
     if isinstance(split, GroupSplit | StratifiedGroupSplit) or sides.given:
-        message = "not looked for: the split is not by rows"
+        message = "not checked: the split is not by rows"
         return [AuditResult("future rows", "clean", 0.0, message, "future_rows")]
     return [_resembling(sides)]
 
 
 def _resembling(sides: Sides) -> AuditResult:
-    """How the target resembles that of the row before, in the order in which it does most: that of
-    the file, or of a column of dates. Of very many rows those in the middle of the order."""
+    """Lag-1 autocorrelation of the target in the order where it is highest: file order, or that of
+    a date column. Very many rows are cut to the middle of the order."""
     together = _together(sides)
     orders = {_FILE: np.argsort(_places(sides), kind="stable")}
     for name in _dates(together):
@@ -57,27 +56,25 @@ def _resembling(sides: Sides) -> AuditResult:
     target = together[sides.target]
     found = {name: resemblance(as_numbers(target[_middle(rows)])) for name, rows in orders.items()}
     dates = [order for order in found if order != _FILE and found[order] >= RESEMBLE]
-    # A date says more than the order of a file, which may be sorted by anything.
+    # A date is preferred to file order, which may be sorted by anything.
     name = max(dates or found, key=lambda order: found[order])
     number = found[name]
     columns = () if name == _FILE else (name,)
     shown = "the file" if name == _FILE else repr(name)
-    message = (
-        f"in the order of {shown} the target has a correlation of {number:.2f} with the row before"
-    )
+    message = f"in the order of {shown} the target has a lag-1 autocorrelation of {number:.2f}"
     if number < RESEMBLE:
         return AuditResult("future rows", "clean", number, message, "future_rows", 0, (), columns)
     return AuditResult(
         "future rows",
         "suspicious",
         number,
-        message + ", and rows on both sides of a held-out row train",
+        message + ", and the neighbours of held-out rows are in training",
         "future_rows",
         sides.train.height,
         (),
         columns,
-        fix="if the model foretells: data.split: {kind: time, column: ...}; if rows belong "
-        "together: {kind: group, column: ...}",
+        fix="to forecast: data.split: {kind: time, column: ...}; for related rows: "
+        "{kind: group, column: ...}",
     )
 
 
@@ -87,10 +84,10 @@ def _middle(rows: Integers) -> Integers:
 
 
 def later_times(sides: Sides) -> list[AuditResult]:
-    """Features with times later than the moment at which the row was known."""
+    """Features with timestamps later than the row's own time."""
     split = sides.split
     if not isinstance(split, TimeSplit) or not sides.train[split.moment].dtype.is_temporal():
-        message = "not looked for: the contract names no moment at which a row was known"
+        message = "not checked: the contract names no time column"
         return [AuditResult("later times", "clean", 0.0, message)]
     found: list[AuditResult] = []
     known = sides.train[split.moment]
@@ -112,8 +109,8 @@ def later_times(sides: Sides) -> list[AuditResult]:
 
 
 def _is_local_time(times: pl.Series, known: pl.Series) -> bool:
-    """Whether a date is the other one on the clock of another zone: always by few of the offsets
-    that zones have, multiples of a quarter of an hour up to 14 hours."""
+    """Is one date the other in another time zone? The offsets are then few multiples of a quarter
+    of an hour, up to 14 hours."""
     offsets = (times - known).drop_nulls().dt.total_seconds().unique()
     quarters = bool((offsets % _QUARTER == 0).all())
     return quarters and len(offsets) <= _MOST_OFFSETS and bool((offsets.abs() <= _DAY_APART).all())
@@ -130,7 +127,7 @@ def _places(sides: Sides) -> Integers:
 
 
 def _dates(frame: pl.DataFrame) -> list[str]:
-    """Columns of dates that could order the rows."""
+    """Date columns that could order the rows."""
     found = [
         series.name
         for series in frame.get_columns()
@@ -142,8 +139,8 @@ def _dates(frame: pl.DataFrame) -> list[str]:
 
 
 def resemblance(values: Floats) -> float:
-    """The mean correlation of the target's columns [N, C] with those of the row before; 0 for rows
-    that are sorted by the target, which says nothing of them."""
+    """Mean lag-1 autocorrelation of the target's columns [N, C]; 0 for rows sorted by the target,
+    where it is meaningless."""
     if len(values) < _FEWEST_MOMENTS:
         return 0.0
     changes = int((values[1:] != values[:-1]).any(axis=1).sum())
