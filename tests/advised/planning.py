@@ -96,7 +96,7 @@ CASES = (
         rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
     ),
     Case(
-        "look at the rows with trainwright data check, or choose report",
+        "inspect the rows with trainwright data check, or choose report",
         ("data.quality.actions.missing=drop",),
         does=("data.quality.actions.missing=report",),
         rows=csv(
@@ -105,7 +105,7 @@ CASES = (
         ),
     ),
     Case(
-        "look at the rows with trainwright data check, or choose drop",
+        "inspect the rows with trainwright data check, or choose drop",
         ("data.quality.actions.label_error=relabel", "task=regression"),
         does=("data.quality.actions.label_error=drop",),
         rows=csv(y=NUMBERS),
@@ -143,7 +143,7 @@ CASES = (
         files={"shop.db": DATABASE},
     ),
     Case(
-        "name only one column with dates, or write the moment to a column of its own and name it "
+        "name only one column with dates, or write the time to one column and name it "
         "in data.split.column",
         ("data.split={kind: time, parts: [x, z]}",),
         does=("data.split={kind: time, column: day}",),

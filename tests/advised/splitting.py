@@ -12,7 +12,7 @@ BY_DAY = "data.split={kind: time, column: day}"
 
 CASES = (
     Case(
-        "let them train alone, data.split: {kind: stratified, rare: train}, add rows, or merge "
+        "keep them in training, data.split: {kind: stratified, rare: train}, add rows, or merge "
         "classes with data.columns.y.values",
         ("data.split.kind=stratified",),
         does=("data.columns.y.values={once: no}",),
@@ -45,17 +45,17 @@ CASES = (
         rows=csv(word=(["train"] * 4 + ["val", "test"]) * 20),
     ),
     Case(
-        "add data, give larger shares, or name val_path and test_path",
+        "add data, increase the shares, or name val_path and test_path",
         ("data.split={kind: random, validation: 0.001, test: 0.2}",),
         does=("data.split.validation=0.2",),
     ),
     Case(
-        "add data, give larger shares, or name val_path and test_path, or lower gap or window",
+        "add data, increase the shares, or name val_path and test_path, or lower gap or window",
         ("data.split={kind: time, column: z, gap: 90}",),
         does=("data.split.gap=0",),
     ),
     Case(
-        "leave x out of data.split.parts, or set data.columns.x.kind to numeric",
+        "remove x from data.split.parts, or set data.columns.x.kind to numeric",
         ("data.split={kind: time, parts: [z, x]}", "data.columns.x.kind=categorical"),
         does=("-data.split.parts.1",),
         rows=csv(x=[at % 7 for at in range(ROWS)]),
@@ -97,7 +97,7 @@ CASES = (
         files={"test.csv": csv(z=["soon"] * ROWS)},
     ),
     Case(
-        "take these rows out of the validation file, or lower gap",
+        "remove these rows from the validation file, or lower gap",
         (FILES, "-data.test_path", "data.split={kind: time, column: z, gap: 8}"),
         does=("data.split.gap=0",),
         leaves="not older",
@@ -108,7 +108,7 @@ CASES = (
         },
     ),
     Case(
-        "give one file in data.path and let it be divided by group",
+        "give one file in data.path and split it by group",
         (
             "data={train_path: rows.csv, test_path: test.csv, target: y}",
             "data.split={kind: group, column: z}",
@@ -117,7 +117,7 @@ CASES = (
         files=BOTH,
     ),
     Case(
-        "give one file in data.path and let it be divided by time",
+        "give one file in data.path and split it by time",
         ("data={train_path: rows.csv, test_path: test.csv, target: y}", BY_DAY),
         does=("data={path: rows.csv, target: y, split: {kind: time, column: day}}",),
         files=BOTH,

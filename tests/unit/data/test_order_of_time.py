@@ -81,7 +81,7 @@ def test_a_gap_counts_rows_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 def test_a_word_is_no_part_of_a_time(tmp_path: Path) -> None:
     frame = rows().with_columns(month=pl.lit("May"))
-    with pytest.raises(DataMistake, match="no part of a time"):
+    with pytest.raises(DataMistake, match="not a part of a time"):
         prepared(TimeSplit(kind="time", parts=("year", "month")), tmp_path, frame)
 
 
@@ -91,7 +91,7 @@ def test_parts_that_tell_too_many_moments_apart_are_refused(tmp_path: Path) -> N
         pl.datetime(2020, 1, 1), pl.datetime(2020, 1, 10), "1h", eager=True
     ).head(200)
     frame = rows().head(200).with_columns(one=dates, other=dates.reverse())
-    with pytest.raises(DataMistake, match="too many moments apart"):
+    with pytest.raises(DataMistake, match="too many combinations"):
         prepared(TimeSplit(kind="time", parts=("one", "other")), tmp_path, frame)
 
 
@@ -110,7 +110,7 @@ def test_rare_classes_train_and_are_not_judged(tmp_path: Path) -> None:
     refused = data.model_copy(
         update={"split": StratifiedSplit(kind="stratified"), "features": features}
     )
-    with pytest.raises(DataMistake, match="too few rows to stand in every part") as caught:
+    with pytest.raises(DataMistake, match="too few rows for every part") as caught:
         prepare_table(read_table(refused, tmp_path), refused, "classification", 0)
     assert "rare: train" in caught.value.problems[0].fix
     allowed = refused.model_copy(update={"split": StratifiedSplit(kind="stratified", rare="train")})

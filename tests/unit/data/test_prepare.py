@@ -143,7 +143,7 @@ def test_times_of_a_file_that_are_no_times_are_refused(wrong: str, tmp_path: Pat
     rows = pl.read_csv(tmp_path / "b.csv").with_columns(t=pl.lit(wrong))
     rows.write_csv(tmp_path / "b.csv")
     split = TimeSplit(kind="time", column="t")
-    with pytest.raises(DataMistake, match="the times of the test file are not like") as caught:
+    with pytest.raises(DataMistake, match="the timestamps of the test file are unlike") as caught:
         made(tmp_path, section(split, train_path="a.csv", test_path="b.csv"))
     (problem,) = caught.value.problems
     assert problem.path == "data.split.column"

@@ -52,12 +52,12 @@ def test_a_file_says_the_parts(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["id,side", "id0,train"], "lacks columns"),
-        (["id,part", "id0,train", "id0,test"], "name each row once: 2 lines"),
-        (["id,part", "id0,train", ",test"], "name each row once: 1 line\n"),
-        (["id,part", *(f"id{i},train" for i in range(ROWS - 2))], "does not name 2 rows"),
+        (["id,part", "id0,train", "id0,test"], "missing or repeated keys: 2 lines"),
+        (["id,part", "id0,train", ",test"], "missing or repeated keys: 1 line\n"),
+        (["id,part", *(f"id{i},train" for i in range(ROWS - 2))], "lacks 2 rows"),
         (["id,part", *(f"id{i},train" for i in range(ROWS + 1))], "names 1 row that the data"),
-        (["id,part", *(f"id{i},tests" for i in range(ROWS))], "does not say a part"),
-        (["id,part"], "does not name 600 rows"),
+        (["id,part", *(f"id{i},tests" for i in range(ROWS))], "names no part"),
+        (["id,part"], "lacks 600 rows"),
     ],
 )
 def test_what_is_wrong_with_a_split_file(tmp_path: Path, lines: list[str], message: str) -> None:

@@ -157,7 +157,7 @@ def test_the_parts_a_column_says() -> None:
             "not a time",
         ),
         (frame(), RandomSplit(kind="random", test=0.0), "test part would be empty"),
-        (frame(), RandomSplit(kind="random", test=0.6, validation=0.5), "nothing to train on"),
+        (frame(), RandomSplit(kind="random", test=0.6, validation=0.5), "no training rows"),
     ],
 )
 def test_what_cannot_be_divided(data: pl.DataFrame, split: Split, message: str) -> None:

@@ -1,1 +1,1 @@
-"""Training, validation and test rows: random, stratified, by group, by time, in folds."""
+"""Train/validation/test splits: random, stratified, group, time and cross-validation."""

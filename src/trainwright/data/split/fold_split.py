@@ -1,4 +1,4 @@
-"""Rows cut into folds, and the parts of the training that tests one of them."""
+"""Cross-validation folds, and the split of the training that tests each."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ from trainwright.data.split.splits import key_of, split_rows
 from trainwright.data.split.time_order import distances, moments, time_blocks
 
 NEVER = -1
-"""The fold of rows that are never tested: the oldest, where the origin rolls."""
+"""Fold of rows that are never tested: the oldest, under a rolling origin."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """The fold of each row, int64 [N], `NEVER` for none, and how the rest of the rows is divided.
-
-    A fold's number is 0 to `count` - 1.
+    """Fold assignment, int64 [N] from 0 to `count` - 1 (`NEVER` for none), and how the remaining
+    rows are split.
     """
 
     of_row: Integers
@@ -53,19 +52,19 @@ class Folds:
 
     @property
     def tested(self) -> Integers:
-        """The rows that some fold tests, in the order of the data."""
+        """Rows tested by some fold, in data order."""
         return np.flatnonzero(self.of_row != NEVER)
 
     def parts(self, number: int) -> Integers:
-        """The part of each row, int64 [N], in the training that tests this fold.
+        """Part of each row, int64 [N], in the training that tests this fold.
 
         Raises:
-            DataMistake: too few rows, groups, moments or rows of a class are left for its parts.
+            DataMistake: too few rows, groups, timestamps or rows of a class remain for its parts.
         """
         tested = self.of_row == number
         known = ~tested
         if isinstance(split := self.split, TimeSplit):
-            # Before the rest is divided: the validation rows would be the first to go.
+            # Before the remaining split: the validation rows would be removed first.
             times = distances(self.frame, split.moment)
             known = (self.of_row < number) & (times[tested].min() - times >= split.gap)
         if known.any():
@@ -77,7 +76,7 @@ class Folds:
         return parts
 
     def whole(self) -> Integers:
-        """The same for the training on all rows, which tests none."""
+        """Parts of the training on all rows, without a test part."""
         return self._divided(np.ones(len(self.of_row), dtype=np.bool_), self.count - 1)
 
     def _check_filled(self, parts: Integers, number: int) -> None:
@@ -86,7 +85,7 @@ class Folds:
         if empty:
             raise DataMistake(
                 Problem(
-                    f"no rows are left for the {' and '.join(empty)} part of fold {number + 1}",
+                    f"no rows remain for the {' and '.join(empty)} part of fold {number + 1}",
                     path="data.split.folds",
                     found=f"{len(parts):,} rows, {self.count} folds",
                     expected="rows in every part of every fold",
@@ -95,7 +94,7 @@ class Folds:
             )
 
     def _divided(self, known: npt.NDArray[np.bool_], validating: int) -> Integers:
-        """Training and validation rows among the known ones; the others are left out."""
+        """Split the known rows into training and validation; the others are excluded."""
         split = self.split
         parts = np.full(len(known), LEFT_OUT, dtype=np.int64)
         if isinstance(split, ColumnSplit | FileSplit):
@@ -108,10 +107,11 @@ class Folds:
 
 
 def cut_folds(frame: pl.DataFrame, target: str, split: Split, seed: int) -> Folds:
-    """Cut rows into the folds that a split asks for, a pure function of rows, seed and split.
+    """Assign rows to folds: a pure function of rows, seed and split.
 
     Raises:
-        DataMistake: there are too few rows, groups, moments or rows of a class for so many.
+        DataMistake: there are too few rows, groups, timestamps or rows of a class for that many
+            folds.
     """
     count = split.folds
     assert count != "off", "only asked where there are folds"
@@ -163,14 +163,14 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
 
 
 def _even(keys: npt.NDArray[np.uint64], count: int) -> Integers:
-    """Folds of equal size in the order of the keys."""
+    """Equal-sized folds in key order."""
     folds = np.empty(len(keys), dtype=np.int64)
     folds[np.argsort(keys, kind="stable")] = np.arange(len(keys)) * count // len(keys)
     return folds
 
 
 def _even_by_class(labels: pl.Series, count: int, seed: int) -> Integers:
-    """The rows of each class dealt out one by one, each class going on where the last one ended."""
+    """Deal the rows of each class round-robin, each class continuing where the last one ended."""
     keys = random_keys(len(labels), seed, "folds")
     codes = group_codes(labels)
     order = np.lexsort((keys, codes))

@@ -1,4 +1,4 @@
-"""The parts of a split: their numbers, their shares of the rows, and that none of them is empty."""
+"""Shares of the parts of a split, and the check that none is empty."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS: tuple[PartName, ...] = ("train", "validation", "test")
 @final
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The parts to divide off, as shares of the rows; 0 for a part that has a file of its own."""
+    """Shares of the rows for validation and test; 0 for a part with its own file."""
 
     validation: float
     test: float
@@ -28,8 +28,8 @@ class Shares:
 
     @classmethod
     def of(cls, split: Split, given: frozenset[str]) -> Shares:
-        """The shares that a section asks for where the parts in `given` have their own files. With
-        folds they are those of one training, whose test rows are a fold."""
+        """Shares from a section, where the parts in `given` have their own files. Under
+        cross-validation those of one training, whose test rows are a fold."""
         own_validation, own_test = "validation" in given, "test" in given
         if isinstance(split, ColumnSplit | FileSplit):
             return cls(0, 0, not own_validation, not own_test)
@@ -44,13 +44,13 @@ class Shares:
 
     @property
     def needed(self) -> tuple[int, ...]:
-        """The parts that must end up with rows."""
+        """Parts that must not be empty."""
         others = ((VALIDATION, self.needs_validation), (TEST, self.needs_test))
         return (TRAIN, *(part for part, needs in others if needs))
 
 
 def left_out_of(parts: Integers) -> int:
-    """How many rows [N] stand in no part."""
+    """Number of rows [N] excluded from every part."""
     return int(np.bincount(parts, minlength=LEFT_OUT + 1)[LEFT_OUT])
 
 
@@ -69,13 +69,13 @@ def check_filled(parts: Integers, split: Split, shares: Shares) -> None:
             path="data.split",
             found=f"{many(len(parts), 'row')}, split by {split.kind}",
             expected=f"at least one of the {unit} for each part",
-            fix="add data, give larger shares, or name val_path and test_path"
+            fix="add data, increase the shares, or name val_path and test_path"
             + (", or lower gap or window" if isinstance(split, TimeSplit) else ""),
         )
     )
 
 
 def unit_of(split: Split) -> str:
-    """What a split moves from part to part as a whole, in the plural."""
+    """The unit that a split keeps together, in the plural."""
     units = {"group": "groups", "stratified_group": "groups", "time": "different times"}
     return units.get(split.kind, "rows")

@@ -1,4 +1,4 @@
-"""Whole groups laid into bins of wanted sizes, with or without regard to classes."""
+"""Assignment of whole groups to bins of given sizes, optionally stratified."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trainwright.data.base.table import Floats, Integers
 
 
 def fill_bins(sizes: Integers, wanted: Sequence[float], keys: npt.NDArray[np.uint64]) -> Integers:
-    """The bin of each group, int64 [G]: in the random order of `keys` each to the bin that misses
-    most rows; groups too large for the smallest bin go first, so that they find room.
+    """Bin of each group, int64 [G]: greedily, in the random order of `keys`, to the bin with the
+    largest deficit; groups too large for the smallest bin go first.
 
-    `wanted` holds the rows of each bin; a bin with -inf gets none. No other bin stays empty while
-    there is a group for it.
+    `wanted` is the target size of each bin; -inf excludes a bin. No other bin stays empty while
+    there are enough groups.
     """
     left = np.array(wanted, dtype=np.float64)
     open_bins = np.flatnonzero(left > -np.inf)
@@ -32,7 +32,7 @@ def fill_bins(sizes: Integers, wanted: Sequence[float], keys: npt.NDArray[np.uin
 def fill_bins_by_class(
     counts: Floats, shares: Sequence[float], keys: npt.NDArray[np.uint64]
 ) -> Integers:
-    """The bin of each group, int64 [G], so that every bin has its share of every class.
+    """Bin of each group, int64 [G], stratified by class.
 
     `counts` [G, C] are the rows of each class in each group; `shares` of the bins sum to 1, and a
     bin with 0 gets none. Groups of uneven classes go first, each to the bin that it brings nearest
@@ -56,7 +56,7 @@ def fill_bins_by_class(
 
 
 def _fill_empty(chosen: Integers, sizes: Integers, bins: Integers) -> None:
-    """Give a bin without a group the smallest group of the bin that has most groups."""
+    """Move the smallest group of the bin with most groups to each empty bin."""
     for one in bins:
         counts = np.bincount(chosen, minlength=int(bins.max()) + 1)
         if counts[one] == 0 and counts.max() > 1:

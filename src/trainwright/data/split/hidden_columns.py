@@ -1,5 +1,5 @@
-"""Columns that are put beside those of the data, to divide the rows by. Unicode has no character of
-the number that their names begin with, so no file has columns of these names."""
+"""Auxiliary columns for splitting. Their names begin with an unassigned code point, so no file has
+columns of these names."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _MOST_MOMENTS = 2**62
 
 
 def without_hidden(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of the data alone."""
+    """Columns of the data only."""
     return frame.drop(PART_COLUMN, MOMENT_COLUMN, strict=False)
 
 
 def with_moments(
     frames: Mapping[PartName, pl.DataFrame], split: Split, space: RowStorage
 ) -> dict[PartName, pl.DataFrame]:
-    """The rows with their moments, where no single column says them: their places, those of the
-    training file first, or the parts of a time as one whole number.
+    """Rows with a timestamp column where no single column has it: row positions, training file
+    first, or the parts of a time combined into one integer.
 
     Raises:
-        DataMistake: a part of a time is no whole number and no date, or is missing; the parts
-            together have more moments than a 64-bit number tells apart.
+        DataMistake: a part of a time is neither an integer nor a date, or is missing; the parts
+            have more combinations than a 64-bit integer holds.
     """
     if not isinstance(split, TimeSplit) or split.column:
         return dict(frames)
@@ -52,7 +52,7 @@ def _places(frame: pl.DataFrame, before: int) -> Iterator[pl.DataFrame]:
 
 
 _Radix = Mapping[str, tuple[int, int]]
-"""The least value of each part, and how many there are from it to the largest."""
+"""Minimum and range of each part."""
 
 
 def _radix(frames: list[pl.DataFrame], parts: tuple[str, ...]) -> _Radix:
@@ -94,11 +94,11 @@ def _joined(frame: pl.DataFrame, radix: _Radix) -> Iterator[pl.DataFrame]:
 
 def _too_fine(parts: tuple[str, ...], moments: int) -> Problem:
     return Problem(
-        "the parts of a time tell too many moments apart",
+        "the parts of a time have too many combinations",
         path="data.split.parts",
         found=f"{', '.join(parts)} with {float(moments):.2g} combinations",
         expected=f"at most {float(_MOST_MOMENTS):.2g}",
-        fix="name only one column with dates, or write the moment to a column of its own and name "
+        fix="name only one column with dates, or write the time to one column and name "
         "it in data.split.column",
     )
 
@@ -106,10 +106,10 @@ def _too_fine(parts: tuple[str, ...], moments: int) -> Problem:
 def _no_part(name: str, series: pl.Series) -> Problem:
     missing = f"{series.null_count()} without a value, " if series.null_count() else ""
     return Problem(
-        f"{name!r} is no part of a time",
+        f"{name!r} is not a part of a time",
         path="data.split.parts",
         found=f"{missing}values such as {series.drop_nulls().head(3).to_list()}",
         expected="whole numbers or dates, in every row",
-        fix=f"leave {name} out of data.split.parts, or set data.columns.{as_key(name)}.kind to "
+        fix=f"remove {name} from data.split.parts, or set data.columns.{as_key(name)}.kind to "
         "numeric",
     )

@@ -1,4 +1,4 @@
-"""Where a key stands among many, without the keys in memory: by two hashes of 64 bits each."""
+"""Key lookup without the keys in memory, by two 64-bit hashes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SEEDS = (0, 1)
 @final
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """M keys, of which there are two hashes: `ascending` uint64 [M] is the first in its order,
-    `order` int64 [M] the key at each place of it, `others` uint64 [M] the second of each key."""
+    """Index of M keys by two hashes: `ascending` uint64 [M] is the first, sorted, `order` int64 [M]
+    the sorting permutation, `others` uint64 [M] the second of each key."""
 
     ascending: Array
     order: Integers
@@ -30,7 +30,7 @@ class KeyIndex:
 
     @classmethod
     def of(cls, keys: Callable[[int, int], pl.Series], count: int, space: RowStorage) -> KeyIndex:
-        """The places of so many keys, texts: `keys` gives those of a slice."""
+        """Index `count` text keys; `keys` gives those of a slice."""
         hashes = [space.array((count,), np.uint64) for _ in _SEEDS]
         for start, stop in bounds(count):
             some = keys(start, stop)
@@ -41,11 +41,11 @@ class KeyIndex:
         return cls(hashes[0], order, hashes[1])
 
     def find(self, keys: pl.Series) -> Integers:
-        """The place of each key, int64 [B]; `NOWHERE` for one that is not there."""
+        """Position of each key, int64 [B]; `NOWHERE` if absent."""
         first, second = (keys.hash(seed).to_numpy() for seed in _SEEDS)
         found = np.full(len(keys), NOWHERE)
         at = np.searchsorted(self.ascending, first)
-        # Nearly always once: other keys with the same first hash stand behind one another.
+        # Nearly always one pass: keys with equal first hashes are adjacent.
         left = np.flatnonzero(keys.is_not_null().to_numpy())
         while left.size:
             left = left[at[left] < len(self.ascending)]
@@ -58,7 +58,7 @@ class KeyIndex:
         return found
 
     def alike(self, space: RowStorage) -> Integers:
-        """The places, ascending, of the keys whose first hash another key has too."""
+        """Ascending positions of keys whose first hash is shared."""
 
         def chosen(start: int, stop: int) -> npt.NDArray[np.bool_]:
             own = self.ascending[start:stop]

@@ -1,4 +1,4 @@
-"""Rows drawn for validation and test, a slice at a time."""
+"""Random draw of validation and test rows, in chunks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def draw_parts(
     seed: int,
     space: RowStorage,
 ) -> Integers:
-    """The part of each row, int64 [N] in `space`: within each class the rows with the lowest keys
-    are 1, validation, the next ones 2, test, the others 0, training.
+    """Part of each row, int64 [N] in `space`: within each class the rows with the lowest keys are
+    validation (1), the next test (2), the others training (0).
 
-    `codes` gives the class of each row, a slice at a time, `sizes` the rows of each class, `wanted`
-    those for validation and test. Keys are of 64 bits: of rows with one key both stay in training.
+    `codes` yields the class of each row in chunks, `sizes` the rows of each class, `wanted` those
+    for validation and test. On a collision of the 64-bit keys both rows stay in training.
     """
     rows = sum(sizes)
-    # The keys of one class behind those of the other: however many there are, one array.
+    # One array for all classes, one class after the other.
     keys = space.array((rows,), np.uint64)
     ends = np.cumsum(sizes)
     free = ends - sizes
@@ -54,5 +54,5 @@ def draw_parts(
 
 
 def _key_at(ascending: npt.NDArray[np.uint64], place: int) -> np.uint64:
-    """The key that so many others are below."""
+    """Order statistic: the key with `place` keys below it."""
     return ascending[place] if place < len(ascending) else _LARGEST

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a row, by its place or by what it is called."""
+"""Random keys of rows, by position or by key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def random_keys(count: int, seed: int, purpose: str) -> npt.NDArray[np.uint64]:
 
 
 def key_slices(count: int, seed: int, purpose: str) -> Iterator[npt.NDArray[np.uint64]]:
-    """The same, a slice of rows at a time."""
+    """`random_keys` in chunks."""
     stream = _stream(seed, purpose)
     for start, stop in bounds(count):
         yield stream.random_raw(stop - start)
@@ -38,17 +38,17 @@ def _stream(seed: int, purpose: str) -> np.random.PCG64:
 
 
 def row_texts(frame: pl.DataFrame) -> pl.Series:
-    """All cells of each row as one text: equal rows have equal texts, others have others."""
+    """All cells of each row as one text, injective: equal texts mean equal rows."""
     labels = [to_labels(column).fill_null(_MISSING) for column in frame.get_columns()]
     joined = pl.DataFrame([one.alias(str(at)) for at, one in enumerate(labels)])
     return joined.select(pl.concat_str(pl.all(), separator=_BETWEEN)).to_series()
 
 
 def shares_of_keys(keys: pl.Series, seed: int, purpose: str) -> Floats:
-    """A number in [0, 1) for each row, float64 [N]: a pure function of seed, purpose and the row's
-    key, so equal keys have equal numbers, whatever other rows there are.
+    """Uniform number in [0, 1) for each row, float64 [N]: a pure function of seed, purpose and the
+    row's key, independent of the other rows.
 
-    BLAKE2b, which is the same everywhere and for ever; what hashes rows fast promises neither.
+    BLAKE2b, which is stable across platforms and versions; fast row hashes are not.
     """
     different = keys.unique()
     start = f"{seed}{_BETWEEN}{purpose}{_BETWEEN}"
@@ -64,5 +64,5 @@ def shares_of_keys(keys: pl.Series, seed: int, purpose: str) -> Floats:
 
 def _share(text: str) -> float:
     word = hashlib.blake2b(text.encode(), digest_size=_BYTES).digest()
-    # 53 bits: what a double holds, so that 1 is never reached.
+    # 53 bits, the precision of a double, so that 1 is never reached.
     return (int.from_bytes(word, "little") >> 11) / 2.0**53

@@ -1,4 +1,4 @@
-"""A split that a file of its own says: read, and found again in the rows of the data."""
+"""Splits defined by a file, matched to the rows of the data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from trainwright.data.split.groups import Groups
 from trainwright.data.split.key_index import NOWHERE, KeyIndex
 
 PART_COLUMN = "\uffffpart"
-"""The column of the training frame that holds what the file says. Unicode has no character of this
-number, so no file has a column of this name."""
+"""Column of the training frame with the part from the file. The name is an unassigned code point,
+so no file has a column of this name."""
 
 _PART, _ROW = "part", "row"
 _SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d) 00:00:00$"
@@ -34,15 +34,15 @@ _SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d)
 @final
 @dataclass(frozen=True, slots=True)
 class WrittenSplit:
-    """What the file says: the part of each key, a column of `frame`. `files` is empty where the
-    split is not written in a file; `key` is empty where rows are found by their place."""
+    """A split file: the part of each key, a column of `frame`. `files` is empty if the split is not
+    in a file; `key` is empty if rows are matched by position."""
 
     key: str
     frame: pl.DataFrame
     files: tuple[FileVersion, ...]
 
     def keys(self, start: int, stop: int) -> pl.Series:
-        """The keys of these lines as text."""
+        """Keys of these lines as text."""
         return _written(self.frame[self.key or _ROW].slice(start, stop - start))
 
 
@@ -50,7 +50,7 @@ NOT_WRITTEN = WrittenSplit("", pl.DataFrame(), ())
 
 
 def read_split_file(split: Split, folder: Path) -> WrittenSplit:
-    """Read the file that a split names, relative to `folder`.
+    """Read the split file, relative to `folder`.
 
     Raises:
         DataMistake: it cannot be read, or lacks a column.
@@ -63,7 +63,7 @@ def read_split_file(split: Split, folder: Path) -> WrittenSplit:
     if lacking:
         raise DataMistake(
             Problem(
-                "the file of the split lacks columns",
+                "the split file lacks columns",
                 path="data.split.path",
                 found=f"no {quoted(lacking)} among {some(source.frame.columns, 8)}",
                 expected=f"the columns {key!r} and {_PART!r}",
@@ -80,11 +80,11 @@ def with_parts(
     written: WrittenSplit,
     space: RowStorage,
 ) -> pl.DataFrame:
-    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` are
-    its columns, cleaned: the keys are among them where the split has a key.
+    """`frame` with the part of each row in `PART_COLUMN`. `cells` are its cleaned columns,
+    including the key if the split has one.
 
     Raises:
-        DataMistake: rows that the file does not name or names twice, and keys that no row has.
+        DataMistake: rows absent from or repeated in the file, and keys that no row has.
     """
     if not written.files:
         return frame
@@ -116,7 +116,7 @@ def with_parts(
 
 
 def _keys_of(cells: Sequence[Cells], written: WrittenSplit) -> Callable[[int, int], pl.Series]:
-    """What gives the keys of a slice of the rows, as text."""
+    """Function from a slice of rows to their keys as text."""
     if not written.key:
         return _places
     keys = next(one for one in cells if one.name == written.key)
@@ -141,11 +141,11 @@ def _check_once(places: KeyIndex, written: WrittenSplit, space: RowStorage) -> N
     if twice.count:
         raise DataMistake(
             Problem(
-                f"the file of the split does not name each row once: {many(twice.count, 'line')}",
+                f"the split file has missing or repeated keys: {many(twice.count, 'line')}",
                 path="data.split.path",
                 found=str(twice),
                 expected="each key on one line",
-                fix="remove the lines that are too many",
+                fix="remove these lines",
                 place=Place(written.files[0].path),
             )
         )
@@ -157,7 +157,7 @@ def _problems(unnamed: Wrong, named: npt.NDArray[np.bool_], written: WrittenSpli
     if unnamed.count:
         problems.append(
             Problem(
-                f"the file of the split does not name {many(unnamed.count, 'row')} of the data",
+                f"the split file lacks {many(unnamed.count, 'row')} of the data",
                 path="data.split.path",
                 found=str(unnamed),
                 expected="a line for every row",
@@ -171,12 +171,11 @@ def _problems(unnamed: Wrong, named: npt.NDArray[np.bool_], written: WrittenSpli
     if strange.count:
         problems.append(
             Problem(
-                f"the file of the split names {many(strange.count, 'row')} that the data does not "
-                "have",
+                f"the split file names {many(strange.count, 'row')} that the data does not have",
                 path="data.split.path",
                 found=str(strange),
                 expected="only rows of the data",
-                fix="remove the lines, or look whether the data is the one that was divided",
+                fix="remove the lines, or check that the file belongs to this data",
                 place=place,
             )
         )
@@ -184,11 +183,11 @@ def _problems(unnamed: Wrong, named: npt.NDArray[np.bool_], written: WrittenSpli
 
 
 def _written(series: pl.Series) -> pl.Series:
-    """What stands in the file, cleaned as the data is, as text."""
+    """Cells of the file as text, cleaned as the data."""
     return _text(Cleaning((), {}).cells(series))
 
 
 def _text(cells: pl.Series) -> pl.Series:
-    """Cleaned cells as text: a time without what is 0 in it, as files of each kind write another
-    part of that."""
+    """Cleaned cells as text; trailing zeros of a time are dropped, since formats write different
+    ones."""
     return to_labels(cells).str.replace(_SECONDS, "${1}").str.replace(_DAY, "${1}")

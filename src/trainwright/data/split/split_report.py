@@ -1,4 +1,4 @@
-"""What a split did, in numbers that a person can check."""
+"""Split report: sizes, shares, and checks of the separation."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 
 _REASONS = {
-    "random": "every row was drawn on its own",
-    "random by a key": "drawn by the key: rows with the same one fall on one side",
-    "stratified": "drawn within each class, so that all parts have the same class shares",
-    "group": "all rows of a group fall on one side: the score is for unseen groups",
-    "time": "the oldest rows train and the newest test: the score is for the future",
-    "stratified_group": "all rows of a group fall on one side, with like class shares",
-    "column": "a column says where each row belongs",
-    "file": "a file says where each row belongs",
-    "given": "the parts have files of their own",
+    "random": "rows are drawn independently",
+    "random by a key": "drawn by key: rows with equal keys are in the same part",
+    "stratified": "drawn within each class: all parts have the same class shares",
+    "group": "groups are kept together: the score is for unseen groups",
+    "time": "the oldest rows train, the newest test: the score is for the future",
+    "stratified_group": "groups are kept together, with similar class shares",
+    "column": "a column defines the parts",
+    "file": "a file defines the parts",
+    "given": "each part has its own file",
 }
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SplitReport:
-    """How the rows were divided. Mappings are by part; those that do not apply are empty.
+    """Result of a split. Mappings are by part, empty where not applicable.
 
-    `groups_on_two_sides` and `future_rows_in_training` are 0 in every split that was made here.
+    `groups_on_two_sides` and `future_rows_in_training` are 0 for every split made here.
     `duplicate_rows` counts validation and test rows that equal a training row in every feature and
-    the target. `left_out` counts rows that stand in no part: too near to another, or too old.
+    the target. `left_out` counts rows in no part: inside a gap, or before the window.
 
-    `folds` holds the rows of each part in the training of each fold, where there are folds: the
-    other fields are then of the run's own model, its test part the rows of all folds, and what
-    crosses the split is summed over the folds.
+    `folds` holds the rows of each part for each fold under cross-validation; the other fields are
+    then of the run's own model, whose test part is the rows of all folds, and violations are summed
+    over the folds.
     """
 
     kind: str
@@ -93,9 +93,8 @@ def report_split(
     left_out: int = 0,
     space: RowStorage = IN_MEMORY,
 ) -> SplitReport:
-    """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
-    identifier would hide them all); `made` says whether any part was divided off here; `space` has
-    room for a number of each row."""
+    """Measure a split. `compared` are the columns compared for duplicates (an identifier would hide
+    them all); `made`: some part was split off here; `space` holds one number per row."""
     kind = split.kind if made else "given"
     by_key = made and isinstance(split, RandomSplit) and bool(split.key)
     labels = {part: frame[target] for part, frame in frames.items()}
@@ -118,10 +117,10 @@ def report_split(
 
 
 def report_folds(whole: SplitReport, folds: Sequence[SplitReport]) -> SplitReport:
-    """The report of the run's own model, with what was measured of its folds."""
+    """Report of the run's own model, combined with those of its folds."""
     return replace(
         whole,
-        reason=f"{len(folds)} folds, each judged by a model that did not see it: {whole.reason}",
+        reason=f"{len(folds)} folds, each predicted by a model not trained on it: {whole.reason}",
         groups_on_two_sides=sum(one.groups_on_two_sides for one in folds),
         future_rows_in_training=sum(one.future_rows_in_training for one in folds),
         duplicate_rows=sum(one.duplicate_rows for one in folds),
@@ -132,11 +131,11 @@ def report_folds(whole: SplitReport, folds: Sequence[SplitReport]) -> SplitRepor
 def check_crossing(
     report: SplitReport, split: Split, path: str = "data.split.column", column: str = ""
 ) -> None:
-    """Hold files that were given for the parts to what the split is for; `path` is the contract
-    path that names the column of groups, which is called `column` if not as in the split.
+    """Check given files against the split's guarantee; `path` is the contract path that names the
+    group column, `column` its name if it differs from the split's.
 
     Raises:
-        DataMistake: groups or moments cross the split.
+        DataMistake: groups or timestamps cross the split.
     """
     problems: list[Problem] = []
     if report.groups_on_two_sides and isinstance(split, GroupSplit | StratifiedGroupSplit):
@@ -147,7 +146,7 @@ def check_crossing(
                 path=path,
                 found=f"column {(column or split.column)!r}",
                 expected="every group in one file",
-                fix="give one file in data.path and let it be divided by group",
+                fix="give one file in data.path and split it by group",
             )
         )
     if (late := report.future_rows_in_training) and isinstance(split, TimeSplit):
@@ -158,7 +157,7 @@ def check_crossing(
                 path="data.split.column",
                 found=", ".join(f"{p} {a} to {b}" for p, (a, b) in report.time_ranges.items()),
                 expected="training rows that are the oldest",
-                fix="give one file in data.path and let it be divided by time",
+                fix="give one file in data.path and split it by time",
             )
         )
     if problems:
@@ -177,7 +176,7 @@ def _mean(series: pl.Series) -> float:
 def _groups(
     frames: Mapping[PartName, pl.DataFrame], split: Split, space: RowStorage
 ) -> tuple[dict[str, int], int]:
-    """The groups of each part, and how many of them stand in more than one."""
+    """Number of groups in each part, and in more than one part."""
     if not isinstance(split, GroupSplit | StratifiedGroupSplit):
         return {}, 0
     codes = combined_label_codes((frame[split.column] for frame in frames.values()), space)
@@ -191,7 +190,7 @@ def _groups(
 def _times(
     frames: Mapping[PartName, pl.DataFrame], split: Split
 ) -> tuple[dict[str, tuple[str, str]], int]:
-    """The first and last moment of each part, and the training rows that are not older than every
+    """First and last timestamp of each part, and the number of training rows not older than every
     row of the other parts."""
     if not isinstance(split, TimeSplit):
         return {}, 0
@@ -220,10 +219,10 @@ def _hashes(rows: pl.DataFrame, compared: Sequence[str]) -> npt.NDArray[np.uint6
 
 
 def _among(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> int:
-    """How many are among the known ones, which ascend."""
+    """Number of hashes among the (ascending) known ones."""
     if not len(known):
         return 0
-    # In their order, so that pages of a file are looked at one after the other.
+    # Sorted, for sequential page access.
     hashes = np.sort(hashes)
     places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
     return int((known[places] == hashes).sum())

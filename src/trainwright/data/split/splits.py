@@ -1,4 +1,4 @@
-"""Dividing rows into training, validation and test: a pure function of rows, seed and section."""
+"""Train/validation/test split: a pure function of rows, seed and section."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ def split_rows(
     seed: int,
     space: RowStorage = IN_MEMORY,
 ) -> Integers:
-    """The part (0 train, 1 validation, 2 test, 3 left out) of each row, int64 [N] in `space`, found
-    a slice at a time.
+    """Part of each row (0 train, 1 validation, 2 test, 3 excluded), int64 [N] in `space`, computed
+    in chunks.
 
     Raises:
-        DataMistake: there are too few rows, groups, moments or rows of a class to fill the parts.
+        DataMistake: there are too few rows, groups, timestamps or rows of a class to fill the
+            parts.
     """
     if shares.needed == (TRAIN,):
         return filled(space.array((frame.height,), np.int64), TRAIN)
@@ -93,7 +94,7 @@ def _random(
 
 
 def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
-    """What tells a row from the others, as text."""
+    """Key of each row as text."""
     if split.key == EVERY_COLUMN:
         return row_texts(frame.drop(PART_COLUMN, strict=False))
     return to_labels(frame[split.key])
@@ -114,7 +115,7 @@ def _by_key(
 
 
 def _cut_by_share(places: Floats, shares: Shares) -> Integers:
-    """Validation the lowest of [0, 1), test next to it, training the rest."""
+    """Split [0, 1) into validation (lowest), test and training."""
     parts = np.full(len(places), TRAIN, dtype=np.int64)
     parts[places < shares.validation + shares.test] = TEST
     parts[places < shares.validation] = VALIDATION
@@ -135,11 +136,11 @@ def _stratified(
     if rare and split.rare == "refuse":
         raise DataMistake(
             Problem(
-                "classes have too few rows to stand in every part",
+                "classes have too few rows for every part",
                 path="data.split",
                 found=quoted(rare),
                 expected=f"at least {fewest} rows of each class",
-                fix="let them train alone, data.split: {kind: stratified, rare: train}, add rows, "
+                fix="keep them in training, data.split: {kind: stratified, rare: train}, add rows, "
                 f"or merge classes with data.columns.{as_key(labels.name)}.values",
             )
         )
@@ -168,7 +169,7 @@ def _check_classes(labels: pl.Series, fix: str) -> None:
 
 
 def rows_of_class(rows: int, shares: Shares) -> tuple[int, int]:
-    """Validation and test rows of a class with this many rows, where the split is stratified."""
+    """Validation and test rows of a class of `rows` rows in a stratified split."""
     validation = max(1, round(rows * shares.validation)) if shares.validation else 0
     test = max(1, round(rows * shares.test)) if shares.test else 0
     while validation + test >= rows:
@@ -210,11 +211,11 @@ def _written(series: pl.Series, space: RowStorage, file: str = "") -> Integers:
     if strange.count:
         raise DataMistake(
             Problem(
-                f"{series.name!r} does not say a part in {many(strange.count, 'row')}",
+                f"{series.name!r} names no part in {many(strange.count, 'row')}",
                 path="data.split.path" if file else "data.split.column",
                 found=str(strange),
                 expected="train, validation or test",
-                fix=f"mend {file}"
+                fix=f"correct {file}"
                 if file
                 else f"set data.columns.{as_key(series.name)}.values, for example "
                 '{"val": "validation"}',
@@ -243,10 +244,10 @@ def _check_shares(split: Split, shares: Shares) -> None:
     if shares.validation + shares.test >= 1:
         problems.append(
             Problem(
-                "validation and test leave nothing to train on",
+                "validation and test leave no training rows",
                 path="data.split",
                 found=f"{shares.validation:g} + {shares.test:g}",
-                expected="together below 1",
+                expected="a total below 1",
                 fix="lower one of them",
             )
         )

@@ -1,4 +1,4 @@
-"""Rows in the order of time: their moments, how far apart these are, and blocks of them."""
+"""Temporal order of rows: timestamp ranks, distances and blocks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MICROSECONDS_A_DAY = 86_400_000_000
 
 
 def moments(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -> Integers:
-    """The rank of each row's time among the different times, from 1, int64 [N] in `space`.
+    """Dense rank of each row's timestamp, from 1, int64 [N] in `space`.
 
     Raises:
-        DataMistake: the column is not a time or a number, or misses values.
+        DataMistake: the column is not a time or a number, or has missing values.
     """
     series = times(frame, column)
     values = space.array((len(series),), series.head(0).to_physical().to_numpy().dtype)
@@ -29,7 +29,7 @@ def moments(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -> 
 
 
 def distances(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -> Floats:
-    """Each row's time on a line, float64 [N] in `space`: days for dates, else the column's own
+    """Time coordinate of each row, float64 [N] in `space`: days for dates, otherwise the column's
     numbers.
 
     Raises:
@@ -48,7 +48,7 @@ def distances(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -
 
 
 def time_units(ranks: Integers, space: RowStorage = IN_MEMORY) -> Integers:
-    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N] in `space`.
+    """Bootstrap blocks of about N ** (1/3) consecutive rows in time order, int64 [N] in `space`.
 
     The block length of the moving-block bootstrap grows with the cube root of the rows
     (Künsch 1989, Annals of Statistics 17, section 3).
@@ -62,8 +62,8 @@ def time_units(ranks: Integers, space: RowStorage = IN_MEMORY) -> Integers:
 
 
 def time_blocks(ranks: Integers, count: int) -> Integers:
-    """Number each row's block, 0 the oldest, int64 [N]: `count` blocks of about as many rows, cut
-    between moments. With fewer moments than blocks the newest stay empty."""
+    """Block of each row, int64 [N], 0 the oldest: `count` blocks of about equal size, cut between
+    timestamps. With fewer timestamps than blocks the newest stay empty."""
     ends = np.cumsum(np.bincount(ranks)[1:])
     cuts = [0]
     for number in range(1, count):
@@ -78,7 +78,7 @@ def time_blocks(ranks: Integers, count: int) -> Integers:
 
 
 def times(frame: pl.DataFrame, column: str) -> pl.Series:
-    """The times of the rows, none of them missing.
+    """Timestamps of the rows, none missing.
 
     Raises:
         As `moments`.

@@ -1,5 +1,4 @@
-"""Rows divided by time: the oldest train, the newest test, with a gap between parts and a window of
-the past."""
+"""Time split: the oldest rows train, the newest test, with an optional gap and training window."""
 
 from __future__ import annotations
 
@@ -32,10 +31,10 @@ from trainwright.data.split.time_order import distances, moments, times
 
 
 def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
-    """Hold the times of all files against those of training.
+    """Check the timestamps of all files against those of training.
 
     Raises:
-        DataMistake: these are no times, or a row of another file has none like them.
+        DataMistake: these are not times, or another file has other ones.
     """
     wanted = times(frames["train"], column).dtype
     problems: list[Problem] = []
@@ -44,7 +43,7 @@ def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
         if series.dtype != wanted or series.null_count():
             problems.append(
                 Problem(
-                    f"the times of the {part} file are not like those of the training file",
+                    f"the timestamps of the {part} file are unlike those of the training file",
                     path="data.split.column",
                     found=f"{_other_than(wanted, series)} in {column!r}",
                     expected="numbers" if wanted.is_numeric() else "dates written alike",
@@ -58,8 +57,8 @@ def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
 def cut_by_time(
     frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: RowStorage
 ) -> Integers:
-    """The part of each row, int64 [N] in `space`: cut between moments, as near to the wanted shares
-    as moments allow, oldest to training."""
+    """Part of each row, int64 [N] in `space`: cut between timestamps, as close to the wanted shares
+    as they allow, the oldest for training."""
     ranks = moments(frame, split.moment, space)
     rows = len(ranks)
     validation, test = round(rows * shares.validation), round(rows * shares.test)
@@ -90,11 +89,11 @@ def keep_apart_from_files(
     shares: Shares,
     space: RowStorage,
 ) -> Integers:
-    """The parts of the rows of `train` with gap and window kept towards parts that have files of
-    their own, whose rows all stay.
+    """Parts of the rows of `train`, with the gap and window to parts that have their own files,
+    whose rows are all kept.
 
     Raises:
-        DataMistake: a part would be empty, or rows of one file are too near to another's.
+        DataMistake: a part would be empty, or files are closer than the gap.
     """
     own = len(parts)
     names: list[PartName] = ["train", *(part for part in frames if part != "train")]
@@ -113,7 +112,7 @@ def keep_apart_from_files(
         for start, stop in bounds(len(codes)):
             some, ahead = codes[start:stop], behind - line[start:stop]
             in_file = np.arange(start, stop) >= own
-            # Training rows of the future are no near ones: they are refused, not left out.
+            # Future training rows are an error; they are not excluded by the gap.
             near = (ahead >= 0) & (ahead < split.gap)
             late = in_file & (some == VALIDATION) & (ahead <= 0)
             stay[start:stop][(some < later) & (near | late)] = LEFT_OUT
@@ -124,7 +123,7 @@ def keep_apart_from_files(
 
 
 def _with_gaps(parts: Integers, times: Floats, split: TimeSplit, space: RowStorage) -> Integers:
-    """The parts without the rows that are too near to the part behind theirs, or too old."""
+    """Parts without the rows inside the gap before the next part, or before the window."""
     stay: Integers = stored(parts, space)
     for earlier, later in ((VALIDATION, TEST), (TRAIN, VALIDATION), (TRAIN, TEST)):
         behind = _lowest(times, parts, later)
@@ -136,7 +135,7 @@ def _with_gaps(parts: Integers, times: Floats, split: TimeSplit, space: RowStora
 
 
 def _leave_out_old(parts: Integers, times: Floats, split: TimeSplit) -> None:
-    """Take training rows out that lie before the window of the newest one."""
+    """Exclude training rows before the window, which ends at the newest one."""
     if split.window == "all":
         return
     newest = -_lowest(times, parts, TRAIN, -1.0)
@@ -146,8 +145,7 @@ def _leave_out_old(parts: Integers, times: Floats, split: TimeSplit) -> None:
 
 
 def _lowest(times: Floats, parts: Integers, part: int, sign: float = 1.0) -> float:
-    """The lowest time of a part, with another sign the highest one negated; infinite if the part
-    has no rows."""
+    """Minimum time of a part, or with `sign` -1 the negated maximum; infinite for an empty part."""
     lowest = math.inf
     for start, stop in bounds(len(times)):
         found = sign * times[start:stop][parts[start:stop] == part]
@@ -156,7 +154,7 @@ def _lowest(times: Floats, parts: Integers, part: int, sign: float = 1.0) -> flo
 
 
 def _ends(ranks: Integers, space: RowStorage) -> Integers:
-    """How many rows are not later than each of the different moments."""
+    """Cumulative row counts by distinct timestamp."""
     ends: Integers = filled(space.array((int(ranks.max()),), np.int64), 0)
     for start, stop in bounds(len(ranks)):
         np.add.at(ends, ranks[start:stop] - 1, 1)
@@ -188,6 +186,6 @@ def _check_files(parts: Integers, split: TimeSplit) -> None:
                 path="data.split.gap",
                 found=f"a distance below {split.gap:g}, or none",
                 expected="rows that are older than every test row, by the gap",
-                fix="take these rows out of the validation file, or lower gap",
+                fix="remove these rows from the validation file, or lower gap",
             )
         )
