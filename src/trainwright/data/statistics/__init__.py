@@ -1,1 +1,1 @@
-"""Statistics of columns: dependence, leaks, lags, profiles, histograms."""
+"""Column statistics: dependence, leakage tests, lags, profiles and histograms."""

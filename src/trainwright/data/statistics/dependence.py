@@ -1,4 +1,4 @@
-"""How much one column tells of another, whatever the form of the relation."""
+"""Non-linear dependence between two columns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import polars as pl
 from trainwright.data.base.table import Floats, Integers
 
 LEAK, SUSPICIOUS = 0.97, 0.9
-"""Shares of the target that one feature tells. The most telling honest feature at hand tells 0.66
-(the flippers of a penguin), another form of the target 0.9 (the motor part of a score). What
-determines the target tells less than 1 where it is coarse, jumps, or was mistyped."""
+"""Shares of the target explained by one feature. The strongest legitimate feature observed explains
+0.66 (penguin flippers), another form of the target 0.9 (the motor part of a score). A feature that
+determines the target explains less than 1 if it is coarse, discontinuous or noisy."""
 
 MADE_OF = 0.97
-"""The share of a feature that the target tells, from which the feature was made of it. Honest
-features at hand stay below 0.75."""
+"""Share of a feature explained by the target from which it counts as derived from it. Legitimate
+features observed stay below 0.75."""
 
 _BESIDE = 2
 _ROWS_PER_VALUE = 5
@@ -23,25 +23,26 @@ _MOST_CODES = 200
 
 
 def told_share(values: pl.Series, target: pl.Series) -> float:
-    """How much a feature of numbers or words tells of the target, String labels or numbers."""
+    """Share of the target (String labels or numbers) explained by a numeric or categorical
+    feature."""
     if values.dtype == pl.String and not repeats(values):
         return 0.0
     return (told_classes if target.dtype == pl.String else told_numbers)(values, target)
 
 
 def made_share(values: pl.Series, target: pl.Series) -> float:
-    """How much the target tells of a feature: also of one that does not say it back, as a band of
-    the target or its distance from the mean. Of a target that has few values anything that varies
-    less is told, which shows nothing: 0."""
+    """Share of a feature explained by the target, which also catches non-invertible functions such
+    as a bin of the target or its distance from the mean. 0 for a target of few values, which
+    explains any coarser column."""
     if repeats(target) or values.n_unique() < 2:
         return 0.0
     return (told_classes if values.dtype == pl.String else told_numbers)(target, values)
 
 
 def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
-    """How much of the variance of `wanted` the rows beside each row tell in the order of `known`:
-    R2 of the mean of the four nearest others, or of all others with the same value where values
-    repeat. 1 for any function that is not rough, near 0 or below for a useless column."""
+    """Share of the variance of `wanted` explained by `known`: R2 of the mean over the four nearest
+    neighbours in the order of `known`, or over all other rows of the same value where values
+    repeat. 1 for any smooth function, near 0 or below for an uninformative column."""
     both = _present(known, wanted)
     if both.height < _FEWEST_ROWS:
         return 0.0
@@ -58,8 +59,8 @@ def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
 
 
 def told_classes(known: pl.Series, wanted: pl.Series) -> float:
-    """The same for classes: the share of the rows outside the commonest class that the rows beside
-    each row get right, net of those that they get wrong."""
+    """The same for classes: the share of the rows outside the majority class that the neighbours
+    predict correctly, net of wrong predictions."""
     both = _present(known, wanted)
     if both.height < _FEWEST_ROWS:
         return 0.0
@@ -77,12 +78,12 @@ def told_classes(known: pl.Series, wanted: pl.Series) -> float:
 
 
 def repeats(series: pl.Series) -> bool:
-    """Whether values have on average five rows."""
+    """Do values have at least five rows on average?"""
     return series.n_unique() * _ROWS_PER_VALUE <= len(series)
 
 
 def mean_of_others(codes: Integers, values: Floats) -> Floats:
-    """The mean of `values` [N, C] over the other rows of the same code; nan without any."""
+    """Leave-one-out mean of `values` [N, C] by code; nan for singletons."""
     counts = np.bincount(codes).astype(np.float64)
     sums = np.stack([np.bincount(codes, one) for one in values.T], axis=1)
     left = counts[codes] - 1
@@ -92,7 +93,7 @@ def mean_of_others(codes: Integers, values: Floats) -> Floats:
 
 
 def mean_of_all(codes: Integers, values: Floats) -> Floats:
-    """The mean of `values` [N, C] over the rows of the same code."""
+    """Mean of `values` [N, C] by code."""
     counts = np.bincount(codes).astype(np.float64)
     sums = np.stack([np.bincount(codes, one) for one in values.T], axis=1)
     means: Floats = sums[codes] / counts[codes][:, None]
@@ -100,7 +101,7 @@ def mean_of_all(codes: Integers, values: Floats) -> Floats:
 
 
 def _means(known: pl.Series, values: Floats) -> Floats:
-    """The mean of the rows beside each row, [N, C]."""
+    """Mean over the neighbours of each row, [N, C]."""
     codes = known.rank("dense").cast(pl.Int64).to_numpy() - 1
     if repeats(known):
         return mean_of_others(codes, values)
@@ -118,8 +119,8 @@ def _means(known: pl.Series, values: Floats) -> Floats:
 
 
 def _codes(labels: pl.Series) -> Integers:
-    """The number of each label, int64 [N]: of very many labels the rare ones share one, so that a
-    column for each fits into memory."""
+    """Label codes, int64 [N]; with very many labels the rare ones share one, so that indicators fit
+    into memory."""
     codes = labels.rank("dense").cast(pl.Int64).to_numpy() - 1
     sizes = np.bincount(codes)
     if len(sizes) <= _MOST_CODES:
@@ -132,7 +133,7 @@ def _codes(labels: pl.Series) -> Integers:
 
 
 def _indicators(codes: Integers) -> Floats:
-    """One column of 0 and 1 for each code, float64 [N, C]."""
+    """One-hot indicators of codes, float64 [N, C]."""
     columns: Floats = (codes[:, None] == np.arange(int(codes.max()) + 1)).astype(np.float64)
     return columns
 
@@ -142,8 +143,8 @@ def _present(known: pl.Series, wanted: pl.Series) -> pl.DataFrame:
 
 
 def as_numbers(target: pl.Series) -> Floats:
-    """A target as numbers, float64 [N, C]: itself, or one column of 0 and 1 a class; the classes
-    beyond the 200 commonest share one."""
+    """A target as numbers, float64 [N, C]: itself, or one-hot classes; those beyond the 200 most
+    frequent share a column."""
     if target.dtype == pl.String:
         return _indicators(_codes(target))
     return target.cast(pl.Float64).to_numpy()[:, None]

@@ -1,4 +1,4 @@
-"""How the values of each column are distributed, in training and in held-out rows."""
+"""Histograms of each column in training and held-out rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BINS = 24
 MOST_COLUMNS = 60
 MOST_VALUES = 8
 MOST_ROWS = 200_000
-"""Of more rows evenly spread ones are counted."""
+"""More rows are subsampled evenly."""
 
 _ENDS = (0.005, 0.995)
 
@@ -28,9 +28,8 @@ _ENDS = (0.005, 0.995)
 @final
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The values of one column: how many rows of each part have each of `labels`, or fall between
-    each two of BINS + 1 even steps from `low` to `high`, where there are no labels. What lies
-    beyond is in the first and the last bin."""
+    """Histogram of one column by part: counts of each of `labels`, or without labels of BINS
+    equal-width bins from `low` to `high`, with outliers in the first and last bin."""
 
     name: str
     train: tuple[int, ...]
@@ -57,8 +56,8 @@ class Distribution:
 
 
 def distributions_of(prepared: Prepared) -> tuple[Distribution, ...]:
-    """Of the target and of each feature of a table, of the labels of images, and of the lengths of
-    a text's documents."""
+    """Histograms of the target and each feature of a table, of image labels, or of document
+    lengths."""
     return tuple(_found(prepared))
 
 
@@ -78,7 +77,7 @@ def _found(prepared: Prepared) -> Iterator[Distribution]:
         train = _values(prepared.train, name)
         others = pl.concat([_values(part, name) for part in held_out])
         if train.dtype.is_temporal():
-            # The page has one kind of axis.
+            # The report page has only linear axes.
             train, others = _labels_of_time(train), _labels_of_time(others)
         if train.dtype.is_numeric() and train.n_unique() > MOST_VALUES:
             yield _of_numbers(name, train, others)
@@ -92,12 +91,12 @@ def _values(part: Part, name: str) -> pl.Series:
 
 
 def _labels_of_time(times: pl.Series) -> pl.Series:
-    """The year of each moment."""
+    """Year of each timestamp."""
     return times.dt.year().cast(pl.String)
 
 
 def _document_lengths(*parts: Part) -> np.ndarray:
-    """The tokens of each document with a segment in the parts."""
+    """Length in tokens of each document with a segment in the parts."""
     inputs = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
     return np.concatenate([one.document_lengths() for one in inputs]).astype(np.float64)
 
@@ -115,10 +114,9 @@ def _of_numbers(name: str, train: pl.Series, held_out: pl.Series) -> Distributio
 
 
 def _of_labels(name: str, train: pl.Series, held_out: pl.Series) -> Distribution:
-    """The commonest values of the training rows, numbers in ascending order, and the others
-    together."""
+    """The most frequent training values, numbers ascending, with the others pooled."""
     counted = train.drop_nulls().rename("value").value_counts(sort=True)
-    # Values of one count have no order of their own.
+    # Equal counts leave the order undefined.
     ordered = counted.sort(["count", "value"], descending=[True, False])["value"]
     values = ordered.head(MOST_VALUES)
     values = values.sort() if train.dtype.is_numeric() else values

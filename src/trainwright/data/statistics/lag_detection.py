@@ -1,4 +1,4 @@
-"""Columns that hold the target of an earlier row, which is known when a prediction is made."""
+"""Detection of lags of the target among the columns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _FEWEST_ROWS, _MOST_ROWS = 50, 50_000
 
 
 def lags(frame: pl.DataFrame, names: Iterable[str], target: str, times: str) -> dict[str, int]:
-    """How many rows earlier the target stood that each of these columns holds, of typed rows whose
-    order is that of the column `times`.
+    """Lag in rows of each of these columns that is a lag of the target, for typed rows ordered by
+    the column `times`.
 
-    Only what is certain counts: one row at each time, a target of numbers that changes from row to
-    row, the very number of a row up to 48 before in 99 of 100 rows, and another number than the
-    row's own in half of them. A column that says the same in another unit is none. Of very many
-    rows the first 50,000 speak.
+    Requires unique timestamps, a numeric target that changes from row to row, equality with the
+    target up to 48 rows earlier in 99 % of the rows, and difference from the row's own target in
+    half of them. A lag in another unit is not detected. Only the first 50,000 rows are checked.
     """
     moments = frame[times]
     if frame.height < _FEWEST_ROWS or moments.null_count() or moments.n_unique() < frame.height:
@@ -54,5 +53,5 @@ def _numbers(series: pl.Series) -> Floats:
 
 
 def _alike(one: Floats, other: Floats, near: float) -> float:
-    """The share of rows in which two columns have the same number; missing ones differ."""
+    """Share of rows in which two columns agree; missing values differ."""
     return float((np.abs(one - other) <= near).mean())

@@ -1,4 +1,4 @@
-"""Columns that give the target away: alone, or together with others."""
+"""Target leakage tests: columns that determine the target, alone or combined."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ALONE = 0.999
 TOGETHER = 0.9999
 SUSPICIOUS = 0.9
 STANDS_OUT, COMES_NEAR = 0.98, 0.9
-"""A ROC AUC beyond the first, while no other column is beyond the second, may be that of the target
-with noise. Most honest measurements that tell so much have others beside them that tell nearly as
-much: the petals of an iris, the sizes of a tumour. One good sensor among poor ones has not."""
+"""A ROC AUC beyond the first, with no other column beyond the second, may be the target plus noise.
+Most legitimate measurements this strong have others nearly as strong: the petals of an iris, the
+sizes of a tumour. One good sensor among poor ones has not."""
 
 _FEWEST_ROWS = 50
 _ROWS_PER_VALUE = 5
@@ -37,7 +37,7 @@ _FEWEST_OTHERS = 20
 @final
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """Columns that together determine the target. `message` holds the number that shows it."""
+    """Columns that jointly determine the target. `message` gives the evidence."""
 
     columns: tuple[str, ...]
     message: str
@@ -46,8 +46,8 @@ class Leak:
 @final
 @dataclass(frozen=True, slots=True)
 class SuspectColumns:
-    """Columns that tell so much of the target that a person should look: they may be honest.
-    `number` is the correlation, the ROC AUC or the share that `message` says."""
+    """Columns so strongly dependent on the target that they need review; they may be legitimate.
+    `number` is the correlation, ROC AUC or share in `message`."""
 
     columns: tuple[str, ...]
     number: float
@@ -57,12 +57,12 @@ class SuspectColumns:
 def find_leaks(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
 ) -> tuple[Leak, ...]:
-    """Columns of typed rows that determine the target: String labels, or numbers.
+    """Columns of typed rows that determine the target (String labels or numbers).
 
     For classes, a column with one class per value or missing in one class only, or a rank AUC above
     0.999; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear combination of
     values or of logarithms with R2 above 0.9999, or the product or ratio of two columns. Fewer than
-    50 rows show nothing.
+    50 rows are no evidence.
     """
     if frame.height < _FEWEST_ROWS:
         return ()
@@ -83,11 +83,11 @@ def find_leaks(
 def find_suspicions(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
 ) -> tuple[SuspectColumns, ...]:
-    """Columns of typed rows that are no leaks, as a caller knows, and tell very much of the target.
+    """Columns of typed rows, known to be no leaks, that depend very strongly on the target.
 
     For numbers, numeric columns with a correlation beyond 0.9; for two classes, a column with a
-    rank AUC above 0.98 where no other comes near; for classes, two columns of few values with one
-    class per pair, which may be a rule that holds.
+    rank AUC above 0.98 that stands out; for classes, two low-cardinality columns with one class per
+    pair, which may be a valid rule.
     """
     if frame.height < _FEWEST_ROWS:
         return ()
@@ -111,11 +111,11 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
     if column.kind in ("numeric", "categorical") and few:
         share = _explained(values, target)
         if share > ALONE:
-            text = f"{column.name!r} alone tells the class of {share:.2%} of the rows that the "
-            return (Leak((column.name,), text + "commonest class gets wrong"),)
+            text = f"{column.name!r} alone predicts {share:.2%} of the rows that the "
+            return (Leak((column.name,), text + "majority class gets wrong"),)
     elif (share := _explained(values.is_null(), target)) > ALONE:
-        text = f"whether {column.name!r} is missing tells the class of {share:.2%} of the rows that"
-        return (Leak((column.name,), text + " the commonest class gets wrong"),)
+        text = f"the missingness of {column.name!r} predicts {share:.2%} of the rows that"
+        return (Leak((column.name,), text + " the majority class gets wrong"),)
     if column.kind in ("numeric", "datetime") and target.n_unique() == 2:
         auc = _either_auc(values, target)
         if auc > ALONE:
@@ -126,8 +126,8 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
 def _stands_out(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
 ) -> tuple[SuspectColumns, ...]:
-    """The one column whose AUC no other comes near; of words the share of the classes that they
-    tell is looked at."""
+    """The single column with an outstanding AUC; categorical columns are compared by the share of
+    the classes they explain."""
     tells = {}
     for column in columns:
         if column.kind == "numeric":
@@ -146,7 +146,7 @@ def _stands_out(
 def _class_pairs(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
 ) -> tuple[SuspectColumns, ...]:
-    """The first pair of columns with few values that together tell the class of every row."""
+    """First pair of low-cardinality columns that jointly determines the class of every row."""
     others = len(target) - int(count_values(target)["count"][0])
     codes = {
         column.name: frame[column.name].rank("dense").fill_null(0).cast(pl.Int64)
@@ -160,14 +160,15 @@ def _class_pairs(
         if pairs.n_unique() * _ROWS_PER_VALUE > len(pairs):
             continue
         if (share := _explained(pairs, target)) > ALONE:
-            text = f"{one!r} and {other!r} together tell the class of {share:.2%} of the rows that"
-            return (SuspectColumns((one, other), share, f"{text} the commonest class gets wrong"),)
+            text = f"{one!r} and {other!r} jointly predict {share:.2%} of the rows that"
+            return (SuspectColumns((one, other), share, f"{text} the majority class gets wrong"),)
     return ()
 
 
 def _explained(values: pl.Series, target: pl.Series) -> float:
-    """Share of the rows outside the commonest class that each value's commonest class gets right,
-    net of those it gets wrong: 0 for a useless column, 1 for one class per value."""
+    """Share of the rows outside the majority class that the majority class of each value predicts
+    correctly, net of wrong predictions: 0 for an uninformative column, 1 for one class per
+    value."""
     table = pl.DataFrame({"value": values, "label": target})
     counts = table.group_by("value", "label").len()
     right = int(counts.group_by("value").agg(pl.col("len").max())["len"].sum())
@@ -177,8 +178,7 @@ def _explained(values: pl.Series, target: pl.Series) -> float:
 
 
 def _either_auc(values: pl.Series, target: pl.Series) -> float:
-    """The larger of AUC and 1 - AUC of a column against two classes, over rows that have a
-    value."""
+    """max(AUC, 1 - AUC) of a column against two classes, over the present values."""
     present = values.is_not_null()
     values, labels = values.filter(present), target.filter(present)
     chosen = (labels == target.drop_nulls().min()).to_numpy()
@@ -190,8 +190,8 @@ def _either_auc(values: pl.Series, target: pl.Series) -> float:
 
 
 def rank_auc(values: pl.Series, chosen: npt.NDArray[np.bool_]) -> float:
-    """ROC AUC of values [N] that tell the chosen rows from the others, both of which there must be:
-    Mann-Whitney U over the product of their numbers."""
+    """ROC AUC of values [N] for the chosen rows against the others (both non-empty): Mann-Whitney U
+    over the product of their counts."""
     ranks = values.rank("average").to_numpy()
     ones, zeros = int(chosen.sum()), int((~chosen).sum())
     return (float(ranks[chosen].sum()) - ones * (ones + 1) / 2) / (ones * zeros)
@@ -209,7 +209,7 @@ def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Lea
 
 
 def _correlation(values: pl.Series, target: pl.Series) -> float:
-    """Pearson's correlation over the rows that have both; 0 where it does not exist."""
+    """Pearson correlation over rows with both values; 0 where undefined."""
     present = (values.is_not_null() & target.is_not_null()).to_numpy()
     if int(present.sum()) < _FEWEST_ROWS:
         return 0.0
@@ -221,13 +221,13 @@ def _correlation(values: pl.Series, target: pl.Series) -> float:
 
 
 def _rank_correlation(values: pl.Series, target: pl.Series) -> float:
-    """Spearman's correlation over the rows that have both."""
+    """Spearman correlation over rows with both values."""
     both = pl.DataFrame({"values": values, "target": target}).drop_nulls()
     return _correlation(both["values"].rank("average"), both["target"].rank("average"))
 
 
 def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
-    """The same of logarithms, of the columns that are positive: a product of powers."""
+    """Linear combination of the logarithms of the positive columns: a product of powers."""
     positive = [name for name in names if (frame[name] > 0).all()]
     if not (target > 0).all():
         return ()
@@ -237,7 +237,7 @@ def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[L
 
 
 def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
-    """The first pair of columns whose product or ratio the target is."""
+    """First pair of columns whose product or ratio is the target."""
     for one, other in combinations(names[:_MOST_FOR_PAIRS], 2):
         first, second = frame[one].cast(pl.Float64), frame[other].cast(pl.Float64)
         for text, values in (
@@ -246,7 +246,7 @@ def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Le
             (f"{other!r} over {one!r}", second / first.replace(0.0, None)),
         ):
             related = abs(_correlation(values, target))
-            # One row that lies far away makes a correlation of products, and none of their ranks.
+            # One outlier inflates the correlation of products, but not of their ranks.
             if related > ALONE and abs(_rank_correlation(values, target)) > ALONE:
                 text += f" has a correlation of {related:.5f} with the target"
                 return (Leak((one, other), text),)
@@ -256,7 +256,7 @@ def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Le
 def _combination(
     frame: pl.DataFrame, names: list[str], target: pl.Series, what: str
 ) -> tuple[Leak, ...]:
-    """Columns of which a linear combination, `what` in words, is the target."""
+    """Columns with a linear combination (described by `what`) equal to the target."""
     if not names:
         return ()
     whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
@@ -276,7 +276,7 @@ def _combination(
 
 
 def _standardised(values: Floats) -> Floats:
-    """Columns [N, F] with mean 0 and deviation 1; constant columns become 0."""
+    """Columns [N, F] at mean 0 and standard deviation 1; constant columns become 0."""
     centered: Floats = values - values.mean(axis=0)
     deviation = centered.std(axis=0)
     scaled: Floats = centered / np.where(deviation > 0, deviation, 1.0)

@@ -1,4 +1,4 @@
-"""How the values of a column are distributed, in few numbers, and how far two columns are apart."""
+"""Compact column profiles and the distance between two of them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OTHERS = "(others)"
 @final
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One column: `quantiles` are the 0th to 100th percentile of numbers (of dates, seconds since
-    1970), `values` how often each of the commonest words occurs, the rest under `OTHERS`."""
+    """Profile of one column: `quantiles` are the 0th to 100th percentile of numbers (dates in
+    seconds since 1970), `values` the counts of the most frequent words, the rest under `OTHERS`."""
 
     name: str
     kind: Literal["numbers", "dates", "words"]
@@ -38,7 +38,7 @@ class Profile:
 
     @property
     def missing_share(self) -> float:
-        """The share of rows without a value."""
+        """Share of missing values."""
         return self.missing / self.rows if self.rows else 0.0
 
     def to_json(self) -> Json:
@@ -69,7 +69,7 @@ def profile_column(series: pl.Series) -> Profile:
     elif series.dtype.is_numeric():
         kind = "numbers"
     if kind == "words":
-        # Nested values have no label: they count as there and as nothing to compare.
+        # Nested values have no labels: present, but not comparable.
         counts = to_labels(series).drop_nulls().alias("v").value_counts(sort=True)
         pairs = sorted(
             zip(counts["v"].to_list(), counts["count"].to_list(), strict=True), key=_rank
@@ -90,11 +90,10 @@ def profile_column(series: pl.Series) -> Profile:
 
 
 def distance(before: Profile, after: Profile) -> float:
-    """How far two distributions are apart, 0 to 1.
+    """Distance of two distributions, 0 to 1.
 
-    Numbers: the largest difference of the shares below a value (Kolmogorov and Smirnov), to a
-    hundredth, as the percentiles know it. Words: half the sum of the differences of shares (total
-    variation). Of other kinds, or where one has no values and the other has, 1.
+    Numbers: Kolmogorov-Smirnov distance, at the resolution of the percentiles (0.01). Words: total
+    variation distance. Different kinds, or only one without values: 1.
     """
     if before.kind != after.kind:
         return 1.0
@@ -113,8 +112,8 @@ def distance(before: Profile, after: Profile) -> float:
 
 
 def pictures(before: Profile, after: Profile) -> tuple[str, str]:
-    """Two small bar charts over the same values: of numbers ten stretches between the 1st and 99th
-    percentile of both, of words the ten commonest."""
+    """Two sparklines on common bins: for numbers ten bins between the 1st and 99th percentile of
+    both, for words the ten most frequent."""
     if before.kind != after.kind:
         return "", ""
     if before.kind == "words":
@@ -138,9 +137,9 @@ def pictures(before: Profile, after: Profile) -> tuple[str, str]:
 
 
 def _in_bins(steps: Floats, edges: Floats) -> Floats:
-    """The share of the values in each bin, from the percentiles."""
+    """Share of the values in each bin, from the percentiles."""
     grid = np.linspace(0, 1, len(steps))
-    # Equal percentiles are a value that repeats: the last of them is the share up to it.
+    # Equal percentiles are a repeated value: the last one is the share up to it.
     different, last = np.unique(steps[::-1], return_index=True)
     below = np.interp(edges, different, grid[::-1][last], left=0.0, right=1.0)
     return np.diff(below)
