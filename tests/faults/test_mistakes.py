@@ -52,7 +52,7 @@ def test_a_column_without_values_is_left_out_with_its_reason(project: Path) -> N
     assert ran.code == 0
     (line,) = [line for line in ran.err.splitlines() if line.startswith("left out")]
     assert "void (" in line
-    assert "no training row has a value" in line
+    assert "missing in every training row" in line
 
 
 def test_nan_counts_as_missing(project: Path) -> None:

@@ -1,1 +1,1 @@
-"""What each column is, its typed values, and the target."""
+"""Column type inference, typed values and the target."""

@@ -1,4 +1,4 @@
-"""What each column is, read off the training rows, and why a column is left out."""
+"""Column type inference from the training rows, and why a column is excluded."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _FREE_TEXT_WORDS = 3
 @final
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """What one column is. `reason` says why, above all why a column is `ignored`; `missing` and
-    `distinct` count over the training file; `format` is the form of a datetime, `unreadable` what
-    becomes of values that are not of the kind."""
+    """Type of one column. `reason` explains it, in particular why a column is `ignored`; `missing`
+    and `distinct` count over the training file; `format` is the datetime format, `unreadable` the
+    treatment of values that do not parse."""
 
     name: str
     kind: Kind
@@ -67,7 +67,7 @@ class ColumnType:
             "distinct": self.distinct,
             "example": self.example,
             "format": self.format,
-            # Absent where it is usual, as before there was a choice: versions of data stay.
+            # The default is omitted, so that existing data versions stay valid.
             **({"unreadable": self.unreadable} if self.unreadable != "refuse" else {}),
         }
 
@@ -80,7 +80,7 @@ class ColumnType:
 @final
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A column's type, and what is wrong with it."""
+    """A column's type and its problems."""
 
     type: ColumnType
     problems: tuple[Problem, ...] = ()
@@ -95,17 +95,17 @@ def name_tokens(name: str) -> frozenset[str]:
 def infer_column(
     cells: Cells, written: Column, left_out: str, source: SourceFile, keep: bool = False
 ) -> Inferred:
-    """The type of a column from its cleaned training cells.
+    """Infer the type of a column from its cleaned training cells.
 
-    `left_out` is the reason why the contract never uses it as a feature (empty if it may);
-    `keep` says that the contract needs the column, so no identifier rule applies.
+    `left_out` is the reason why the contract excludes it from the features (empty if it does not);
+    `keep`: the contract needs the column, so no identifier rule applies.
     """
     if left_out:
         return Inferred(_described(cells, "ignored", left_out, _best_format(cells, written)))
     inferred = _inferred(cells, written, source, keep)
     if written.unreadable == "refuse" or inferred.type.kind not in ("numeric", "datetime"):
         return inferred
-    # What cannot be read is no problem then, as long as the way of reading is clear.
+    # Unreadable values are then no problem, as long as the format is unambiguous.
     clear = inferred.type.kind == "numeric" or inferred.type.format
     typed = replace(inferred.type, unreadable=written.unreadable)
     return Inferred(typed, () if clear else inferred.problems)
@@ -119,7 +119,7 @@ def _inferred(cells: Cells, written: Column, source: SourceFile, keep: bool) -> 
     if written.format != "auto":
         return _as_written(cells, "datetime", written, source)
     if not cells.present:
-        return Inferred(_described(cells, "ignored", "no training row has a value"))
+        return Inferred(_described(cells, "ignored", "missing in every training row"))
     inferred = _by_values(cells, source)
     if reason := "" if keep or inferred.problems else _not_a_feature(cells, inferred.type):
         return Inferred(_described(cells, "ignored", reason, inferred.type.format))
@@ -127,9 +127,8 @@ def _inferred(cells: Cells, written: Column, source: SourceFile, keep: bool) -> 
 
 
 def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Integers]:
-    """Cleaned cells as the column's kind says, and the rows that could not be read so.
-
-    Ignored columns take the best type these values allow; see `as_typed` for those in slices.
+    """Cleaned cells typed by the column's kind, and the rows that do not parse. Ignored columns
+    take the best type these values allow; see `as_typed` for chunks.
     """
     match column.kind:
         case "numeric":
@@ -149,7 +148,7 @@ def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Intege
 def whole_problems(
     cells: Cells, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
-    """`kind_problems` of all cells at once, which are read as numbers only once."""
+    """`kind_problems` of all cells at once, parsed as numbers only once."""
     if column.kind != "numeric":
         return kind_problems(cells.whole(), column, source)
     return _refused(cells, cells.numbers, column, source)
@@ -158,7 +157,7 @@ def whole_problems(
 def kind_problems(
     cells: pl.Series, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
-    """`type_column` with the values that the kind refuses, each as a problem with its rows."""
+    """`type_column`, with values invalid for the kind as problems with their rows."""
     return _refused(Cells(cells), ReadColumn(*type_column(cells, column)), column, source)
 
 
@@ -174,7 +173,7 @@ def _refused(
 
 
 def infinite_problems(numbers: pl.Series, source: SourceFile) -> list[Problem]:
-    """The problem of infinite or too large values in a numeric column, if there are any."""
+    """Problem of infinite or too large values in a numeric column, if any."""
     rows = (numbers.abs() > LARGEST).arg_true().cast(pl.Int64).to_numpy()
     if not len(rows):
         return []
@@ -200,9 +199,9 @@ def _as_written(cells: Cells, kind: ColumnKind, written: Column, source: SourceF
         if len(forms) > 1:
             return Inferred(_described(cells, kind, ""), (_ambiguous(cells, forms, source),))
         form = forms[0] if forms else closest_format(cells.first(FIRST_VALUES), ())[0]
-    described = _described(cells, kind, "written in the contract", form)
+    described = _described(cells, kind, "set in the contract", form)
     if not cells.present:
-        described = _described(cells, "ignored", "no training row has a value")
+        described = _described(cells, "ignored", "missing in every training row")
     return Inferred(described)
 
 
@@ -230,7 +229,7 @@ def _by_values(cells: Cells, source: SourceFile) -> Inferred:
         described = _described(cells, "datetime", f"nearly every value is written {form}", form)
         bad = to_moments(cells.whole(), form).bad
         return Inferred(described, (_unreadable(cells.whole(), bad, "datetime", source),))
-    return Inferred(_described(cells, "categorical", "its values are words"))
+    return Inferred(_described(cells, "categorical", "its values are text"))
 
 
 def _not_a_feature(cells: Cells, column: ColumnType) -> str:
@@ -254,7 +253,7 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
 
 
 def _typical_text(cells: Cells) -> tuple[float, float]:
-    """Mean characters and mean words of the values that are there."""
+    """Mean characters and mean words of the present values."""
     words, letters = 0, 0
     for one in cells.slices():
         values = one.drop_nulls()
@@ -278,8 +277,8 @@ def _best_format(cells: Cells, written: Column) -> str:
 
 
 def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
-    """The column with the type that its cells are given, the same for every slice of them: of
-    dates the one format that reads them all, of an ignored column the best that they allow."""
+    """The column with the type for every chunk of its cells: for dates the one format that parses
+    them all, for an ignored column the best type they allow."""
     if column.kind == "datetime" and not column.format and cells.dtype == pl.String:
         return replace(column, format=(*cells.date_formats, DATE_FORMATS[0])[0])
     if column.kind != "ignored":
@@ -328,7 +327,7 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
 
 
 def _numbers_fix(cells: pl.Series) -> str:
-    """What to write if the values are numbers with commas; empty if they are not."""
+    """Fix for numbers with commas; empty for other values."""
     name = as_key(cells.name)
     match how_written(cells):
         case "decimal_comma" | "thousands_comma" as way:

@@ -1,4 +1,4 @@
-"""The strftime codes of `data.columns.<name>.format`, held against what polars reads."""
+"""Validation of the strftime codes in `data.columns.<name>.format` against polars."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.cell_values import FORMS, SERIAL, parse_moments
 
 _FRACTION = re.compile(r"\.?(?<!%)%f")
-"""Python's microseconds; in polars a number of nanoseconds: `.5` would be 5 of them."""
+"""Python's microseconds; polars reads an integer of nanoseconds, so `.5` would be 5 ns."""
 _CUT_OFF = re.compile(r"%\.?[369](?!f)")
 """`%3f` without its letter, at which polars panics."""
 
 
 def check_formats(section: TableData) -> None:
-    """Refuse formats that no value could be read with.
+    """Reject formats that parse no value.
 
     Raises:
         DataMistake: with every one of them.
@@ -38,7 +38,7 @@ def check_formats(section: TableData) -> None:
 def _problems(form: str, whole: str, path: str) -> Iterator[Problem]:
     if cut := _CUT_OFF.search(form):
         yield Problem(
-            "the format has a code that there is not",
+            "the format has an unknown code",
             path=path,
             found=f"{cut[0]} in {form}",
             expected=f"{cut[0]}f for a fraction of a second",
@@ -66,7 +66,7 @@ def _problems(form: str, whole: str, path: str) -> Iterator[Problem]:
 
 
 def _refused(form: str) -> str:
-    """What polars has against a form; empty if it takes it."""
+    """The objection of polars to a format; empty if valid."""
     try:
         parse_moments(pl.Series(["0"]), form)
     except ComputeError as error:

@@ -1,4 +1,4 @@
-"""Classes of a target that stand there in several spellings."""
+"""Target classes with several spellings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SPELLINGS = 2000
 
 
 def find_class_spellings(cells: Cells) -> Doubt | None:
-    """One spelling for each class of a target of words; None where each has one."""
+    """Proposed canonical spelling of each class; None if spellings are unique."""
     if cells.dtype != pl.String or not cells.present or not cells.not_numbers:
         return None
     if cells.distinct > _MOST_SPELLINGS:
@@ -35,9 +35,9 @@ def find_class_spellings(cells: Cells) -> Doubt | None:
 
 
 def one_spelling(spellings: pl.DataFrame) -> Mapping[str, str]:
-    """For each word of what `counted` gives that is another spelling of a commoner one (of case,
-    blanks, hyphens or a full stop at the end) that one. Single letters are classes of their own:
-    `a` is no `A`."""
+    """Map from each word of `counted` that is a variant (case, blanks, hyphens or a final full
+    stop) of a more frequent one to that one. Single letters are distinct classes: `a` is not
+    `A`."""
     spellings = spellings.with_columns(folded(spellings["value"], "kept").alias("plain"))
     spellings = spellings.filter(pl.col("plain").str.len_chars() > 1)
     first = pl.col("value").first().over("plain").alias("first")

@@ -1,4 +1,4 @@
-"""Dates that are written in several forms, that can be read in two ways, or that are impossible."""
+"""Mixed, ambiguous and impossible dates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MORE_FORMATS = (
     "%d/%m/%Y %I:%M %p",
     "%Y%m%d",
 )
-"""Ways of writing a date that are proposed, and taken without a word nowhere."""
+"""Formats that are proposed, but never applied silently."""
 
 _MOSTLY = 0.9
 _ADDS = 0.002
@@ -47,8 +47,8 @@ _SERIAL_VALUES = r"^[2-6]\d{4}(?:\.\d+)?$"
 @final
 @dataclass(frozen=True, slots=True)
 class DateForms:
-    """The forms of a column of dates, for what reason, the values that none of them reads, and
-    whether there is nothing to decide."""
+    """Proposed formats of a date column, the reason, the values that none of them parses, and
+    whether the choice is unambiguous."""
 
     form: str
     reason: str
@@ -57,8 +57,8 @@ class DateForms:
 
 
 def find_dates(name: str, values: pl.Series, counts: pl.Series) -> DateForms | None:
-    """How the different `values` of a column, with their `counts` of rows, are written as dates;
-    None where they are none."""
+    """Date formats of the distinct `values` of a column with their row `counts`; None if they are
+    not dates."""
     first = values.head(_LOOKED_AT)
     if float(first.str.contains(_LIKE_A_DATE).to_numpy().mean()) < _MOSTLY:
         return None
@@ -84,7 +84,7 @@ def find_dates(name: str, values: pl.Series, counts: pl.Series) -> DateForms | N
     if len(chosen) == 1 and not left.any():
         return _of_one_form(values, [form for form in read if read[form].all()], left)
     other = _swapped(chosen[0])
-    swapped = " (day and month change places)" if other in chosen else ""
+    swapped = " (day and month swapped)" if other in chosen else ""
     reason = f"dates written {' and '.join(chosen)}{swapped}"
     return DateForms(FORMS.join(chosen), reason, left, is_sure=False)
 
@@ -98,14 +98,14 @@ def _of_one_form(values: pl.Series, forms: list[str], left: pl.Series) -> DateFo
     if not others:
         return DateForms(chosen, f"dates written {chosen}", left, is_sure=False)
     reason = (
-        f"{values[0]!r} is read as {chosen}; it may as well be {' or '.join(others)}, which would "
+        f"{values[0]!r} is read as {chosen}; it could also be {' or '.join(others)}, which would "
         "spread the dates further"
     )
     return DateForms(chosen, reason, left, is_sure=False)
 
 
 def _span(values: pl.Series, form: str) -> tuple[float, int]:
-    """Between the first date and the last one, in microseconds; of equal ones day first."""
+    """Sort key: range of the dates in microseconds, then day first."""
     physical = parse_moments(values, form).to_physical().to_numpy()
     return float(physical.max() - physical.min()), int(form.startswith("%m"))
 

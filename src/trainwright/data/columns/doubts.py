@@ -1,4 +1,4 @@
-"""Columns whose values leave open what they are, with a reading proposed for each."""
+"""Ambiguous columns, with a proposed interpretation for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MISSING_WORDS = frozenset(
     | {"not applicable", "no data", "undefined", "unspecified", "(blank)", "(null)", "<null>"}
     | {"<na>", "#n/a", "#na", "#ref!", "#div/0!", "#value!", "#name?", "#num!", "#null!"}
 )
-"""How people write that there is no value, in small letters."""
+"""Spellings of a missing value, in lower case."""
 
 NUMBER_WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -58,8 +58,8 @@ _REPEATS = 0.5
 @final
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What a column leaves open: `settings` are proposed for it and `numbers` for
-    `data.reading.numbers`, for this `reason`."""
+    """An ambiguity of a column: the proposed `settings`, the proposed entry `numbers` of
+    `data.reading.numbers`, and the `reason`."""
 
     column: str
     settings: Column
@@ -70,8 +70,8 @@ class Doubt:
 @final
 @dataclass(frozen=True, slots=True)
 class _Spelled:
-    """The different values of a column with their rows, without those that stand for missing; how
-    many rows have one of these, and their spellings."""
+    """Distinct values of a column with their row counts, without missing-value spellings; and the
+    count and spellings of those."""
 
     name: str
     values: pl.Series
@@ -83,22 +83,22 @@ class _Spelled:
         return int(self.counts.sum())
 
     def share(self, mask: pl.Series) -> float:
-        """The share of the rows whose value is chosen."""
+        """Share of the rows with a chosen value."""
         return int(self.counts.filter(mask).sum()) / max(1, self.rows)
 
     def blanks(self) -> dict[str, str]:
-        """The spellings of missing values, each to be replaced by nothing."""
+        """Replacements of missing-value spellings by the empty string."""
         return dict.fromkeys(self.missing["value"].to_list(), "")
 
     def told(self, mask: pl.Series, most: int = 3) -> str:
-        """So many values, such as these."""
+        """Message: the number of chosen values, with examples."""
         values = self.values.filter(mask)
         rows = many(int(self.counts.filter(mask).sum()), "value")
         return f"{rows}, such as {quoted([one[:40] for one in values.head(most)], most)},"
 
 
 def find_doubt(cells: Cells) -> Doubt | None:
-    """What a column of text leaves open; None where its values say what they are, or are words."""
+    """Ambiguity of a text column; None if its values are unambiguous or words."""
     if cells.dtype != pl.String or not cells.present or not cells.not_numbers:
         return None
     if not _may_be_more_than_words(cells.first(_LOOKED_AT)):
@@ -132,7 +132,7 @@ def _spelled(cells: Cells) -> _Spelled:
 
 
 def _numbers(spelled: _Spelled) -> Doubt | None:
-    """Numbers with a few values among them that are none."""
+    """Numbers with a few non-numeric values."""
     bad = _no_number(spelled.values)
     if spelled.share(~bad) < _MOSTLY:
         return None
@@ -148,7 +148,7 @@ def _numbers(spelled: _Spelled) -> Doubt | None:
         return None
     codes = float(words.str.contains(_CODE).to_numpy().mean()) > _REPEATS
     if codes and len(spelled.values) <= _REPEATS * spelled.rows:
-        reason = f"{spelled.told(bad)} are codes, so the numbers are taken for codes too"
+        reason = f"{spelled.told(bad)} are codes, so the numbers are read as codes too"
         return Doubt(spelled.name, Column(kind="categorical"), reason)
     settings = Column(kind="numeric", values=blanks, unreadable="missing")
     reason = f"{spelled.told(bad)} are no numbers and become missing"
@@ -156,7 +156,7 @@ def _numbers(spelled: _Spelled) -> Doubt | None:
 
 
 def _units(spelled: _Spelled) -> Doubt | None:
-    """Numbers beside one unit."""
+    """Numbers with one unit."""
     found = _unit_of(spelled)
     if found is None:
         return None
@@ -175,9 +175,9 @@ def _units(spelled: _Spelled) -> Doubt | None:
     )
     reason = f"numbers in {text}"
     if alone:
-        reason += f"; {many(alone, 'number')} without it, taken to be in it too"
+        reason += f"; {many(alone, 'number')} without it, assumed to be in it too"
     if bad.any():
-        reason += f"; {spelled.told(bad)} are none and become missing"
+        reason += f"; {spelled.told(bad)} are not and become missing"
     if commas:
         shown = "1,5 is 1.5" if commas == "decimal_comma" else "1,234 is 1234"
         reason += f"; {shown}"
@@ -185,7 +185,7 @@ def _units(spelled: _Spelled) -> Doubt | None:
 
 
 def _currencies(spelled: _Spelled) -> Doubt | None:
-    """Amounts in several currencies, whose numbers cannot be compared."""
+    """Amounts in several currencies, which are not comparable."""
     parts = spelled.values.str.extract_groups(_WITH_UNIT).struct.unnest()
     units = parts["before"].zip_with(parts["before"].is_not_null(), parts["behind"])
     amounts = units.str.contains(rf"^{_BEFORE}$").fill_null(value=False)
@@ -206,7 +206,7 @@ def _currencies(spelled: _Spelled) -> Doubt | None:
 
 
 def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
-    """The unit that nearly all values stand beside, and the rows of numbers without one."""
+    """The unit of nearly all values, and the row count of numbers without one."""
     parts = spelled.values.str.extract_groups(_WITH_UNIT).struct.unnest()
     before, behind = parts["before"], parts["behind"]
     like = spelled.values.str.contains(_WITH_UNIT)
@@ -226,14 +226,14 @@ def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
     lower = counted["unit"][0]
     chosen = units.str.to_lowercase() == lower
     alone = int(spelled.counts.filter(like & (units == "")).sum())
-    # One number beside one word is a name (`Level 3`), and so are few numbers among many bare ones.
+    # A single number with one word is a name (`Level 3`), and so are a few among many bare numbers.
     if spelled.values.filter(chosen).n_unique() < 3 or alone > int(counted["rows"][0]):
         return None
     return str(units.filter(chosen)[0]), alone
 
 
 def _has_units(spelled: _Spelled, bad: pl.Series) -> bool:
-    """Whether what is no number is a number beside a unit."""
+    """Are the non-numeric values numbers with a unit?"""
     like = spelled.values.str.contains(_WITH_UNIT)
     return bool(like.filter(bad).all()) and _unit_of(spelled) is not None
 
@@ -294,7 +294,7 @@ def _dates(spelled: _Spelled) -> Doubt | None:
     )
     reason = found.reason
     if found.unread.any():
-        reason += f"; {spelled.told(found.unread)} are no dates and become missing"
+        reason += f"; {spelled.told(found.unread)} are not dates and become missing"
     return Doubt(spelled.name, settings, _and(reason, _missing(spelled)))
 
 
@@ -311,7 +311,7 @@ def _missing(spelled: _Spelled) -> str:
         return ""
     rows = many(int(spelled.missing["rows"].sum()), "value")
     spellings = quoted(spelled.missing["value"].to_list()[:_MOST_SPELLINGS], 4)
-    return f"{rows} written {spellings} taken for missing"
+    return f"{rows} written {spellings} read as missing"
 
 
 def _and(reason: str, more: str) -> str:

@@ -1,4 +1,4 @@
-"""Whole numbers that tell rows apart, not how much there is of something."""
+"""Integer identifiers, as opposed to quantities."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AMOUNTS = frozenset(
 
 
 class _Numbers(NamedTuple):
-    """Whole numbers in the order of their rows."""
+    """Integers in row order."""
 
     low: float
     high: float
@@ -35,42 +35,42 @@ class _Numbers(NamedTuple):
 
 
 def identifying(cells: Cells, words: frozenset[str]) -> str:
-    """Why a column of numbers, a different one in every row, names the rows; empty if it may as
-    well say something. `words` are those of its name.
+    """Why a unique numeric column is an identifier; empty if it may be informative. `words` are the
+    tokens of its name.
 
-    A counter goes up by one from row to row. In any order, numbers were given and not measured if
-    they fill a fifth of their range and 20 pairs of them and more would be equal had each been
-    drawn by itself: n (n - 1) / 2 pairs, equal in one of `high - low + 1` cases at least. Numbers
-    that rise or fall from row to row may be times or sums, so they are not judged by that. Years,
-    and names of amounts and times, stay features.
+    A counter increases by one from row to row. In any order, unique numbers are assigned rather
+    than measured if they fill a fifth of their range and independent draws would give at least 20
+    equal pairs: n (n - 1) / 2 pairs, each equal with probability at least 1 / (high - low + 1).
+    Monotonic numbers may be times or cumulative sums and are exempt. Years, and names of amounts
+    and times, stay features.
     """
     numbers = _read(cells)
     if numbers is None:
         return ""
     low, high, count = numbers.low, numbers.high, len(cells)
     if numbers.by_one and low in (0, 1):
-        return "identifier: it counts the rows"
+        return "identifier: it numbers the rows"
     if words & _IDENTIFIERS:
-        return "identifier: a different whole number in every row, and its name says id"
+        return "identifier: unique integers, and its name says id"
     if low >= 0 and words and words <= _OWNERS:
-        return "identifier: a different whole number in every row, and its name says whose"
+        return "identifier: unique integers, and its name says whose"
     honest = bool(words & _AMOUNTS) or low < 0 or (_YEARS[0] <= low and high <= _YEARS[1])
     if honest:
         return ""
     if numbers.by_one:
-        return f"identifier: it counts the rows from {low:.0f} on"
+        return f"identifier: it numbers the rows from {low:.0f} on"
     spread = high - low + 1
     equal = count * (count - 1) / 2 / spread
     if numbers.in_order or count < _DENSE * spread or equal < _PAIRS:
         return ""
     return (
-        f"identifier: a different whole number in every row, and {count / spread:.0%} of those "
-        f"from {low:.0f} to {high:.0f}: what is measured repeats"
+        f"identifier: unique integers, which are {count / spread:.0%} of those "
+        f"from {low:.0f} to {high:.0f}: measurements repeat"
     )
 
 
 def _read(cells: Cells) -> _Numbers | None:
-    """The numbers of a column without missing values; None if some are not whole."""
+    """Numbers of a column without missing values; None if some are not integers."""
     low, high = np.inf, -np.inf
     rises = falls = by_one = True
     before = np.empty(0)

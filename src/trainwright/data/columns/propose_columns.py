@@ -1,4 +1,4 @@
-"""A section with what its columns leave open decided, as `init` would write it."""
+"""Resolve ambiguous columns of a section, as `init` would write it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _FEWEST_VALUES = 2
 @final
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A section in which nothing is in doubt, and what was."""
+    """A section without ambiguous columns, and the resolved doubts."""
 
     section: TableData
     doubts: tuple[Doubt, ...] = ()
     cells: Mapping[str, Cells] = field(default_factory=dict)
-    """Of the training file's columns that were looked at and left nothing open."""
+    """Types of the training columns that were examined and unambiguous."""
 
     @property
     def reads_anew(self) -> bool:
-        """Whether the files have to be read in another way."""
+        """Must the files be read again with other settings?"""
         return any(doubt.numbers and not doubt.settings.unit for doubt in self.doubts)
 
 
 def decide_columns(section: TableData, source: SourceFile, space: RowStorage) -> Proposed:
-    """Decide what columns are of which the contract says nothing and the training file leaves it
-    open. What is written is kept."""
+    """Decide the columns that the contract does not set and the training file leaves ambiguous. The
+    contract's settings are kept."""
     cleaning = Cleaning.of(section)
     found = []
     clear: dict[str, Cells] = {}
@@ -53,7 +53,7 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
         if doubt is None or not _applies(doubt, section, source):
             doubt = find_class_spellings(cells) if series.name == section.target else None
         if doubt is None:
-            # Counted while the cells are there: they are made once.
+            # Counted while the cells are in memory: they are built once.
             clear[series.name] = cells.counted()
         else:
             found.append(doubt)
@@ -66,9 +66,8 @@ def decide_problems(
     cells: Sequence[Cells],
     doubts: Sequence[Doubt],
 ) -> tuple[Doubt, ...]:
-    """What only the typed rows show: infinite numbers, which become missing, and a table in which
-    no column looks like a feature, of which those are taken that may be one, also where a doubt
-    has excluded them."""
+    """Doubts that only typed rows show: infinite numbers, which become missing, and a table without
+    an evident feature, where possible features are kept even if a doubt has excluded them."""
     excluded = {doubt.column for doubt in doubts if doubt.settings.kind == "ignored"}
     by_name = {
         one.name: one for one in cells if _is_open(section, one.name) or one.name in excluded
@@ -92,18 +91,18 @@ def _infinite(cells: Cells) -> Doubt:
 
 
 def _only_feature(cells: Cells) -> Doubt | None:
-    """What a column is that would be excluded, where there is no other one."""
+    """Doubt for a column that would be excluded, but is the only one."""
     if cells.is_nested or cells.dtype == pl.Datetime("us") or cells.distinct < _FEWEST_VALUES:
         return None
     if not cells.not_numbers:
-        reason = "numbers that look like an identifier, but there is no other column"
+        reason = "numbers like an identifier, but there is no other column"
         return Doubt(cells.name, Column(kind="numeric"), reason)
     reason = "text that hardly repeats, and there is no other column"
     return Doubt(cells.name, Column(kind="text"), reason)
 
 
 def with_doubts(section: TableData, doubts: Sequence[Doubt]) -> TableData:
-    """The section as if the proposals stood in it."""
+    """The section with the proposals applied."""
     if not doubts:
         return section
     columns = {**section.columns, **{doubt.column: doubt.settings for doubt in doubts}}
@@ -113,7 +112,7 @@ def with_doubts(section: TableData, doubts: Sequence[Doubt]) -> TableData:
 
 
 def said(settings: Column) -> dict[str, Json]:
-    """What a proposal writes: the settings that are not the usual ones."""
+    """Settings of a proposal that differ from the defaults."""
     return dict(settings.model_dump(mode="json", exclude_defaults=True))
 
 
@@ -139,5 +138,5 @@ def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
         return False
     if doubt.column != section.target:
         return True
-    # The classes of a target are what they are; its numbers may have a unit or commas.
+    # Target classes are final; target numbers may have a unit or commas.
     return bool(doubt.settings.unit or doubt.numbers)

@@ -1,4 +1,4 @@
-"""The target as model code: class numbers, or the numbers themselves."""
+"""Target encoding: class codes or numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainwright.data.base.table import Floats, Integers
 NO_POSITIVE = -1
 
 PROBABILITY = "probability_"
-"""What the names of columns of probabilities begin with, before the class."""
+"""Name prefix of probability columns, before the class."""
 
 LabelType = Literal["text", "integer", "boolean"]
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -37,9 +37,9 @@ _NEGATIVE_OF_ONE = frozenset({"0", "-1"})
 @final
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Labels of training rows, sorted; a label's code is its position. `positive` is the code of
-    the positive class, meant only where there are two; `column` is the target's name, `written` the
-    type that its labels came with."""
+    """Sorted labels of the training rows; a label's code is its position. `positive` is the code of
+    the positive class (two classes only); `column` is the target's name, `written` the original
+    type of its labels."""
 
     column: str
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class Classes:
         """Codes int64 [N] of cleaned labels.
 
         Raises:
-            DataMistake: a label is missing or was never seen in training.
+            DataMistake: a label is missing or unseen in training.
         """
         labels = to_labels(series)
         strange = Wrong()
@@ -64,7 +64,7 @@ class Classes:
             rows = many(strange.count, "row has", "rows have")
             raise DataMistake(
                 Problem(
-                    f"{rows} a class that no training row has",
+                    f"{rows} a class unseen in training",
                     path=self.column,
                     found=str(strange),
                     expected=quoted(self.names, 10),
@@ -76,7 +76,7 @@ class Classes:
         return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
 
     def labels_of(self, codes: Integers) -> pl.Series:
-        """Labels of codes int64 [N], of the type that they came with."""
+        """Labels of codes int64 [N], in their original type."""
         names = pl.Series(self.names, dtype=pl.String)
         match self.written:
             case "integer":
@@ -88,7 +88,7 @@ class Classes:
         return names.gather(codes)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:
-        """The likeliest class of each row of probabilities [N, C], and a column for each class."""
+        """Argmax class of each row of probabilities [N, C], and a column for each class."""
         chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
         each = (
             pl.Series(f"{PROBABILITY}{name}", scores[:, i]) for i, name in enumerate(self.names)
@@ -96,7 +96,7 @@ class Classes:
         return [self.labels_of(chosen).alias("prediction"), *each]
 
     def identity(self) -> Json:
-        """What decides how a model reads its target."""
+        """The part of the target that a model depends on."""
         return {
             "kind": "classes",
             "column": self.column,
@@ -113,8 +113,8 @@ class Classes:
 @final
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A numeric target. `mean` and `deviation` are those of the training rows, for models that
-    learn the standardised value; `deviation` is never 0."""
+    """A numeric target. `mean` and `deviation` (standard deviation) of the training rows are for
+    models that learn the standardised value; `deviation` is never 0."""
 
     column: str
     mean: float
@@ -159,8 +159,8 @@ class Numbers:
 @final
 @dataclass(frozen=True, slots=True)
 class NextToken:
-    """The next token of a text, of `size` different ones. What is judged is how much a model was
-    surprised by stretches of the text, so a part's target is the tokens of each stretch."""
+    """Next-token target with a vocabulary of `size`. Evaluation is by the negative log-likelihood
+    of segments of the text, so a part's target is the token count of each segment."""
 
     size: int
     column: str = "tokens"
@@ -171,7 +171,7 @@ class NextToken:
         return self.size
 
     def encode(self, series: pl.Series) -> Floats:
-        """Tokens of each stretch, float64 [N]."""
+        """Tokens of each segment, float64 [N]."""
         return series.cast(pl.Float64).to_numpy()
 
     def to_json(self) -> Json:
@@ -188,8 +188,8 @@ def fit_target(
     positive: str,
     written: LabelType = "text",
 ) -> Target:
-    """The target of the training rows. `positive` names a class, or is `auto`: `choose_positive`;
-    `written` is the type that labels came with.
+    """Fit the target of the training rows. `positive` names a class, or is `auto`:
+    `choose_positive`; `written` is the original type of the labels.
 
     Raises:
         DataMistake: the positive class does not exist, or a number is not one.
@@ -214,8 +214,8 @@ def fit_target(
 
 
 def choose_positive(classes: Mapping[str, int]) -> tuple[str, str]:
-    """The positive one of two classes, given the rows of each, and the reason: the one that is
-    called yes, true or positive, or 1 against 0 or -1; else the rarer one."""
+    """Positive class of two, given their row counts, and the reason: the one named yes, true or
+    positive, or 1 against 0 or -1; otherwise the rarer one."""
     named = [name for name in classes if name.lower() in _POSITIVE]
     if "1" in classes and any(name in _NEGATIVE_OF_ONE for name in classes):
         named.append("1")
@@ -227,8 +227,8 @@ def choose_positive(classes: Mapping[str, int]) -> tuple[str, str]:
 
 
 def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
-    """The type of labels by that of their column. `untyped` says that text may be numbers, as in
-    CSV; whether they are integers is seen once all are known."""
+    """Label type from the column's type. `untyped`: text may be numbers, as in CSV; whether they
+    are integers is decided once all are known."""
     if dtype == pl.Boolean:
         return "boolean"
     is_number = untyped if dtype == pl.String else dtype.is_numeric()
@@ -236,7 +236,7 @@ def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
 
 
 def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray[Any]:
-    """`target.encode`, a slice at a time into `space`.
+    """`target.encode`, in chunks into `space`.
 
     Raises:
         DataMistake: as `encode`, of all rows at once.
@@ -253,7 +253,7 @@ def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray
 
 
 def _fit_numbers(train: pl.Series) -> Numbers:
-    """Mean and deviation, added up slice by slice."""
+    """Mean and standard deviation, accumulated by chunk."""
     plain = Numbers(train.name, 0.0, 1.0)
     parts = list(slices_of(train))
     mean = sum(float(plain.encode(part).sum()) for part in parts) / len(train)

@@ -1,4 +1,4 @@
-"""The target column: classes or numbers, and what is wrong with it."""
+"""The target column: its task and problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainwright.data.columns.target import LabelType
 from trainwright.data.sources.data_source import SourceFile
 
 MOST_CLASSES_OF_NUMBERS = 20
-"""A numeric target with more different values than this is predicted as a number."""
+"""A numeric target with more distinct values than this is a regression target."""
 
 _FEWEST_AMOUNTS = 8
 
@@ -36,9 +36,9 @@ _FEWEST_AMOUNTS = 8
 @final
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """What is predicted. `classes` maps each label of the training file to its rows, and is empty
-    for numbers and tokens; `missing` counts rows that were dropped for having no target; `written`
-    is the type that labels came with."""
+    """The target. `classes` maps each label of the training file to its row count, empty for
+    numbers and tokens; `missing` counts rows dropped for a missing target; `written` is the
+    original type of the labels."""
 
     kind: Literal["classes", "numbers", "tokens"]
     classes: Mapping[str, int]
@@ -59,7 +59,7 @@ class TargetFacts:
 @final
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """The target as the contract and the training file make it, with its problems."""
+    """The target as defined by the contract and the training file, with its problems."""
 
     section: TableData
     kind: Literal["classes", "numbers"]
@@ -75,15 +75,15 @@ class TargetColumn:
 def target_kind(
     section: TableData, cells: Cells, source: SourceFile
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
-    """Whether the target is predicted as class or number: numbers with more than 20 different
-    values, or another one in most rows, are numbers, unless the contract types the column."""
+    """Classification or regression: numbers with more than 20 distinct values, or unique in most
+    rows, are regression targets, unless the contract types the column."""
     written = section.columns.get(section.target, Column())
     kind = "numeric" if written.unit and written.kind == "auto" else written.kind
     if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
         found = kind if kind != "auto" else "datetime"
         return "classes", [
             Problem(
-                "the target cannot be predicted as it is typed",
+                "the target has an unsupported type",
                 path=section.target,
                 found=found,
                 expected="classes or numbers",
@@ -101,8 +101,8 @@ def target_kind(
 
 
 def _are_amounts(cells: Cells) -> bool:
-    """Whether numbers are no classes: many different ones, or few rows of which most have one of
-    their own."""
+    """Are the numbers quantities rather than classes: many distinct values, or mostly unique in few
+    rows?"""
     if _many_values(cells):
         return True
     return cells.distinct >= _FEWEST_AMOUNTS and 2 * cells.distinct > cells.present
@@ -120,7 +120,7 @@ def _many_values(cells: Cells) -> bool:
 def typed_target(
     target: TargetColumn, cells: pl.Series, source: SourceFile
 ) -> tuple[pl.Series, list[Problem]]:
-    """The target as labels or numbers; a missing target stays null here."""
+    """Target as labels or numbers; a missing target stays null."""
     problems: list[Problem] = []
     if target.kind == "numbers":
         unreadable = target.section.columns.get(target.name, Column()).unreadable
@@ -177,7 +177,7 @@ def class_problems(
     frames: Mapping[PartName, pl.DataFrame],
     sources: Mapping[PartName, SourceFile],
 ) -> list[Problem]:
-    """A target that never differs, and classes of other files that training never sees."""
+    """Problems of a constant target, and of classes unseen in training."""
     name = target.name
     known = _different(frames["train"][name])
     problems: list[Problem] = []
@@ -220,7 +220,7 @@ def _unknown_class(
     )
     positions = rows.cast(pl.Int64).to_numpy()
     return Problem(
-        f"the {part} file has classes that the training file has not",
+        f"the {part} file has classes unseen in the training file",
         path=target.name,
         found=f"{quoted(labels)} in {many(len(positions), 'row')}",
         expected=quoted(known, 10),
@@ -230,7 +230,7 @@ def _unknown_class(
 
 
 def _different(series: pl.Series) -> pl.Series:
-    """The values that are there; of numbers not all, if there are many."""
+    """Distinct present values; only a limited number of numeric ones."""
     found = series.head(0)
     for part in slices_of(series):
         found = pl.concat([found, part.drop_nulls().unique()]).unique()

@@ -1,4 +1,4 @@
-"""Cleaned cells to typed rows, a slice at a time."""
+"""Typed rows from cleaned cells, in chunks."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def type_rows(
     source: SourceFile,
     space: RowStorage,
 ) -> tuple[pl.DataFrame, list[Problem]]:
-    """The columns of a file as their kinds say, in this order and the target behind them, and what
-    is wrong with their values. A target that is missing stays missing."""
+    """Columns of a file typed by their kinds, in this order with the target last, and the problems
+    of their values. A missing target stays missing."""
     by_name = {one.name: one for one in cells}
     wanted = [(column, by_name[column.name]) for column in columns if column.name in by_name]
     of_target = by_name[target.name]
@@ -45,14 +45,13 @@ def type_rows(
                 refused.update([column.name] if found else [])
             answers, missing = typed_target(target, of_target.between(start, stop), source)
             refused.update([target.name] if missing else [])
-            # Not with_columns: a file may hold nothing but its target.
+            # Not with_columns: a file may hold only its target.
             yield pl.DataFrame([*series, answers])
 
     frame = space.frame(rows())
     problems: list[Problem] = []
     for column, one in wanted:
-        # Of all rows at once, so that one message names them; a column that is left out may hold
-        # anything.
+        # Over all rows, for one message; an excluded column may hold anything.
         if column.name in refused and column.kind != "ignored":
             problems += kind_problems(one.whole(), column, source)[1]
     if target.name in refused:
@@ -66,13 +65,13 @@ def _typed_at_once(
     target: TargetColumn,
     source: SourceFile,
 ) -> tuple[pl.DataFrame, list[Problem]]:
-    """`type_rows` in memory: column by column, of which only the typed cells stay there."""
+    """`type_rows` in memory, by column; only the typed cells are kept."""
     typed: list[pl.Series] = []
     problems: list[Problem] = []
     for column, one in wanted:
         values, found = whole_problems(one, as_typed(column, one), source)
         typed.append(values)
-        # A column that is left out may hold anything.
+        # An excluded column may hold anything.
         if found and column.kind != "ignored":
             problems += kind_problems(one.whole(), column, source)[1]
         one.let_go()

@@ -1,4 +1,4 @@
-"""Numbers beyond the ends that training rows have: put at the ends, or taken for missing."""
+"""Winsorizing: numbers beyond the training range are clipped or set to missing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NO_END = "none"
 @final
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The ends of one numeric column, and what happens beyond them, in every row that is encoded:
-    what a model never saw in training, it does not meet later. An infinite end is none; in JSON it
-    is `none`."""
+    """Limits of one numeric column and the treatment beyond them, applied to every encoded row, so
+    that a model never sees values outside its training range. An infinite bound is absent; in JSON
+    it is `none`."""
 
     column: str
     low: float
@@ -43,7 +43,7 @@ class Limit:
         return cls(value["column"], low, high, value["beyond"])
 
     def __str__(self) -> str:
-        """Where it ends: `above 9`, `below 0`, `outside 0 to 9`."""
+        """The limited values: `above 9`, `below 0`, `outside 0 to 9`."""
         if math.isinf(self.low):
             return f"above {self.high:g}"
         return (
@@ -54,7 +54,7 @@ class Limit:
 
 
 def limited(frame: pl.DataFrame, limits: Sequence[Limit]) -> pl.DataFrame:
-    """The rows with every limit applied; a frame may lack columns."""
+    """Rows with every limit applied; a frame may lack columns."""
     for limit in limits:
         if limit.column not in frame.columns:
             continue
