@@ -1,1 +1,1 @@
-"""Arrays, cells and messages that every part of the data layer uses."""
+"""Arrays, cells, storage and messages shared by the data packages."""

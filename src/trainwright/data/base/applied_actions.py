@@ -1,4 +1,4 @@
-"""What was done about a fault."""
+"""Record of an applied quality action."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.files import Json
 
 MOST_LISTED = 100_000
-"""More rows than this are not listed; `count` still counts them all."""
+"""Limit of the rows listed; `count` still counts all."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AppliedAction:
-    """What one action changed: `rows` are 0-based positions in the training file, of the first
-    `MOST_LISTED` that it changed."""
+    """Changes of one action: `rows` are 0-based positions in the training file of the first
+    `MOST_LISTED` changed rows."""
 
     kind: FindingKind
     action: Action

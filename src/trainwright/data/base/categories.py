@@ -20,8 +20,8 @@ UNKNOWN, MISSING, RARE, FIRST_KEPT = 0, 1, 2, 3
 @final
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The categories of one column as seen in the training rows: `kept` have a code each, from the
-    commonest on; `rare` share one."""
+    """Categories of one column in the training rows: `kept` have a code each, by descending
+    frequency; `rare` share one."""
 
     name: str
     kept: tuple[str, ...]
@@ -42,7 +42,7 @@ class Vocabulary:
         return np.where(labels.is_null().to_numpy(), MISSING, encoded.to_numpy())
 
     def count_unseen(self, labels: pl.Series) -> int:
-        """Rows with a label that no training row has."""
+        """Number of rows with a label unseen in training."""
         return int((self.encode(labels) == UNKNOWN).sum())
 
     def to_json(self) -> Json:
@@ -56,15 +56,15 @@ class Vocabulary:
 
 
 def fit_vocabulary(labels: pl.Series, rare_below: int, most: int) -> Vocabulary:
-    """The vocabulary of String training labels: those seen at least `rare_below` times are kept, at
-    most `most` of them; equal counts are ordered by spelling."""
+    """Fit a vocabulary to String training labels: those with at least `rare_below` rows are kept,
+    at most `most`; ties are ordered by spelling."""
     ordered = sorted(count_labels(labels).items(), key=lambda pair: (-pair[1], pair[0]))
     kept = tuple(label for label, count in ordered[:most] if count >= rare_below)
     return Vocabulary(labels.name, kept, tuple(label for label, _ in ordered[len(kept) :]))
 
 
 def count_labels(labels: pl.Series) -> Counter[str]:
-    """Rows of each label that is there, read as `to_labels` reads it."""
+    """Row counts of the present labels, read by `to_labels`."""
     counts: Counter[str] = Counter()
     for part in slices_of(labels):
         different = part.drop_nulls().alias("label").value_counts(sort=False)

@@ -1,4 +1,4 @@
-"""Cells: the same cleaning and the same reading of numbers, labels and dates for every file."""
+"""Cell cleaning, and parsing of numbers, labels and dates, the same for every file."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ DATE_FORMATS = (
     "%d %b %Y",
     "%b %d, %Y",
 )
-"""The ways of writing a date that are recognised without `columns.<name>.format`, in this order."""
+"""Date formats recognised without `columns.<name>.format`, in this order."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
 SERIAL, FORMS = "excel", " | "
-"""The form of spreadsheets' serial numbers, and what stands between several forms."""
+"""Format name of spreadsheet serial numbers, and the separator of several formats."""
 
 _DATES = pl.Datetime("us")
 _DAY, _FIRST_SERIAL, _SERIALS = 86_400_000_000, "-25569d", (1.0, 2_958_466.0)
 _FIRST_YEAR = 1000
 FIRST_DATES, FIRST_VALUES = 20, 100
-"""So many values show which way of writing a date is the closest."""
+"""Number of values used to find the closest date format."""
 
 
-def as_it_is(values: pl.Series) -> pl.Series:
-    """The values themselves."""
+def unchanged(values: pl.Series) -> pl.Series:
+    """The values unchanged."""
     return values
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """What is done to every cell before it is typed: blanks stripped, spellings replaced, missing
-    spellings made null, units taken off."""
+    """Cell cleaning before typing: strip blanks, replace spellings, null missing-value spellings,
+    strip units."""
 
     missing: tuple[str, ...]
     values: Mapping[str, Mapping[str, str]]
@@ -73,7 +73,7 @@ class Cleaning:
 
     @classmethod
     def of(cls, section: TableData) -> Cleaning:
-        """The cleaning that a contract asks for."""
+        """Cleaning of a contract section."""
         values = {name: dict(column.values) for name, column in section.columns.items()}
         commas = section.reading.numbers
         units = {
@@ -86,7 +86,7 @@ class Cleaning:
     def cells(self, series: pl.Series) -> pl.Series:
         """A cleaned column: String, a number type, Datetime, or nested values left alone.
 
-        NaN counts as missing. Dates become moments in UTC without a zone.
+        NaN counts as missing. Dates become naive UTC timestamps.
         """
         replace = self.values.get(series.name, {})
         series = _plain(series)
@@ -99,7 +99,7 @@ class Cleaning:
         return series
 
     def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Every column of a frame cleaned."""
+        """Clean every column of a frame."""
         return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
 
     def to_json(self) -> Json:
@@ -108,7 +108,7 @@ class Cleaning:
         return {
             "missing": list(self.missing),
             "values": {name: dict(replace) for name, replace in self.values.items()},
-            # Absent where nothing has one, as before there were any: versions of data stay.
+            # Omitted if empty, so that existing data versions stay valid.
             **({"units": units} if units else {}),
         }
 
@@ -141,7 +141,7 @@ class Cleaning:
 
 
 def _plain(series: pl.Series) -> pl.Series:
-    """One of the few types that the rest of the stage knows."""
+    """Cast to one of the few types used by the data packages."""
     dtype = series.dtype
     if dtype in (pl.Categorical, pl.Enum, pl.Time, pl.Boolean, pl.Null):
         return series.cast(pl.String)
@@ -161,7 +161,7 @@ def _plain(series: pl.Series) -> pl.Series:
 @final
 @dataclass(frozen=True, slots=True)
 class ReadColumn:
-    """A column read as one kind. `bad` are the rows whose value is there but is not of the kind."""
+    """A column parsed as one kind. `bad` are the rows with a value that does not parse."""
 
     series: pl.Series
     bad: Integers
@@ -171,7 +171,7 @@ def to_numbers(cells: pl.Series) -> ReadColumn:
     """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse."""
     if cells.dtype == pl.String or cells.dtype.is_numeric():
         numbers = cells.cast(pl.Float64, strict=False)
-        # Counts of nulls are kept and sums are quick: most columns need no look at single cells.
+        # Null counts are cached and sums are fast: most columns need no scan of single cells.
         bad = _none()
         if numbers.null_count() > cells.null_count():
             bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
@@ -180,14 +180,14 @@ def to_numbers(cells: pl.Series) -> ReadColumn:
 
 
 def _without_nan(numbers: pl.Series) -> pl.Series:
-    """The same with null for NaN, of which a single one makes the sum NaN."""
+    """NaN replaced by null; a single NaN makes the sum NaN."""
     return numbers.fill_nan(None) if math.isnan(numbers.sum()) else numbers
 
 
 def to_labels(cells: pl.Series) -> pl.Series:
-    """Cleaned cells as String; a whole number is written without its `.0`, whatever wrote it."""
+    """Cleaned cells as String; integers are written without `.0`, whatever their type."""
     if cells.dtype == pl.String:
-        # Looking for ".0" takes a tenth of the time of the pattern.
+        # Searching for ".0" takes a tenth of the time of the pattern.
         if not cells.str.contains(".0", literal=True).any():
             return cells
         return cells.str.replace(r"^([+-]?\d+)\.0+$", "${1}")
@@ -202,7 +202,7 @@ def to_labels(cells: pl.Series) -> pl.Series:
 
 def to_moments(cells: pl.Series, form: str) -> ReadColumn:
     """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
-    codes); without one, every recognised way of writing is tried."""
+    codes); without one, every recognised format is tried."""
     if cells.dtype == _DATES:
         return ReadColumn(cells, _none())
     if cells.dtype.is_numeric() and SERIAL in form:
@@ -216,13 +216,13 @@ def to_moments(cells: pl.Series, form: str) -> ReadColumn:
 
 
 def date_formats(cells: pl.Series) -> tuple[str, ...]:
-    """The recognised formats that all values of a text column follow. More than one means that day
-    and month cannot be told apart."""
+    """Recognised formats that parse all values of a text column. More than one means that day and
+    month are ambiguous."""
     return formats_of(cells.drop_nulls().head(FIRST_DATES), [cells])
 
 
 def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]:
-    """The same of a column that comes in slices, with its first values."""
+    """`date_formats` of a column in chunks, with its first values."""
     if not len(first):
         return ()
     forms = [form for form in DATE_FORMATS if not parse_moments(first, form).null_count()]
@@ -235,8 +235,8 @@ def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]
 
 
 def closest_format(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, int]:
-    """The recognised format that most of the first values of a text column follow, and how many of
-    all values follow it; empty and 0 if none does."""
+    """The recognised format that parses most of the first values of a text column, and the number
+    of all values that it parses; empty and 0 if none does."""
     first = first.head(FIRST_VALUES)
     counts = {form: parse_moments(first, form).count() for form in DATE_FORMATS}
     form = max(counts, key=lambda form: counts[form])
@@ -246,8 +246,8 @@ def closest_format(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, 
 
 
 def parse_moments(cells: pl.Series, form: str) -> pl.Series:
-    """Text as Datetime by a form, or by the first of several that reads it; null where none does.
-    A year of two digits is none of the first century."""
+    """Parse text as Datetime by a format, or by the first of several that parses it; null
+    otherwise. Two-digit years are not of the first century."""
     first, _, others = form.partition(FORMS)
     if first == SERIAL:
         days = cells.cast(pl.Float64, strict=False)

@@ -1,4 +1,4 @@
-"""The cleaned cells of one column, which may be more than memory holds."""
+"""Cleaned cells of one column, possibly larger than memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import polars as pl
 from trainwright.data.base.cell_values import (
     FIRST_DATES,
     ReadColumn,
-    as_it_is,
     formats_of,
     to_numbers,
+    unchanged,
 )
 from trainwright.data.base.mapped_pages import release_pages
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
@@ -24,14 +24,14 @@ _MOST_HELD = 65_536
 
 @final
 class Cells:
-    """N cells, which `clean` makes of those in a file: once, and until they are let go, where they
-    lie in memory, else again each time a slice of them is looked at. What is said of them all needs
-    room in `space` alone."""
+    """N cells of a file, cleaned by `clean`: once, and cached until `let_go`, if they fit into
+    memory, otherwise on each access to a chunk. Statistics over all cells only need room in
+    `space`."""
 
     def __init__(
         self,
         raw: pl.Series,
-        clean: Callable[[pl.Series], pl.Series] = as_it_is,
+        clean: Callable[[pl.Series], pl.Series] = unchanged,
         space: RowStorage = IN_MEMORY,
     ) -> None:
         self._raw, self._clean, self._space = raw, clean, space
@@ -50,17 +50,17 @@ class Cells:
 
     @property
     def in_memory(self) -> bool:
-        """Whether all of them may be in memory at a time."""
+        """May all cells be in memory at once?"""
         return self._space is IN_MEMORY
 
     def let_go(self) -> None:
-        """Free the memory of the cleaned cells, and of the pages of the file that they were made
-        of; what is known of them stays."""
+        """Free the memory of the cleaned cells and of the mapped pages that they were read from;
+        computed statistics are kept."""
         self._held = ()
         release_pages()
 
     def counted(self) -> Self:
-        """The same, with what is missing and distinct counted; let go."""
+        """Count missing and distinct values, then `let_go`."""
         _ = self.missing, self.distinct
         self.let_go()
         return self
@@ -71,11 +71,11 @@ class Cells:
         return self._held[0]
 
     def whole(self) -> pl.Series:
-        """All cells in memory, for telling what is wrong with them."""
+        """All cells in memory, for error messages."""
         return self._cleaned() if self.in_memory else self.between(0, len(self))
 
     def slices(self) -> Iterator[pl.Series]:
-        """All cells, a slice at a time."""
+        """All cells, in chunks."""
         if self.in_memory:
             self._cleaned()
         for start, stop in bounds(len(self)):
@@ -83,7 +83,7 @@ class Cells:
 
     @property
     def is_nested(self) -> bool:
-        """Whether they are no single values."""
+        """Are the values nested?"""
         return self.dtype.is_nested() or self.dtype in (pl.Binary, pl.Object)
 
     @cached_property
@@ -97,7 +97,7 @@ class Cells:
         return len(self) - self.missing
 
     def first(self, count: int) -> pl.Series:
-        """The first values that are there."""
+        """The first present values."""
         found = self.between(0, 0)
         for start, stop in bounds(len(self)):
             values = self.between(start, stop).drop_nulls()
@@ -108,7 +108,7 @@ class Cells:
 
     @cached_property
     def distinct(self) -> int:
-        """Different values; of nested ones 0."""
+        """Number of distinct values; 0 if nested."""
         if self.is_nested:
             return 0
         if self.in_memory:
@@ -122,16 +122,16 @@ class Cells:
 
     @cached_property
     def numbers(self) -> ReadColumn:
-        """All cells in memory, read as numbers."""
+        """All cells in memory, parsed as numbers."""
         return to_numbers(self.whole())
 
     @cached_property
     def not_numbers(self) -> int:
-        """Values that cannot be read as a number."""
+        """Number of values that do not parse as numbers."""
         if not self.in_memory:
             return sum(len(to_numbers(one).bad) for one in self.slices())
         if count := len(self.numbers.bad):
-            # What is no column of numbers has no use for them.
+            # Only a numeric column needs them again.
             del self.numbers
         return count
 
@@ -141,7 +141,7 @@ class Cells:
         return formats_of(self.first(FIRST_DATES), self.slices())
 
     def _distinct_of_many(self) -> int:
-        """By a hash of 64 bits each, sorted."""
+        """Distinct count by sorted 64-bit hashes."""
         hashes = self._space.array((self.present,), np.uint64)
         filled = 0
         for one in self.slices():

@@ -1,9 +1,8 @@
-"""Random numbers as arithmetic: each is a function of (seed, purpose, epoch, row), so there is no
-generator to save, and what a row gets does not depend on its batch.
+"""Counter-based random numbers: each is a function of (seed, purpose, epoch, row), so there is no
+generator state to save, and a row's numbers do not depend on its batch.
 
-A counter-based generator in the sense of Salmon et al. 2011 ("Parallel random numbers: as easy as
-1, 2, 3"): the row is the counter, a hash of the rest the key, and two rounds of the finalizer of
-SplitMix64 (Steele et al. 2014) mix them.
+After Salmon et al. 2011 ("Parallel random numbers: as easy as 1, 2, 3"): the row is the counter, a
+hash of the rest the key, mixed by two rounds of the SplitMix64 finalizer (Steele et al. 2014).
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from trainwright.data.base.permutation import Positions, Words
 from trainwright.data.base.table import Floats
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""What SplitMix64 counts by: 2 ** 64 over the golden ratio."""
+"""Increment of SplitMix64: 2 ** 64 over the golden ratio."""
 
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def uniform(seed: int, purpose: str, epoch: int, rows: Positions) -> Floats:
-    """A number from [0, 1) for each row, float64 [N], of 53 random bits."""
+    """Uniform numbers in [0, 1), float64 [N], from 53 random bits."""
     shifted: Floats = (_bits(seed, purpose, epoch, rows) >> np.uint64(11)).astype(np.float64)
     return shifted * 2.0**-53
 
 
 def integers(below: int, seed: int, purpose: str, epoch: int, rows: Positions) -> Positions:
-    """A whole number from 0 to `below` (exclusive) for each row, int64 [N]."""
+    """Uniform integers in [0, below), int64 [N]."""
     assert 0 < below < 2**32
     high = _bits(seed, purpose, epoch, rows) >> np.uint64(32)
-    # Multiply and shift (Lemire 2019): even to 1 in 2**32 / below.
+    # Multiply-shift (Lemire 2019): the bias is below 1 in 2**32 / below.
     return ((high * np.uint64(below)) >> np.uint64(32)).astype(np.int64)
 
 
@@ -44,7 +43,7 @@ def _bits(seed: int, purpose: str, epoch: int, rows: Positions) -> Words:
 
 
 def mix(values: Words) -> Words:
-    """Each value with its bits well mixed, and no two alike: the finalizer of SplitMix64."""
+    """SplitMix64 finalizer, a bijection on 64-bit words."""
     mixed = (values ^ (values >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
     return mixed ^ (mixed >> np.uint64(31))

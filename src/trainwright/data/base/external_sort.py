@@ -1,5 +1,5 @@
-"""Numbers put in order where there may be more of them than memory holds: sorted in the room of a
-space, and looked at a slice at a time."""
+"""External sort: numbers that may exceed memory, sorted in a `RowStorage` and processed in
+chunks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from trainwright.data.base.table import Integers
 
 
 def sorted_positions(values: Array, space: RowStorage) -> Integers:
-    """Which of the values [N], none of them NaN, stands at each place in ascending order, int64
-    [N]; equal ones as they lie."""
+    """Stable argsort of values [N] without NaN, int64 [N]."""
     rows = len(values)
     ascending = stored(values, space)
     ascending.sort()
     order = space.array((rows,), np.int64)
-    # Of each different value, at its first place: how many were put in order so far.
+    # For each distinct value, at its first position: how many were placed so far.
     before = filled(space.array((rows,), np.int64), 0)
     for start, stop in bounds(rows):
         some = values[start:stop]
@@ -31,7 +30,7 @@ def sorted_positions(values: Array, space: RowStorage) -> Integers:
 
 
 def dense_ranks(values: Array, space: RowStorage) -> Integers:
-    """The rank of each value [N], none of them NaN, among the different ones, from 1, int64 [N]."""
+    """Dense ranks of values [N] without NaN, from 1, int64 [N]."""
     different = _different(values, space)
     ranks = space.array((len(values),), np.int64)
     for start, stop in bounds(len(values)):
@@ -40,14 +39,14 @@ def dense_ranks(values: Array, space: RowStorage) -> Integers:
 
 
 def filled(values: Array, number: int) -> Array:
-    """The same array with this number everywhere."""
+    """Fill an array with a number."""
     for start, stop in bounds(len(values)):
         values[start:stop] = number
     return values
 
 
 def _different(values: Array, space: RowStorage) -> Array:
-    """The different values, ascending; they lie in front of the room of all."""
+    """Distinct values, ascending, compacted to the front of the sorted array."""
     ascending = stored(values, space)
     ascending.sort()
     count = 0
@@ -55,7 +54,7 @@ def _different(values: Array, space: RowStorage) -> Array:
         some = np.unique(ascending[start:stop])
         if count and len(some) and some[0] == ascending[count - 1]:
             some = some[1:]
-        # Never beyond what was looked at.
+        # Writes stay behind the read position.
         ascending[count : count + len(some)] = some
         count += len(some)
     return ascending[:count]

@@ -1,4 +1,4 @@
-"""Numbers that stand beside a unit: `$554`, `60.91 EUR`, `5%`."""
+"""Numbers with a unit: `$554`, `60.91 EUR`, `5%`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _NUMBER = MappingProxyType(
 @final
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of a column, and how its numbers are written beside it."""
+    """Unit of a column and the format of its numbers."""
 
     text: str
     commas: Literal["", "decimal_comma", "thousands_comma"] = ""
 
     def without(self, cells: pl.Series) -> pl.Series:
-        """Cells of text with the unit taken off those that are a number and the unit, or a number
-        alone; the others as they are."""
+        """Strip the unit from text cells that are a number, with or without it; other cells are
+        unchanged."""
         unit = rf"(?:(?i:{re.escape(self.text)})\s*)?"
         pattern = rf"^([+-]?)\s*{unit}([+-]?{_NUMBER[self.commas]})\s*{unit}$"
         bare = cells.str.replace(pattern, "${1}${2}")

@@ -1,12 +1,11 @@
-"""The order of the training rows as arithmetic: no list to shuffle, nothing to save, any position
-reached in constant time.
+"""Shuffle order as a keyed permutation: no list, no state, random access in constant time.
 
 Row i of epoch e is P(i), with P a permutation of 0..N-1 keyed by (seed, e): a Feistel network over
 the smallest power of two that holds N, walked again from values outside (Black and Rogaway 2002,
 "Ciphers with arbitrary finite domains", section 3, "cycle walking"). The network alternates between
-the high and the low bits, so that odd numbers of bits are permuted too. A network of a few bits
-reaches only some of the permutations, so up to 1,024 rows P sorts the rows by a keyed hash instead,
-which reaches all of them evenly.
+the high and the low bits, so odd bit widths work too. A network of a few bits reaches only some
+permutations, so up to 1,024 rows P sorts the rows by a keyed hash instead, which reaches all
+uniformly.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ Words = npt.NDArray[np.uint64]
 @final
 @dataclass(frozen=True, slots=True)
 class Permutation:
-    """The order in which `rows` training rows are visited, epoch by epoch.
+    """Order of the `rows` training rows in each epoch.
 
-    With `shuffle` off every epoch goes through the rows as they lie.
+    Without `shuffle` every epoch is in data order.
     """
 
     rows: int
@@ -65,15 +64,15 @@ class Permutation:
 
 @lru_cache
 def even_pieces(rows: int, most: int) -> tuple[int, ...]:
-    """As few pieces of at most `most` rows as there can be, as even as there can be: a norm over
-    the rows of a micro-batch cannot do with a rest of one."""
+    """The fewest pieces of at most `most` rows, as even as possible: batch normalisation fails on a
+    remainder of one row."""
     pieces = -(-rows // most)
     least, larger = divmod(rows, pieces)
     return (least + 1,) * larger + (least,) * (pieces - larger)
 
 
 def _keys(seed: int, epoch: int) -> Words:
-    """One 64-bit key a round, from a hash of what the order depends on."""
+    """One 64-bit key per round, hashed from seed and epoch."""
     digest = hashlib.blake2b(f"order/{seed}/{epoch}".encode(), digest_size=8 * _ROUNDS).digest()
     return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 

@@ -1,8 +1,7 @@
-"""Where the rows of a table lie while they are prepared and trained on: in memory, or in files.
+"""Row storage during preparation and training: memory or files.
 
-What is prepared goes through memory a slice at a time in both cases, in the same slices and by the
-same code, so that no bit depends on where it comes to lie. Files have no name: the disk has them
-back when the process ends, however it ends.
+Both are processed in the same chunks by the same code, so that no bit depends on the storage. Files
+are unlinked: the disk space is freed when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ from trainwright.core.machine import memory_bytes
 from trainwright.data.base.table import Integers
 
 SLICE_ROWS = 65_536
-"""Rows that are in memory at one time. Sums over rows are added up slice by slice, so another
-number gives other bits."""
+"""Chunk size in rows. Sums over rows are accumulated by chunk, so another size gives other bits."""
 
 _NUMBER_BYTES = 8
 _COPIES = 10
-"""So many times the numbers of a table are in memory at the worst moment of its preparation."""
+"""Peak memory of the preparation over the size of the table's numbers."""
 
 Array = npt.NDArray[Any]
 Chosen = Callable[[int, int], npt.NDArray[np.bool_]]
@@ -39,7 +37,7 @@ Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
 
 
 class Placing(NamedTuple):
-    """Where the rows of a table lie, and why."""
+    """Storage of the rows of a table, and the reason."""
 
     rows_in: Literal["memory", "files"]
     reason: str
@@ -49,7 +47,7 @@ IS_SMALL = Placing("memory", "few rows")
 
 
 def place_rows(reading: Reading, rows: int, columns: int) -> Placing:
-    """Where so many rows lie, as the contract says or the machine's memory makes it."""
+    """Choose the storage by the contract or the machine's memory."""
     needed, there = rows * columns * _NUMBER_BYTES * _COPIES, memory_bytes()
     said = (
         f"{rows:,} rows of {columns} columns take up to {show_bytes(needed)} while they are "
@@ -65,17 +63,17 @@ def place_rows(reading: Reading, rows: int, columns: int) -> Placing:
 
 
 class RowStorage(Protocol):
-    """Room for as many numbers and rows as there are.
+    """Allocator of arrays and frames.
 
-    An implementation must give back the same bits wherever it keeps them.
+    An implementation must return the same bits wherever it keeps them.
     """
 
     def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-        """An array to be filled; what it holds before is not said."""
+        """An uninitialised array."""
         ...
 
     def frame(self, slices: Iterable[pl.DataFrame]) -> pl.DataFrame:
-        """Slices of rows, of which there is at least one, as one frame."""
+        """One or more chunks of rows as one frame."""
         ...
 
 
@@ -98,8 +96,8 @@ IN_MEMORY = InMemory()
 
 @final
 class InFiles:
-    """Everything in files without a name on the disk of `folder`, mapped into memory: pages come
-    and go as they are looked at. Processes that are forked share them.
+    """Memory-mapped unlinked files on the disk of `folder`, paged on access and shared with forked
+    processes.
 
     Raises:
         StorageFailed: the disk is full.

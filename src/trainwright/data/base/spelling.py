@@ -25,8 +25,8 @@ def folded(values: pl.Series, accents: Literal["kept", "dropped"]) -> pl.Series:
     """Words without what spellings of one word differ in: case, blanks, hyphens, a full stop at the
     end, full-width and composed letters of Unicode, characters that show nothing, letters of
     another script that look like Latin ones among Latin ones, and, if they are `dropped`, accents,
-    in which words of some languages differ too. What holds no letter stays as it is, and so does a
-    sign before a digit."""
+    in which words of some languages differ too. What holds no letter is unchanged, and so is a sign
+    before a digit."""
     plain = values.str.replace_all(INVISIBLE, "")
     plain = plain.map_elements(_composed, return_dtype=pl.String)
     if accents == "dropped":

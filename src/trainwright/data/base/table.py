@@ -61,8 +61,8 @@ class TableInputs:
 
 @dataclass(frozen=True, slots=True)
 class Undecoded:
-    """Image files of which a sample was decoded: the `places` of those, int64 [S], ascending, and
-    the hash of the bytes of each file, [M]. Where all images were decoded there are no hashes."""
+    """Image files of which only a sample was decoded: its ascending `places` (positions), int64
+    [S], and the byte hash of each file, [M]. Without hashes if all images were decoded."""
 
     places: Integers
     hashes: tuple[bytes, ...]
@@ -104,12 +104,11 @@ class ImageInputs:
 
     @property
     def is_sample(self) -> bool:
-        """Whether only a sample was decoded."""
+        """Was only a sample decoded?"""
         return bool(self.undecoded.hashes)
 
     def decoded(self) -> tuple[Integers, ImageInputs]:
-        """The places among these images of those that were decoded, and these: all, but for a
-        sample."""
+        """Positions and pixels of the decoded images: all, unless sampled."""
         if not self.is_sample:
             return np.arange(len(self)), self
         there = np.flatnonzero(np.isin(self.rows, self.undecoded.places))
@@ -122,13 +121,13 @@ class ImageInputs:
         return np.asarray(self.pixels[self.rows[start:stop]])
 
     def blocks(self) -> Iterator[Bytes]:
-        """All images, some megabytes at a time."""
+        """All images, in chunks of some megabytes."""
         count = max(1, _BLOCK_BYTES // max(1, math.prod(self.size)))
         for start in range(0, len(self), count):
             yield self.copied(start, start + count)
 
     def hashes(self) -> list[bytes]:
-        """Bits for each image, equal for equal pixels; of a sample, for files of equal bytes."""
+        """Hash of each image's pixels; for a sample, of each file's bytes."""
         if self.is_sample:
             return [self.undecoded.hashes[row] for row in self.rows.tolist()]
         return [
@@ -144,24 +143,24 @@ def _from_the_beginning() -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of a text, which follow each other in it: where each begins, int64 [S] from 0 on,
-    and what it is called. A text that is not mixed is one source without a name."""
+    """Consecutive sources of a text: start positions, int64 [S] from 0, and names. An unmixed text
+    is one unnamed source."""
 
     starts: Integers = field(default_factory=_from_the_beginning)
     names: tuple[str, ...] = ("",)
 
     def of(self, places: Integers) -> Integers:
-        """The code of the source in which each place of the text lies."""
+        """Source code of each position of the text."""
         return _last_begun(self.starts, places)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenInputs:
-    """N stretches of one sequence of tokens, uint16 [T], which may be mapped from a file.
+    """N segments of one sequence of tokens, uint16 [T], which may be memory-mapped.
 
-    Stretch i is the `lengths[i]` tokens that are predicted from position `starts[i]` on, each from
-    the tokens before it, but none before the last of `documents` (the positions where these begin,
-    0 first) that is not behind it. No document lies in two of the `sources`.
+    Segment i is the `lengths[i]` tokens predicted from position `starts[i]` on, each from the
+    preceding tokens of its document (`documents` are start positions, 0 first). No document spans
+    two of the `sources`.
     """
 
     tokens: npt.NDArray[np.uint16]
@@ -174,56 +173,56 @@ class TokenInputs:
         return len(self.starts)
 
     def owners(self) -> Integers:
-        """Of which of the `documents` each stretch is, int64 [N]."""
+        """Document index of each segment, int64 [N]."""
         return _last_begun(self.documents, self.starts)
 
     def document_starts(self) -> Integers:
-        """Where the documents begin that these stretches, in ascending order, predict tokens of."""
+        """Start positions of the documents of these (ascending) segments."""
         owners = self.owners()
         return self.documents[owners[_firsts(owners)]]
 
     def document_lengths(self) -> Integers:
-        """The tokens of each of these documents."""
+        """Length in tokens of each of these documents."""
         owners = self.owners()
         firsts = _firsts(owners)
         lengths: Integers = self._ends(firsts) - self.documents[owners[firsts]]
         return lengths
 
     def source_spans(self) -> Integers:
-        """Of each source with a stretch, in ascending order: its code, the position of the first
-        token that is predicted, and the one behind the last, int64 [S, 3]."""
+        """For each source with a segment, ascending: its code and the half-open range of predicted
+        positions, int64 [S, 3]."""
         codes = self.sources.of(self.starts)
         firsts = _firsts(codes)
         return np.stack([codes[firsts], self.starts[firsts], self._ends(firsts)], axis=1)
 
     def take(self, rows: Integers) -> TokenInputs:
-        """The given stretches, in the given order."""
+        """The given segments, in the given order."""
         return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
 
     def _ends(self, firsts: Integers) -> Integers:
-        """Where the last stretches end of runs that begin with the stretches `firsts`."""
+        """End positions of runs of segments that begin at the segments `firsts`."""
         lasts = np.append(firsts[1:], len(self.starts)) - 1
         ends: Integers = self.starts[lasts] + self.lengths[lasts]
         return ends
 
 
 def _last_begun(begins: Integers, places: Integers) -> Integers:
-    """The last of what `begins` somewhere that has begun at each place."""
+    """Index of the last of `begins` at or before each position."""
     return np.asarray(np.searchsorted(begins, places, side="right") - 1, np.int64)
 
 
 def _firsts(codes: Integers) -> Integers:
-    """Where runs of equal codes begin."""
+    """Start indices of runs of equal codes."""
     return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
 Inputs = TableInputs | ImageInputs | TokenInputs
-"""What a model eats, of each kind of data."""
+"""Model inputs of each modality."""
 
 
 def as_columns(inputs: Inputs) -> TableInputs:
-    """The inputs as columns, for models that know nothing else: an image is its pixels from 0 to 1,
-    row by row. A text has no columns."""
+    """Inputs as columns, for tabular models: an image is its pixels in [0, 1], row by row. A text
+    has no columns."""
     match inputs:
         case TableInputs():
             return inputs
@@ -238,13 +237,13 @@ def as_columns(inputs: Inputs) -> TableInputs:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that were given one purpose.
+    """One part of the split: training, validation or test.
 
     `frame` holds the typed columns before encoding (for slices and for people), `target` int64
-    class codes [N] or float64 values [N] (of a text the number of tokens of each stretch), `rows`
-    the 0-based positions in the source file, `units` int64 [N] the number of the independent unit
-    each row belongs to (its group under a group split, a stretch of time under a time split, else
-    itself): the bootstrap draws units.
+    class codes [N] or float64 values [N] (for text the token count of each segment), `rows` the
+    0-based positions in the source file, `units` int64 [N] the independent unit of each row, which
+    the bootstrap resamples (its group under a group split, a time block under a time split,
+    otherwise the row itself).
     """
 
     name: PartName

@@ -1,4 +1,4 @@
-"""How often each value of a column occurs."""
+"""Value counts of a column."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import polars as pl
 
 
 def count_values(series: pl.Series) -> pl.DataFrame:
-    """The different values in a column `value` and their rows in a column `count`, the commonest
-    first, of equally common ones the smallest. What the series itself is called does not matter: a
-    column of data may be called `count`."""
+    """Distinct values in a column `value` and row counts in a column `count`, by descending count,
+    then ascending value. The name of the series is irrelevant: a data column may be called
+    `count`."""
     return _ordered(series.alias("value").value_counts())
 
 
 def counted_slices(slices: Iterable[pl.Series]) -> pl.DataFrame:
-    """The same for a column that comes in slices, of which the different values alone are held."""
+    """Value counts of a column in chunks; only distinct values are held."""
     counts = pl.concat([count_values(one) for one in slices])
     return _ordered(counts.group_by("value").agg(pl.col("count").sum()))
 

@@ -29,8 +29,8 @@ def plain_text(file: Path, written: str, reading: Reading, target: Path) -> Path
             that is too long.
     """
     blocks = _with_line_ends(text_blocks(file, written, reading), written)
-    as_it_is = reading.control_characters == "refuse"
-    if codecs.lookup(reading.encoding).name == "utf-8" and as_it_is:
+    is_clean = reading.control_characters == "refuse"
+    if codecs.lookup(reading.encoding).name == "utf-8" and is_clean:
         for _ in blocks:
             pass
         return file

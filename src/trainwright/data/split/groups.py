@@ -1,4 +1,4 @@
-"""Groups of rows: those with one value in a column."""
+"""Groups of rows with equal values in a column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cell_values import as_it_is, to_labels
+from trainwright.data.base.cell_values import to_labels, unchanged
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
@@ -19,33 +19,32 @@ Read = Callable[[pl.Series], pl.Series]
 @final
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The different values of a column, `names`, ascending. They are in memory, whatever the rows
-    are in."""
+    """Distinct values of a column, `names`, ascending. They are in memory, wherever the rows
+    are."""
 
     names: pl.Series
     read: Read
 
     @classmethod
-    def of(cls, columns: Iterable[pl.Series], read: Read = as_it_is) -> Groups:
-        """The groups of columns taken together, whose values `read` reads a slice at a time."""
+    def of(cls, columns: Iterable[pl.Series], read: Read = unchanged) -> Groups:
+        """Groups over several columns, whose values `read` reads in chunks."""
         waiting: list[pl.Series] = []
         count, most = 0, 0
         for some in (some for column in columns for some in slices_of(column)):
             waiting.append(read(some).drop_nulls().unique())
             count += len(waiting[-1])
-            # Seldom, as all that were found are looked at each time.
+            # Rarely, since each time costs a pass over all values found.
             if count > 2 * most:
                 waiting = [pl.concat(waiting).unique()]
                 count = most = len(waiting[0])
         return cls(pl.concat(waiting).unique().sort(), read)
 
     def __len__(self) -> int:
-        """How many numbers there are, that of rows without a group among them."""
+        """Number of codes, including that of rows without a group."""
         return len(self.names) + 1
 
     def codes(self, column: pl.Series, space: RowStorage = IN_MEMORY) -> Integers:
-        """The number of each row's group, from 1, int64 [N]; all rows without one are one group,
-        0."""
+        """Group code of each row, int64 [N], from 1; rows without a group are 0."""
         codes = space.array((len(column),), np.int64)
         for (start, stop), some in zip(bounds(len(column)), slices_of(column), strict=True):
             values = self.read(some)
@@ -55,26 +54,25 @@ class Groups:
 
 
 def group_codes(column: pl.Series, space: RowStorage = IN_MEMORY) -> Integers:
-    """A number for each row's group, int64 [N]; all rows without one are one group."""
+    """Group code of each row, int64 [N]; rows without a group form one group."""
     return Groups.of([column]).codes(column, space)
 
 
 def combined_label_codes(
     columns: Iterable[pl.Series], space: RowStorage = IN_MEMORY
 ) -> list[Integers]:
-    """The same of several columns taken together, whose values are read as labels."""
+    """Joint codes of several columns, read as labels."""
     listed = list(columns)
     groups = Groups.of(listed, to_labels)
     return [groups.codes(column, space) for column in listed]
 
 
 def members(column: pl.Series, space: RowStorage = IN_MEMORY) -> tuple[Integers, Integers]:
-    """The group of each row, int64 [N], counted from 0 on, and the rows of each group, int64
-    [G]."""
+    """Group of each row from 0, int64 [N], and group sizes, int64 [G]."""
     codes = group_codes(column, space)
     sizes = np.bincount(codes)
     if len(sizes) and not sizes[0]:
-        # No row is without a group.
+        # Every row has a group.
         for start, stop in bounds(len(codes)):
             codes[start:stop] -= 1
         sizes = sizes[1:]
