@@ -1,1 +1,1 @@
-"""Metrics with intervals, slices, baselines, the verdict."""
+"""Metrics with confidence intervals, slices, baselines and the verdict."""

@@ -1,5 +1,4 @@
-"""The two models that every model is measured against: one that knows nothing, one that is
-linear."""
+"""Baselines of every model: a dummy and a linear model."""
 
 from __future__ import annotations
 
@@ -42,15 +41,15 @@ _FEWEST_IMAGES = 500
 _MOST_VALUES = 2**26
 _MANY_ROWS, _ROWS_SEEN = 500_000, 200_000
 _TERMS = {"reduce": "none", "terms": 20_000}
-"""A text of the linear one is its terms, whatever it is to the model."""
+"""The linear baseline encodes a text by its terms, whatever the model does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
     """The fitted baselines.
 
-    `shares` says how much of the linear one each encoded column carries on the training rows
-    (they sum to 1). `warnings` is what fitting it had to say.
+    `shares` is the contribution of each encoded column to the linear baseline on the training rows
+    (summing to 1). `warnings` come from fitting it.
     """
 
     dummy: Predictor
@@ -59,15 +58,15 @@ class Baselines:
     warnings: tuple[str, ...]
 
     def scores(self, part: Part) -> dict[str, Floats]:
-        """What each gives for a part, `dummy` and `linear`: [N, C] or [N, 1]."""
+        """Scores of `dummy` and `linear` for a part: [N, C] or [N, 1]."""
         return {DUMMY: self.dummy.score_part(part), LINEAR: self.linear.score_part(part)}
 
 
 def fit_baselines(
     prepared: Prepared, section: FeaturesSection | None = None, most_rows: float = math.inf
 ) -> Baselines:
-    """Fit both on the training part; `section` is of a table's rare categories. The linear one sees
-    at most `most_rows` rows of a table or images, and says so; a text is counted in full."""
+    """Fit both on the training part; `section` is of a table's rare categories. The linear one is
+    fitted on at most `most_rows` rows or images, with a warning; a text is counted in full."""
     match prepared.features:
         case TableEncoder() as features:
             return _of_table(prepared, features, section or FeaturesSection(), most_rows)
@@ -80,8 +79,7 @@ def fit_baselines(
 
 
 def seen_rows(prepared: Prepared) -> int:
-    """Training rows that the linear baseline sees where nothing limits it; 0 of a text, which is
-    counted."""
+    """Training rows of the linear baseline without a limit; 0 for a text, which is counted."""
     train = prepared.train
     match train.inputs:
         case TokenInputs():
@@ -94,8 +92,8 @@ def seen_rows(prepared: Prepared) -> int:
 
 
 def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
-    """The linear one sees the pixels from 0 to 1, of at most 20,000 images in equal distances;
-    fewer where they are large."""
+    """The linear baseline uses pixels in [0, 1] of at most 20,000 evenly spaced images; fewer if
+    they are large."""
     train, target, features = prepared.train, prepared.target, prepared.features
     assert isinstance(train.inputs, ImageInputs)
     most = seen_rows(prepared)
@@ -115,14 +113,13 @@ def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
         dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
         linear=Predictor(features, target, linear),
         shares={},
-        # That so many pixels take longer than this says nothing of the model judged.
+        # Non-convergence on so many pixels is no evidence about the evaluated model.
         warnings=warnings,
     )
 
 
 def _of_text(prepared: Prepared) -> Baselines:
-    """The dummy knows how often each token occurs; the linear one, which sees the token before and
-    nothing else, how often each follows it."""
+    """Unigram model (dummy) and bigram model (linear)."""
     inputs, target = prepared.train.inputs, prepared.target
     assert isinstance(inputs, TokenInputs)
     single = fit_frequencies(inputs, target.outputs, pairs=False)
@@ -140,9 +137,9 @@ def _of_table(
 ) -> Baselines:
     """Fit both on the same columns.
 
-    The linear one has features of its own, standardised and with medians for missing numbers,
-    because the model's may hold NaN; `section` gives the treatment of rare categories, dates and
-    texts. Of more than 500,000 rows it sees 200,000, and says so.
+    The linear one has its own features, standardised and median-imputed, because the model's may
+    hold NaN; `section` gives the treatment of rare categories, dates and texts. Of more than
+    500,000 rows it is fitted on 200,000, with a warning.
     """
     train, target = prepared.train, prepared.target
     seen = spread_rows(len(train), int(min(most_rows, seen_rows(prepared))))

@@ -1,4 +1,4 @@
-"""One thing that a contract asks for, and whether an interval grants it."""
+"""Clauses of the contract and their status given an interval."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ DUMMY, LINEAR = "dummy", "linear"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One thing the contract asks for. `slice` is "all rows" or a slice's name.
-
-    Where it asks to be better than a baseline, `against` is the name of that one, `interval` that
-    of the difference (model minus baseline) and `target` 0.
+    """One requirement of the contract. `slice` is "all rows" or a slice's name. For a gain over a
+    baseline, `against` is its name, `interval` that of the difference (model minus baseline) and
+    `target` 0.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Clause:
     against: str = ""
 
     def to_json(self) -> Json:
-        """Plain JSON; bounds that are not given are null."""
+        """Plain JSON; missing bounds are null."""
         return {
             "name": self.name,
             "metric": self.metric,
@@ -45,7 +44,7 @@ class Clause:
 
     @staticmethod
     def from_json(json: Json) -> Clause:
-        """The inverse of `to_json`; older versions knew of one baseline only, and named it so."""
+        """The inverse of `to_json`; older versions had one baseline, named in the clause."""
         older = DUMMY if json["name"].startswith(f"{json['metric']} minus baseline") else ""
         return Clause(
             json["name"],
@@ -59,7 +58,8 @@ class Clause:
 
 
 def status_of(interval: Interval, target: float, direction: Direction) -> Status:
-    """Whether the whole interval is at the target or better, wholly worse, or neither."""
+    """Met if the whole interval reaches the target, missed if all of it is worse, otherwise
+    undecided."""
     if not interval.given:
         return "undecided"
     if direction == "max":
@@ -72,7 +72,8 @@ def status_of(interval: Interval, target: float, direction: Direction) -> Status
 
 
 def gain_status(interval: Interval, direction: Direction) -> Status:
-    """Whether a difference is wholly better than 0, wholly not better, or neither."""
+    """Met if the whole interval of a difference is better than 0, missed if none of it is,
+    otherwise undecided."""
     if not interval.given:
         return "undecided"
     if direction == "max":

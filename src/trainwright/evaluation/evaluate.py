@@ -1,4 +1,4 @@
-"""A model measured: every metric with its interval, per slice, beside the baselines."""
+"""Evaluation of a model: metrics with intervals, by slice and against the baselines."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ ALL_ROWS = "all rows"
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A part with what the model and the baselines gave for it.
+    """A part with the scores of the model and the baselines.
 
-    `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values (of a text the
-    surprise of each stretch), in the part's row order. `shares` says how much of the linear
-    baseline each column carries (sums to 1); it names the suspect when that baseline is
-    near-perfect. `notes` are warnings that came up before.
+    `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values (for text the
+    negative log-likelihood in nats of each segment), in the part's row order. `shares` is the
+    contribution of each column to the linear baseline (summing to 1), which names the suspect if
+    that baseline is near-perfect. `notes` are earlier warnings.
     """
 
     part: Part
@@ -72,7 +72,7 @@ class SliceScore:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was measured on one part.
+    """Results on one part.
 
     `baselines` holds the metrics of each baseline, `gains` the model's value minus the baseline's
     with the interval of that difference over the same resamples (paired).
@@ -90,7 +90,7 @@ class Evaluation:
     warnings: tuple[str, ...]
 
     def to_json(self) -> Json:
-        """Plain JSON; what is not defined is null."""
+        """Plain JSON; undefined values are null."""
         return {
             "part": self.part,
             "rows": self.rows,
@@ -115,7 +115,7 @@ class Evaluation:
         }
 
     def show_baselines(self, metric: str) -> list[str]:
-        """`linear 0.8123`: the value of each baseline, for people."""
+        """`linear 0.8123`: the value of each baseline as text."""
         return [
             f"{name} {show_number(metrics[metric].value)}"
             for name, metrics in self.baselines.items()
@@ -154,7 +154,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     `metric` gives the confidence, the number of resamples and the options of single metrics.
 
     Raises:
-        Mistake: a slice that the part's columns cannot answer.
+        Mistake: a slice that cannot be computed from the part's columns.
     """
     found = find_slices(slices, scored.part.frame)
     answers = _answers(scored)

@@ -1,4 +1,4 @@
-"""What an evaluation must warn of: leakage, and too few rows to say anything."""
+"""Evaluation warnings: leakage, weak targets and too few rows."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
 from trainwright.evaluation.resampled_metrics import ResampledMetric
 
 NEAR_PERFECT = 0.995
-"""A linear model that reaches this on real data most often sees the answer in a column."""
+"""A linear model that reaches this on real data most often has a leaking column."""
 
 _SUSPECT = 0.05
-"""Share of a column below which no single one holds the answer: hundreds of words together may."""
+"""Contribution of a column below which no single one is suspect: hundreds of words jointly may
+be."""
 
 _MOST = 0.5
-"""Share of a column from which it may hold the answer alone."""
+"""Contribution from which a column alone is suspect."""
 
 _FEW_ROWS = 100
 _FEW_UNITS = 30
 _FORECASTS = {
-    PERSISTENCE: "repeating the last known target",
-    SEASONAL: "repeating the target of a season ago",
+    PERSISTENCE: "the naive forecast (last known target)",
+    SEASONAL: "the seasonal naive forecast",
 }
 _SUSPECTED = ("roc_auc", "r2")
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many rows were judged, and how many independent units they are."""
+    """Number of evaluated rows and independent units."""
 
     rows: int
     units: int
@@ -39,8 +40,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class LinearBaseline:
-    """The linear baseline: its metrics, those of the model minus them (paired), and how much of it
-    each column carries (empty: unknown). All are empty where none was fitted."""
+    """The linear baseline: its metrics, the model's paired gains over them, and the contribution of
+    each column (empty: unknown). All are empty without a linear baseline."""
 
     metrics: Mapping[str, Interval]
     gains: Mapping[str, Interval]
@@ -50,10 +51,10 @@ class LinearBaseline:
 def find_warnings(
     judged: str, size: Size, metrics: Mapping[str, ResampledMetric], linear: LinearBaseline
 ) -> tuple[str, ...]:
-    """Warnings in plain English, the gravest first.
+    """Warnings, most severe first.
 
     `judged` is the contract's metric, `metrics` are the model's. A score of the linear baseline
-    without an interval says nothing: two rows are often in the right order.
+    without an interval is no evidence: two rows are often ranked correctly.
     """
     found = [
         _leak(name, one.value, linear.shares)
@@ -63,11 +64,11 @@ def find_warnings(
     ]
     if size.rows < _FEW_ROWS:
         rows = many(size.rows, "row was", "rows were")
-        found.append(f"only {rows} judged: the intervals are wide")
+        found.append(f"only {rows} evaluated: the intervals are wide")
     if size.units < min(size.rows, _FEW_UNITS):
         found.append(
             f"the {size.rows:,} rows are only {many(size.units, 'independent unit')} (groups or "
-            "stretches of time): the intervals rest on those"
+            "time blocks), which the intervals are based on"
         )
     without = [name for name, one in metrics.items() if not one.interval.given]
     if without:
@@ -78,8 +79,8 @@ def find_warnings(
     if partly:
         most = max(metrics[name].left_out for name in partly)
         found.append(
-            f"up to {most:.1%} of the resamples lacked a class and were left out of the intervals "
-            "of " + ", ".join(partly)
+            f"up to {most:.1%} of the resamples lacked a class and were excluded from the "
+            "intervals of " + ", ".join(partly)
         )
     if judged in linear.gains and _is_worse(linear.gains[judged], METRICS[judged].direction):
         own, other = metrics[judged].interval.value, linear.metrics[judged].value
@@ -89,7 +90,7 @@ def find_warnings(
 
 
 def low_target(metric: Metric, dummy: Mapping[str, ResampledMetric]) -> tuple[str, ...]:
-    """The warning that a target asks for less than a model that knows nothing reaches."""
+    """Warning for a target that the dummy reaches."""
     if isinstance(metric.target, str) or metric.name not in dummy:
         return ()
     value = dummy[metric.name].interval.value
@@ -98,16 +99,16 @@ def low_target(metric: Metric, dummy: Mapping[str, ResampledMetric]) -> tuple[st
         return ()
     asked = f"{metric.name} {'>=' if is_max else '<='} {metric.target:g}"
     return (
-        f"the target proves nothing: it asks for {asked}, and the dummy, which knows nothing of a "
-        f"row, has {show_number(value)}",
+        f"the target proves nothing: it asks for {asked}, and the dummy, which ignores the "
+        f"features, has {show_number(value)}",
     )
 
 
 def better_forecasts(
     judged: str, own: Mapping[str, ResampledMetric], naive: Mapping[str, Mapping[str, Interval]]
 ) -> tuple[str, ...]:
-    """The warning that a forecast without any model is surely better; `naive` holds, by name, the
-    gains of the model over each on every metric."""
+    """Warning that a naive forecast is significantly better; `naive` holds, by name, the gains of
+    the model over each on every metric."""
     found = []
     for who, gains in naive.items():
         if judged in gains and _is_worse(gains[judged], METRICS[judged].direction):
@@ -118,22 +119,20 @@ def better_forecasts(
 
 
 def _is_worse(gain: Interval, direction: Direction) -> bool:
-    """Whether the model is worse over the whole interval."""
+    """Is the model worse over the whole interval?"""
     return gain.given and (gain.high < 0 if direction == "max" else gain.low > 0)
 
 
 def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:
     text = f"leakage? the linear baseline alone reaches {metric} {value:.4f}: "
-    easy = "easy to learn, or the answer stands in"
+    easy = "easy to learn, or the target leaks into"
     if not shares:
-        return f"{text}{easy} what the model sees"
+        return f"{text}{easy} the inputs"
     column = max(shares, key=lambda name: shares[name])
     if shares[column] < _MOST:
-        return (
-            f"{text}{easy} several columns; {column!r} carries the most of it, {shares[column]:.0%}"
-        )
+        return f"{text}{easy} several columns; {column!r} contributes most, {shares[column]:.0%}"
     return (
-        f"{text}a column may hold the answer; look at {column!r}, which carries "
-        f"{shares[column]:.0%} of it, and exclude it unless it is known when the "
+        f"{text}a column may leak the target; check {column!r}, which contributes "
+        f"{shares[column]:.0%}, and exclude it unless it is known when the "
         "prediction is made"
     )

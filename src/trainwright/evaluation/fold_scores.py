@@ -1,4 +1,4 @@
-"""How much the score of a model differs from fold to fold."""
+"""Cross-validation scores and their corrected interval."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from trainwright.evaluation.predictions import answers_of
 @final
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The rows that trained and tested a fold, and each metric on the tested ones; nan where it is
-    not defined."""
+    """Training and test row counts of a fold, and its test metrics, nan if undefined."""
 
     train_rows: int
     test_rows: int
@@ -33,7 +32,7 @@ class Fold:
 @final
 @dataclass(frozen=True, slots=True)
 class FoldScores:
-    """Every fold, and each metric's mean over the folds with the range for other draws of rows."""
+    """All folds, and the mean of each metric with its interval."""
 
     folds: tuple[Fold, ...]
     means: Mapping[str, Interval]
@@ -56,7 +55,7 @@ class FoldScores:
 def score_folds(
     scored: Scored, fold_of_row: Integers, train_rows: Sequence[int], metric: Metric
 ) -> FoldScores:
-    """Measure each fold on its own. `fold_of_row` [N] is the fold of each of the scored rows."""
+    """Score each fold separately. `fold_of_row` [N] is the fold of each of the scored rows."""
     folds = []
     for number, trained in enumerate(train_rows):
         rows = np.flatnonzero(fold_of_row == number)
@@ -68,13 +67,13 @@ def score_folds(
 def corrected_interval(
     values: Sequence[float], train_rows: float, test_rows: float, confidence: float
 ) -> Interval:
-    """The mean of a score over k folds with its t interval.
+    """Mean of a score over k folds with the corrected t interval.
 
-    The folds share training rows, so their plain variance is far too small: it is multiplied by
-    1/k + n2/n1, with n1 training and n2 test rows of a fold, in the place of 1/k (Nadeau and Bengio
-    2003, Machine Learning 52, section 3). No range is given where a fold has no value.
+    The folds share training rows, so their plain variance is far too small: it is multiplied by 1/k
+    + n2/n1, with n1 training and n2 test rows of a fold, in place of 1/k (Nadeau and Bengio 2003,
+    Machine Learning 52, section 3). No interval is given if a fold has no value.
     """
-    # Imported here: only runs with folds need it.
+    # Imported here since only runs with folds need it.
     from scipy.stats import t as student
 
     numbers = np.array(values, dtype=np.float64)
@@ -87,7 +86,7 @@ def corrected_interval(
 
 
 def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
-    """An interval without what the metric can never be: the t interval knows of no bounds."""
+    """Clip an interval to the metric's bounds, which the t interval ignores."""
     if not interval.given:
         return interval
     least, most = bounds

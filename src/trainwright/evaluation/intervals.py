@@ -1,8 +1,8 @@
-"""Bootstrap intervals: how much a value could differ on other rows of the same kind.
+"""Bootstrap confidence intervals.
 
 Percentile intervals (Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13).
-What is drawn is units, not rows: all rows of a unit are drawn together (the cluster bootstrap;
-Davison and Hinkley 1997, section 3.8), so rows that depend on each other do not count as many.
+Units are resampled, not rows (the cluster bootstrap; Davison and Hinkley 1997, section 3.8), so
+dependent rows do not count as independent.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from trainwright.evaluation.resampling_units import number_units
 from trainwright.evaluation.weighted_metrics import BinSums, Sums, Weighted
 
 MOST_UNDEFINED = 0.1
-"""Share of resamples on which a metric may be undefined before its interval is not given."""
+"""Maximum share of undefined resamples for an interval."""
 
 LEAST_UNITS = 5
-"""Fewer units than this say nothing about other units: no interval is given."""
+"""Minimum number of units for an interval."""
 
 FEW_ROWS = 10_000
-"""Up to so many rows a ranking is computed anew of each resample, also where groups are drawn."""
+"""Row limit for recomputing a ranking on each resample, also with random groups."""
 
 FEW_ROWS_OF_CLOSED_FORM = 2000
-"""The same where the ranking has a closed form: its bounds are those of the resamples to 5% of the
+"""The limit for rankings with a closed form, whose bounds agree with the resamples to 5% of the
 width, up to an area of 0.9998."""
 
 _CHUNK_BYTES = 8 * 1024 * 1024
@@ -46,10 +46,10 @@ _CHUNK_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value and the range it could have on other rows.
+    """A value and its confidence interval.
 
-    `value` is nan where the metric is not defined on the rows; `low` and `high` are -inf and inf
-    where there are too few rows to say. All three are null in JSON then.
+    `value` is nan if the metric is undefined on the rows; `low` and `high` are -inf and inf if
+    there are too few rows. Both cases are null in JSON.
     """
 
     value: float
@@ -58,12 +58,12 @@ class Interval:
 
     @property
     def given(self) -> bool:
-        """Whether there were rows enough for a range."""
+        """Were there enough rows for an interval?"""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def bounds(self) -> str:
-        """`0.91 to 0.93`, for people."""
+        """`0.91 to 0.93`, as text."""
         if not self.given:
             return "not enough rows"
         return f"{show_number(self.low)} to {show_number(self.high)}"
@@ -89,9 +89,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Which resamples are drawn: the same for everything measured, so differences are paired.
-
-    `units` [N] is the number of the unit each row belongs to.
+    """Resampling scheme, shared by all metrics so that differences are paired. `units` [N] is the
+    unit of each row.
     """
 
     units: Integers
@@ -101,16 +100,16 @@ class Resampling:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A metric prepared for some of the rows. `rows` are positions among all N rows."""
+    """A metric prepared for a subset of rows. `rows` are positions among all N rows."""
 
     rows: Integers
     weighted: Weighted
 
 
 def row_weights(draws: Resampling) -> Iterator[Floats]:
-    """How often each row is drawn, in chunks [r, N] of all [resamples, N]; about 8 MB a chunk.
+    """Bootstrap weights of the rows, in chunks [r, N] of [resamples, N] of about 8 MB.
 
-    Of U units, U are drawn with equal chances, with replacement.
+    Of U units, U are drawn uniformly with replacement.
     """
     generator = np.random.default_rng([draws.seed, 0x626F6F74])
     count, unit_of_row = number_units(draws.units)
@@ -127,7 +126,7 @@ def row_weights(draws: Resampling) -> Iterator[Floats]:
 
 
 def resample(questions: Sequence[Question], draws: Resampling) -> Floats:
-    """Each question's value on each resample, [questions, resamples]; nan where undefined. More
+    """Values of each question on each resample, [questions, resamples]; nan where undefined. More
     than `MOST_UNITS` units are drawn in `GROUPS` random groups."""
     if len(draws.units) > MOST_UNITS:
         count, unit_of_row = number_units(draws.units)
@@ -158,7 +157,7 @@ def resample(questions: Sequence[Question], draws: Resampling) -> Floats:
 
 
 def method_of(units: int) -> str:
-    """How intervals of so many units are found."""
+    """Interval method for a number of units."""
     if units > MOST_UNITS:
         return (
             f"bootstrap of {GROUPS} random groups of units; roc_auc and average_precision of more "
@@ -196,21 +195,21 @@ def _resample_groups(questions: Sequence[Question], groups: RowGroups, draws: Re
 
 
 def _anew(weighted: Weighted, groups: RowGroups, weights: Floats) -> Floats:
-    """The values [R] of these draws of groups [R, G], computed from the weights of the rows."""
+    """Values [R] of draws of groups [R, G], recomputed from the row weights."""
     size = max(1, _CHUNK_BYTES // (8 * len(groups.of_row)))
     chunks = (weights[at : at + size] for at in range(0, len(weights), size))
     return np.concatenate([weighted(np.take(each, groups.of_row, axis=1)) for each in chunks])
 
 
 def undefined_share(values: Floats) -> float:
-    """Share of the resamples on which the metric was not defined."""
+    """Share of undefined resamples."""
     return float(np.isnan(values).mean())
 
 
 def interval_of(value: float, values: Floats, confidence: float, units: int) -> Interval:
-    """The percentile interval of resampled `values` around `value`, from `units` drawn units.
+    """Percentile interval of resampled `values` around `value`, from `units` units.
 
-    It always holds the value itself, which a biased metric's percentiles may not.
+    It is widened to contain the value, which a biased metric's percentiles may not.
     """
     defined = values[~np.isnan(values)]
     if math.isnan(value) or units < LEAST_UNITS or undefined_share(values) > MOST_UNDEFINED:
@@ -221,14 +220,13 @@ def interval_of(value: float, values: Floats, confidence: float, units: int) -> 
 
 
 def share_interval(value: float, values: Floats, confidence: float, units: int) -> Interval:
-    """`interval_of` for a metric in [0, 1] that is a share of something, such as accuracy.
+    """`interval_of` for a proportion such as accuracy.
 
-    Where every resample agrees on 0 or on 1 they cannot see the errors that did not occur in
-    these rows: the bound is Clopper and Pearson's (1934) for 0 errors in `units` trials,
-    1 - (a/2)^(1/units) with a = 1 - confidence.
+    If every resample is 0 or every one is 1, the percentiles degenerate: the bound is Clopper and
+    Pearson's (1934) for 0 errors in `units` trials, 1 - (a/2)^(1/units) with a = 1 - confidence.
     """
     interval = interval_of(value, values, confidence, units)
-    if interval.given:  # a closed form knows of no bounds
+    if interval.given:  # a closed form is unbounded
         interval = Interval(value, max(0.0, interval.low), min(1.0, interval.high))
     if not interval.given or interval.low < interval.high or value not in (0.0, 1.0):
         return interval

@@ -1,10 +1,9 @@
-"""The metrics of the contract, each one's value by scikit-learn; of more than 10,000 units
-`measuring` takes it from `weighted`, the same to rounding.
+"""Metrics of the contract by scikit-learn; beyond 10,000 units `resampled_metrics` uses
+`weighted_metrics`, equal up to rounding.
 
-Where a metric is not defined the value is nan, never a stand-in: roc_auc without rows of two
-classes; f1, precision, recall, precision_at_recall and average_precision without a positive row;
-r2 of a constant; anything of no rows. A model that chooses no positive row while there are some
-has a precision and an f1 of 0.
+An undefined metric is nan: roc_auc without rows of two classes; f1, precision, recall,
+precision_at_recall and average_precision without a positive row; r2 of a constant; anything of no
+rows. Without positive predictions, but with positive rows, precision and f1 are 0.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ Measure = Callable[[Answers, Metric], float]
 
 
 def metrics_of(target: Target) -> tuple[str, ...]:
-    """The metrics that fit a target, in the contract's order."""
+    """Metrics applicable to a target, in the contract's order."""
     if isinstance(target, NextToken):
         return tuple(name for name, fact in METRICS.items() if fact.task == "generation")
     return metric_names(target.outputs)
 
 
 def metric_names(classes: int) -> tuple[str, ...]:
-    """The metrics of a target of `classes` classes (1: numbers), in the contract's order."""
+    """Metrics of a target of `classes` classes (1: numbers), in the contract's order."""
     task = "regression" if classes == 1 else "classification"
     return tuple(
         name
@@ -45,7 +44,7 @@ def metric_names(classes: int) -> tuple[str, ...]:
 
 
 def measure(name: str, answers: Answers, section: Metric) -> float:
-    """The value of a metric, nan where it is not defined.
+    """Value of a metric, nan if undefined.
 
     `section` gives `recall` of `precision_at_recall` and `quantile` of `pinball`.
     """
@@ -57,8 +56,8 @@ def measure(name: str, answers: Answers, section: Metric) -> float:
 def calibration_pairs(answers: Answers) -> tuple[Floats, Floats]:
     """Confidence [N] and hit (0 or 1) [N] of each row.
 
-    Of two classes: the probability of the positive class, and whether it is true. Of several: the
-    highest probability, and whether its class is true.
+    Binary: the probability of the positive class, and whether it is true. Multiclass: the highest
+    probability, and whether its class is true.
     """
     if answers.classes == 2:
         return answers.positive_scores(), answers.is_positive().astype(np.float64)
@@ -72,17 +71,18 @@ def calibration_bins(confidence: Floats) -> Integers:
 
 
 def present_classes(answers: Answers) -> list[int]:
-    """The classes that are true of some row."""
+    """Classes that occur in the truth."""
     return [int(code) for code in np.flatnonzero(answers.class_counts())]
 
 
 def _nats_per_token(answers: Answers, _: Metric) -> float:
-    """Of a text, `values` are the summed -log p of each stretch and `truth` its tokens."""
+    """For text, `values` is the negative log-likelihood of each segment and `truth` its token
+    count."""
     return float(answers.values().sum() / answers.truth.sum())
 
 
 def _perplexity(answers: Answers, section: Metric) -> float:
-    """exp(nats per token): as unsure as between so many tokens alike (Jelinek et al. 1977)."""
+    """exp(nats per token) (Jelinek et al. 1977)."""
     return _exp(_nats_per_token(answers, section))
 
 
@@ -144,7 +144,7 @@ Ranking = Callable[[npt.NDArray[np.bool_], Floats], float]
 
 
 def _one_against_rest(score: Ranking, answers: Answers) -> float:
-    """Of two classes the positive one's; of several the mean over the classes that occur."""
+    """Binary: the positive class; multiclass: the mean over the classes that occur."""
     if answers.classes == 2:
         return score(answers.is_positive(), answers.positive_scores())
     each = [
@@ -179,7 +179,7 @@ def _log_loss(answers: Answers, _: Metric) -> float:
 
 
 def _brier(answers: Answers, _: Metric) -> float:
-    """Brier 1950: of two classes in [0, 1], of several (sum over the classes) in [0, 2]."""
+    """Brier 1950: in [0, 1] for two classes, in [0, 2] for several (sum over the classes)."""
     from sklearn.metrics import brier_score_loss
 
     if answers.classes == 2:

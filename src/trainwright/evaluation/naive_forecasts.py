@@ -1,5 +1,5 @@
-"""Forecasts that any model of a time split must beat: the last known target, and that of a season
-ago (Hyndman and Athanasopoulos 2021, Forecasting: Principles and Practice, section 5.2)."""
+"""Naive and seasonal naive forecasts, the baselines of a time split (Hyndman and Athanasopoulos
+2021, Forecasting: Principles and Practice, section 5.2)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _PERIODS = (_DAY, 7 * _DAY, 365 * _DAY)
 """In microseconds."""
 
 _STEPS = (7, 12, 24, 48, 52, 96, 168, 288, 336, 365)
-"""Of moments that are numbers, in steps between them: seasons of usual measurements."""
+"""Season candidates for numeric timestamps, in steps."""
 
 _FEWEST_SEASONS = 2
 
 
 def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
-    """What both give for the test rows, [N, C] or [N, 1], of a time split; `seasonal_naive` only
-    where the training rows show a season. Of other splits nothing.
+    """Scores of both for the test rows of a time split, [N, C] or [N, 1]; `seasonal_naive` only if
+    the training rows show a season. Empty for other splits.
 
-    A target counts as known when the next moment comes, or `gap` later. With `history` its groups
-    are series of their own, and its `horizon` is how many moments back the newest known target
-    lies. Rows of one series and moment count as their mean. Of classes the last one is as sure as
-    it was right on the training rows.
+    A target is known at the next timestamp, or `gap` later. With `history` each group is a series,
+    and `horizon` is the lag in timestamps of the newest known target. Rows of one series and
+    timestamp are averaged. The probability of a repeated class is its accuracy on the training
+    rows.
     """
     if not isinstance(data, TableData) or not isinstance(data.split, TimeSplit):
         return {}
@@ -54,12 +54,12 @@ def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
 @final
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """All rows in the order of time, by series.
+    """All rows in time order, by series.
 
     `moments` int64 or float64 [N], `groups` int64 [N] and `values` [N, K] of each row. `line` are
-    the different moments, in ascending order; `keys` [P] the different pairs of series and moment,
-    as series x (moments + 1) + moment, and `means` [P, K] the mean target of each. `is_time` says
-    that moments are microseconds, and not numbers of the data.
+    the distinct timestamps, ascending; `keys` [P] the distinct pairs of series and timestamp, as
+    series x (timestamps + 1) + timestamp, and `means` [P, K] the mean target of each. `is_time`:
+    timestamps are microseconds, not numbers of the data.
     """
 
     rows: Mapping[str, Integers]
@@ -74,28 +74,27 @@ class _Series:
     horizon: int
 
     def known(self, rows: Integers) -> Floats:
-        """The newest target of the series that is known at each row, NaN for none."""
+        """Newest known target of the series at each row, NaN for none."""
         moments = self.moments[rows]
         before = np.searchsorted(self.line, moments, side="left")
         behind = np.searchsorted(self.line, moments - self.gap, side="right")
         return self._newest(rows, np.minimum(before, behind), self.horizon)
 
     def at(self, rows: Integers, period: float) -> Floats:
-        """The target a period before each row, or the newest one before that, NaN for none."""
+        """Target one period before each row, or the newest one before that, NaN for none."""
         ago = np.searchsorted(self.line, self.moments[rows] - period, side="right")
         return self._newest(rows, ago, 1)
 
     def _newest(self, rows: Integers, below: Integers, back: int) -> Floats:
-        """The mean of the `back`-th pair of the row's series from the end of those before moment
-        number `below`."""
+        """Mean of the `back`-th newest pair of the row's series before timestamp number `below`."""
         first = self.groups[rows] * (len(self.line) + 1)
         at = np.searchsorted(self.keys, first + below) - back
         there = at >= np.searchsorted(self.keys, first)
         return np.where(there[:, None], self.means[np.maximum(at, 0)], np.nan)
 
     def predict(self, given: Floats, fitted: Floats, train: Integers) -> Floats:
-        """Values as they are, classes with the share in which they were right on the training rows
-        (`fitted`); a row without a past gets the mean or the class shares of these."""
+        """Values unchanged; classes with their accuracy on the training rows (`fitted`); rows
+        without a past get the mean or the class shares."""
         usual = self.values[train].mean(axis=0)
         scores = np.where(np.isnan(given), usual, given)
         if scores.shape[1] == 1:
@@ -150,8 +149,8 @@ def _physical(frame: pl.DataFrame, column: str) -> Floats | Integers:
 
 
 def _season(series: _Series, train: Integers) -> float:
-    """The period whose forecasts are nearest to the training targets, or 0 where there is none: it
-    is longer than what is known anyway, and the training rows hold two of it."""
+    """Period with the most accurate forecasts on the training targets, or 0: it exceeds the known
+    lag, and the training rows span at least two periods."""
     line = np.unique(series.moments[train])
     if len(line) < _FEWEST_SEASONS + 1:
         return 0.0

@@ -1,4 +1,4 @@
-"""What the report draws: curves, bins and samples, in plain numbers."""
+"""Plot data of the report: curves, bins and samples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClassCurve:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBin:
-    """Rows whose confidence lies in one bin: how many, their mean confidence, share of hits."""
+    """One calibration bin: row count, mean confidence and share of hits."""
 
     rows: int
     confidence: float
@@ -48,8 +48,8 @@ class CalibrationBin:
 
 @dataclass(frozen=True, slots=True)
 class ClassificationCurves:
-    """`confusion[i][j]` counts rows of class i for which class j was chosen; empty bins are left
-    out of `calibration`. `curves` holds the positive class of two, or each of at most ten."""
+    """`confusion[i][j]` counts rows of class i predicted as class j; `calibration` omits empty
+    bins. `curves` holds the positive class of two, or each of at most ten."""
 
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ class RegressionCurves:
 
 @dataclass(frozen=True, slots=True)
 class NegativeLogLikelihoodCurves:
-    """`edges` [B + 1] and `counts` [B]: a histogram of the nats per token of the stretches."""
+    """`edges` [B + 1] and `counts` [B]: a histogram of the nats per token of the segments."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -79,7 +79,7 @@ Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves
 
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
-    """The curves of some rows."""
+    """Compute the curves."""
     match target:
         case Classes(names=labels):
             return ClassificationCurves(
@@ -170,7 +170,7 @@ def _one_curve(label: str, ranked: Ranked) -> ClassCurve:
     """The points of scikit-learn's `roc_curve` and `precision_recall_curve`."""
     found, total, _ = ranked.at_ends()
     missed = total - found
-    # Of points on a line, both ends: the curve is the same.
+    # Collinear points are reduced to both ends: the curve is the same.
     bends = (np.diff(missed, 2) != 0) | (np.diff(found, 2) != 0)
     kept = np.concatenate([[True], bends, [True]]) if len(found) > 2 else np.full(len(found), True)
     false_rate = np.append(0.0, missed[kept]) / missed[-1]

@@ -1,4 +1,4 @@
-"""What was predicted for some rows beside what is true of them."""
+"""Predictions paired with the truth."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was predicted for N rows beside the truth.
+    """Predictions and truth of N rows.
 
     `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
     [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
-    and without meaning otherwise. Use `answers_of` to make one from what a model gave.
+    otherwise unused. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
@@ -37,26 +37,26 @@ class Answers:
         return int(self.scores.shape[1])
 
     def once(self, name: str, make: Callable[[], Value]) -> Value:
-        """What `make` gives, computed once for all metrics of these answers."""
+        """Result of `make`, cached for all metrics of these answers."""
         if name not in self._kept:
             self._kept[name] = make()
         found: Value = self._kept[name]
         return found
 
     def chosen(self) -> Integers:
-        """The most probable class of each row [N]; the first one where several are."""
+        """Argmax class of each row [N]; the first on ties."""
         if not len(self):
             return np.zeros(0, np.int64)
         return self.once("chosen", lambda: np.asarray(np.argmax(self.scores, axis=1), np.int64))
 
     def class_counts(self) -> Integers:
-        """How many rows each class is true of [C]."""
+        """Row count of each true class [C]."""
         return self.once(
             "counts", lambda: np.bincount(self.truth, minlength=self.classes).astype(np.int64)
         )
 
     def is_positive(self) -> npt.NDArray[np.bool_]:
-        """Whether the positive class is true [N]."""
+        """Mask of positive rows [N]."""
         return np.asarray(self.truth == self.positive)
 
     def positive_scores(self) -> Floats:

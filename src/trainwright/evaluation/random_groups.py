@@ -1,8 +1,8 @@
-"""Groups of units that are drawn together where there are too many units to draw one by one.
+"""Random groups of units, resampled as wholes where there are too many units.
 
-With G groups made at random, the spread of their sums estimates the spread that single units would
-give, with a standard error of 1 / sqrt(2 G) of it (the random group method; Wolter 2007,
-Introduction to Variance Estimation, chapter 2). What depends on each other stays together.
+The spread of the sums of G random groups estimates that of single units with a relative standard
+error of 1 / sqrt(2 G) (the random group method; Wolter 2007, Introduction to Variance Estimation,
+chapter 2). Dependent rows stay together.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from trainwright.data.base.table import Floats, Integers
 
 MOST_UNITS = 10_000
-"""More units than this are drawn in groups."""
+"""Unit limit for drawing single units."""
 
 GROUPS = 2000
-"""How many groups: the standard error of an interval's width is 1.6% of it."""
+"""Number of groups: the relative standard error of an interval's width is 1.6%."""
 
 _MOST_COLUMNS = 4096
 
@@ -27,7 +27,7 @@ _MOST_COLUMNS = 4096
 @final
 @dataclass(frozen=True, slots=True)
 class RowGroups:
-    """The group [N] of each row, of so many groups. What is summed is kept: metrics share it."""
+    """Group of each row [N]. Sums are cached, since metrics share them."""
 
     of_row: Integers
     count: int
@@ -38,13 +38,13 @@ class RowGroups:
         return RowGroups(self.of_row[rows], self.count)
 
     def sums(self, columns: Floats) -> Floats:
-        """The sum of each column [N, K] in each group, [G, K]; of one column [N], [G]."""
+        """Sums of columns [N, K] by group, [G, K]; of one column [N], [G]."""
         if id(columns) not in self._kept:
             self._kept[id(columns)] = (columns, self._sums(columns))
         return self._kept[id(columns)][1]
 
     def sizes(self) -> Floats:
-        """The rows of each group [G]."""
+        """Rows per group [G]."""
         if id(self.of_row) not in self._kept:
             sizes = np.bincount(self.of_row, minlength=self.count).astype(np.float64)
             self._kept[id(self.of_row)] = (sizes, sizes)
@@ -60,20 +60,20 @@ class RowGroups:
 @final
 @dataclass(frozen=True, slots=True)
 class GroupSums:
-    """A metric of weighted sums over groups: `use` takes those of each block, [G, K] or [G], to
-    values [R]."""
+    """A metric of weighted group sums: `use` maps those of each block, [G, K] or [G], to values
+    [R]."""
 
     blocks: tuple[Floats, ...]
     use: Callable[..., Floats]
 
     def __call__(self, weights: Floats) -> Floats:
-        """The values [R] of so many draws of each group [R, G]."""
+        """Values [R] for group weights [R, G]."""
         return self.use(*(weights @ block for block in self.blocks))
 
 
 def weigh_groups(metrics: Sequence[GroupSums], weights: Floats) -> Iterator[Floats]:
-    """The values [R] of each metric, by one product of matrices for many of them: most of the time
-    of a product with few columns is that of reading the weights [R, G]."""
+    """Values [R] of each metric, batched into one matrix product: with few columns the product is
+    bound by reading the weights [R, G]."""
     batch: list[GroupSums] = []
     columns = 0
     for metric in metrics:
@@ -102,8 +102,8 @@ def _shaped(sums: Floats, block: Floats) -> Floats:
 
 
 def groups_of(unit_of_row: Integers, count: int, seed: int) -> RowGroups:
-    """Random groups of as many units each, but for one more in some; of `count` units, each row's
-    has the number `unit_of_row` [N]."""
+    """Random groups of equal numbers of units, up to one; `unit_of_row` [N] are the units, 0 to
+    `count` - 1."""
     generator = np.random.default_rng([seed, 0x67726F75])
     group_of_unit = generator.permutation(count) % GROUPS
     return RowGroups(group_of_unit[unit_of_row].astype(np.int64), GROUPS)

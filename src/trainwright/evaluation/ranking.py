@@ -1,4 +1,4 @@
-"""Metrics of how rows are ranked by their score, over many weightings of the rows at once."""
+"""Ranking metrics, vectorised over row weights."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from trainwright.evaluation.random_groups import GroupSums, RowGroups
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
 FEW_POSITIVES = 500
-"""With at most so many positives only the thresholds beside them change a value: all are kept."""
+"""With at most this many positives, only the thresholds next to them matter: all are kept."""
 
 _WINDOW = 0.05
-"""Thresholds whose recall is so near the least one are kept first,"""
+"""Thresholds this close to the minimum recall are kept first,"""
 
 _WINDOW_ERRORS = 8.0
-"""or so many standard errors of the recall near, where that is less: of many rows, no draw gets
-farther."""
+"""or this many standard errors of the recall, if less: with many rows no resample goes further."""
 
 OfCounts = Callable[[Floats, Floats], Floats]
-"""Weights of the positives and of all rows above each threshold, [R, D] each, to values [R]."""
+"""Maps weights of the positives and of all rows above each threshold, [R, D] each, to values
+[R]."""
 
 
 @final
 class Ranked:
-    """Rows in falling order of their score, and where each group of equal scores ends."""
+    """Rows by descending score, and the end of each run of ties."""
 
     def __init__(self, truth: npt.NDArray[np.bool_], scores: Floats) -> None:
         order = np.argsort(-scores, kind="stable").astype(np.int64)
@@ -44,7 +44,8 @@ class Ranked:
         self.ends: Integers = np.append(falls, len(order) - 1).astype(np.int64)
 
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Weights of the positives and of all rows down to each distinct score, [R, D] each."""
+        """Cumulative weights of the positives and of all rows at each distinct score, [R, D]
+        each."""
         ranked = np.take(weights, self.order, axis=1)
         total = np.cumsum(ranked, axis=1)
         np.multiply(ranked, self.positive, out=ranked)
@@ -54,7 +55,7 @@ class Ranked:
         return np.take(found, self.ends, axis=1), np.take(total, self.ends, axis=1)
 
     def counts_at(self, ends: Integers, groups: RowGroups) -> tuple[Floats, Floats]:
-        """The same of each group, down to the rows at `ends` only, [G, D] each."""
+        """Cumulative counts by group, at `ends` only, [G, D] each."""
         between = self._spans(ends, len(ends) + 1)
         cell = groups.of_row[self.order] * (len(ends) + 1) + between
         shape = (groups.count, len(ends) + 1)
@@ -64,13 +65,13 @@ class Ranked:
         return found[:, :-1].cumsum(axis=1), total[:, :-1].cumsum(axis=1).astype(np.float64)
 
     def few_ends(self) -> Integers:
-        """The thresholds beside the positives, which are few: no other changes a value."""
+        """Thresholds next to the (few) positives: no others change a value."""
         spans = np.searchsorted(self.ends, np.flatnonzero(self.positive))
         kept = [np.maximum(spans - 1, 0), spans, np.array([len(self.ends) - 1])]
         return np.asarray(self.ends[np.unique(np.concatenate(kept))])
 
     def ends_about(self, recall: float, groups: RowGroups) -> Integers:
-        """Some 300 thresholds, most of them of about this recall."""
+        """About 300 thresholds, most of them near this recall."""
         reached = self.positive.cumsum()[self.ends] / self.positives
         window = min(_WINDOW, _WINDOW_ERRORS * self._recall_error(reached, recall, groups))
         near = np.linspace(max(0.0, recall - window), min(1.0, recall + window), 192)
@@ -78,31 +79,32 @@ class Ranked:
         return np.asarray(self.ends[np.unique(np.minimum(wanted, len(self.ends) - 1))])
 
     def _recall_error(self, reached: Floats, recall: float, groups: RowGroups) -> float:
-        """The standard error of the recall of the threshold that reaches this one."""
+        """Standard error of the recall at the threshold that reaches it."""
         end = self.ends[min(int(np.searchsorted(reached, recall)), len(self.ends) - 1)]
         apart = np.where(np.arange(len(self.order)) <= end, 1 - recall, -recall) * self.positive
         of_groups = groups.take(self.order).sums(apart)
         return math.sqrt(groups.count * float(of_groups.var())) / self.positives
 
     def at_ends(self) -> tuple[Floats, Floats, Integers]:
-        """Positives and all rows down to each distinct score [D], and each row's score [N]."""
+        """Cumulative positives and rows at each distinct score [D], and the score index of each row
+        [N]."""
         span = self._spans(self.ends, len(self.ends))
         return self.positive.cumsum()[self.ends], (self.ends + 1).astype(np.float64), span
 
     def _spans(self, ends: Integers, count: int) -> Integers:
-        """How many of these ends each row stands behind [N]; `count` numbers occur at most."""
+        """Number of these ends before each row [N]; at most `count` values occur."""
         bounds = np.append(ends, len(self.order) - 1)[:count]
         return np.repeat(np.arange(count), np.diff(bounds, prepend=-1))
 
 
 OfRanked = Callable[[Ranked], Floats]
-"""What each row, in falling order, adds to the value if it weighs more: the derivative [N]."""
+"""Derivative of the value by the weight of each row in descending order [N]."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class OneAgainstRest:
-    """The mean over classes of a metric of one class against the others, or of one class alone."""
+    """One-vs-rest mean of a binary metric over classes, or that of a single class."""
 
     each: Sequence[Ranked]
     use: OfCounts
@@ -115,7 +117,7 @@ class OneAgainstRest:
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether there are positives enough for the first-order form."""
+        """Are there enough positives for the first-order form?"""
         return all(ranked.positives > FEW_POSITIVES for ranked in self.each)
 
     def grouped(self, groups: RowGroups) -> GroupSums:
@@ -168,7 +170,7 @@ class PrecisionAtRecall:
         ends = ranked.few_ends() if few else ranked.ends_about(self.recall, groups)
         counts = ranked.counts_at(ends, groups)
         whole = [each.sum(axis=0, keepdims=True) for each in counts]
-        # What the omitted thresholds would have added to the value of the rows themselves.
+        # Contribution of the omitted thresholds to the value on the unweighted rows.
         apart = self(np.ones((1, len(ranked.order)))) - self.use(whole[0], whole[1])
         return GroupSums(counts, lambda found, total: self.use(found, total) + apart)
 
@@ -179,12 +181,12 @@ def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest:
 
 
 def average_precision(answers: Answers, _: Metric) -> OneAgainstRest:
-    """Mean precision at each positive."""
+    """Average precision."""
     return OneAgainstRest(_each(answers), _average_precision_of, _average_precision_slope)
 
 
 def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:
-    """The best precision at the section's recall."""
+    """Best precision at the section's recall."""
     return PrecisionAtRecall(_each(answers)[0], section.recall)
 
 
@@ -209,7 +211,7 @@ def _ranked(answers: Answers) -> list[Ranked]:
 
 
 def _auc_of(found: Floats, total: Floats) -> Floats:
-    """Area under the ROC curve by trapezoids, which count a tie as half."""
+    """Area under the ROC curve by trapezoids, which count ties as half."""
     missed = total - found
     twice = found[:, 0] * missed[:, 0]
     widths = missed[:, 1:] - missed[:, :-1]

@@ -1,4 +1,4 @@
-"""Ratios of which some have nothing below."""
+"""Ratios with zero denominators."""
 
 from __future__ import annotations
 

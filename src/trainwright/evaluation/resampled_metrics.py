@@ -1,4 +1,4 @@
-"""Metrics of a model, of its slices and of the baselines, all over the same resamples."""
+"""Metrics of a model, its slices and the baselines over shared resamples."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ SHARES = frozenset(
         "average_precision",
     }
 )
-"""Metrics between 0 and 1 of which a perfect value on some rows is no proof of perfection."""
+"""Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
 _OF_ALL = frozenset({"accuracy", "f1_weighted"})
 _OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
 
 
 Count = Callable[[Integers], int]
-"""How many different units there are among those of some rows."""
+"""Counts the distinct units of some rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMetric:
-    """One metric of some rows. `answers` are those of `rows`, positions in the whole part."""
+    """One metric on a subset of rows. `answers` are those of `rows`, positions in the part."""
 
     metric: str
     answers: Answers
@@ -59,7 +59,7 @@ class MeasuredMetric:
 
 @dataclass(frozen=True, slots=True)
 class ResampledMetric:
-    """An interval, the resampled values [R] behind it, and how many units it rests on."""
+    """An interval, its resampled values [R], and the number of units it is based on."""
 
     interval: Interval
     values: Floats
@@ -67,14 +67,14 @@ class ResampledMetric:
 
     @property
     def left_out(self) -> float:
-        """Share of the resamples on which the metric was not defined."""
+        """Share of undefined resamples."""
         return undefined_share(self.values)
 
 
 def measure_lines(
     lines: Sequence[MeasuredMetric], section: Metric, draws: Resampling
 ) -> list[ResampledMetric]:
-    """Each line's value and interval, in order; one set of resamples serves all."""
+    """Value and interval of each line, on one set of resamples."""
     questions = [
         Question(
             line.rows,
@@ -82,7 +82,7 @@ def measure_lines(
         )
         for line in lines
     ]
-    # Units of one row each need not be told apart again for each line.
+    # Single-row units need no recount for each line.
     units = count_units(draws.units)
     count: Count = len if units == len(draws.units) else count_units
     return [
@@ -100,8 +100,7 @@ def measure_lines(
 def gain_of(model: ResampledMetric, baseline: ResampledMetric, confidence: float) -> Interval:
     """The model's value minus the baseline's, with the interval of the paired differences.
 
-    Where the model's resamples all agree, its own interval, which is widened then, is what could
-    still change.
+    If the model's resamples all agree, its own (widened) interval is used for the difference.
     """
     value = model.interval.value - baseline.interval.value
     gain = interval_of(value, model.values - baseline.values, confidence, model.units)
@@ -115,8 +114,8 @@ def gain_of(model: ResampledMetric, baseline: ResampledMetric, confidence: float
 
 
 def _point(line: MeasuredMetric, question: Question, section: Metric, units: int) -> float:
-    """The value: of many units that of the form that was prepared for the resamples, which does
-    not sort and check the rows again for each metric."""
+    """Point value; with many units from the prepared form, which avoids sorting and checking the
+    rows again."""
     if units <= MOST_UNITS or not len(line.rows):
         return measure(line.metric, line.answers, section)
     match question.weighted:
@@ -138,7 +137,7 @@ def _undefined(weights: Floats) -> Floats:
 
 
 def _deciding_units(line: MeasuredMetric, units: Integers, count: Count) -> int:
-    """Units that the value rests on: of the positive class, or of the class that has fewest."""
+    """Effective units: those of the positive class, or of the rarest class."""
     answers = line.answers
     if line.metric not in SHARES or line.metric in _OF_ALL or not len(answers):
         return count(units)

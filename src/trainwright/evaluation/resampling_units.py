@@ -1,4 +1,4 @@
-"""The independent units among rows: what intervals count and draw."""
+"""Independent units of rows, which intervals resample."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from trainwright.data.base.table import Integers
 
 
 def number_units(units: Integers) -> tuple[int, Integers]:
-    """How many different units there are, and the number [N] of each row's unit among them, in
-    rising order. Units that already stand in order are not sorted again."""
+    """Number of distinct units, and the ascending code [N] of each row's unit. Sorted units are not
+    sorted again."""
     rises = units[1:] > units[:-1]
     if bool((rises | (units[1:] == units[:-1])).all()) and len(units):
         numbers = np.concatenate([[0], np.cumsum(rises)]).astype(np.int64)
@@ -19,5 +19,5 @@ def number_units(units: Integers) -> tuple[int, Integers]:
 
 
 def count_units(units: Integers) -> int:
-    """How many different units there are."""
+    """Number of distinct units."""
     return number_units(units)[0]

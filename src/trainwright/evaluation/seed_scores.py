@@ -1,4 +1,4 @@
-"""How much the score of a model differs from seed to seed, on one split."""
+"""Variation of the score over seeds on one split."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ from trainwright.evaluation.predictions import Answers, answers_of
 @final
 @dataclass(frozen=True, slots=True)
 class SeedScores:
-    """Each metric of the models of all seeds, the run's own first, on the same test rows; empty
-    where one seed was trained."""
+    """Metrics by seed, the run's own first, on the same test rows; empty with a single seed."""
 
     seeds: tuple[int, ...] = ()
     metrics: Mapping[str, tuple[float, ...]] | None = None
     reached: tuple[bool, ...] = ()
 
     def of(self, metric: str) -> tuple[float, ...]:
-        """The values of a metric, nan where it is not defined."""
+        """Values of a metric, nan where undefined."""
         return (self.metrics or {}).get(metric, ())
 
     def to_json(self) -> Json:
@@ -42,15 +41,17 @@ class SeedScores:
         return {"seeds": list(self.seeds), "metrics": values, "reached": list(self.reached)}
 
     def describe(self, metric: str) -> str:
-        """`roc_auc 0.76 · 0.85, mean 0.81, deviation 0.06 over 2 seeds`."""
+        """`roc_auc 0.76 · 0.85, mean 0.81, standard deviation 0.06 over 2 seeds`."""
         values = self.of(metric)
         listed = " · ".join(map(show_number, values))
         spread = show_number(statistics.stdev(values))
         mean = show_number(statistics.fmean(values))
-        return f"{metric} {listed}, mean {mean}, deviation {spread} over {len(values)} seeds"
+        return (
+            f"{metric} {listed}, mean {mean}, standard deviation {spread} over {len(values)} seeds"
+        )
 
     def doubt(self, metric: str) -> tuple[str, ...]:
-        """What to warn of where the seed decides whether the target is reached."""
+        """Warning if the seed decides whether the target is reached."""
         if all(self.reached) or not any(self.reached):
             return ()
         low, high = min(self.of(metric)), max(self.of(metric))
@@ -64,7 +65,7 @@ class SeedScores:
 def score_seeds(
     scored: Scored, others: Mapping[int, Floats], seed: int, metric: Metric
 ) -> SeedScores:
-    """Measure the run's own model, of `seed`, and those of other seeds on the same rows."""
+    """Score the run's own model, of `seed`, and those of other seeds on the same rows."""
     if not others:
         return SeedScores()
     all_answers = [_answers(scored, scores) for scores in (scored.scores, *others.values())]
@@ -76,7 +77,7 @@ def score_seeds(
 
 
 def _targets(scored: Scored, metric: Metric) -> Sequence[float]:
-    """What the contract's metric is to reach: a number, or what the baselines have."""
+    """Targets of the contract's metric: a number, or the baselines' values."""
     if isinstance(metric.target, float):
         return (metric.target,)
     wanted = scored.baselines

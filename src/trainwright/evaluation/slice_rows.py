@@ -1,4 +1,4 @@
-"""Slices: named parts of the evaluation rows on which a model must not be worse than a floor."""
+"""Slices: named subsets of the evaluation rows with a floor for the metric."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.table import Integers
 
 MOST_VALUES = 100
-"""A column with more values than this makes slices that nobody reads."""
+"""Maximum number of slices of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceRows:
-    """The rows of one slice: their positions in the frame, and which slice of the contract."""
+    """Rows of one slice: their positions in the frame, and its index in the contract."""
 
     name: str
     number: int
@@ -28,13 +28,13 @@ class SliceRows:
 
 
 def find_slices(slices: Sequence[Slice], frame: pl.DataFrame) -> tuple[SliceRows, ...]:
-    """The rows of every slice of the contract, in its order; values of a column sorted.
+    """Rows of every slice of the contract, in its order; values of a column are sorted.
 
-    A missing value is a slice of its own, `column=missing`. Call it on the training rows before
-    training to learn of mistakes early.
+    A missing value is a slice of its own, `column=missing`. Called on the training rows before
+    training, to find mistakes early.
 
     Raises:
-        Mistake: a column or condition that the frame cannot answer, all of them at once.
+        Mistake: an unknown column or invalid condition, all of them at once.
     """
     found: list[SliceRows] = []
     problems: list[Problem] = []
@@ -102,7 +102,7 @@ def _by_condition(section: Slice, number: int, frame: pl.DataFrame) -> SliceRows
                 path=path,
                 found=f"{section.where} gives {len(answer):,} x {answer.dtype}",
                 expected="a condition such as age >= 65 AND sex = 'Female'",
-                fix="compare the value with something",
+                fix="write a comparison",
             )
         )
     # A condition on a missing value is neither true nor false; the row is not in the slice.

@@ -1,4 +1,4 @@
-"""The contract judged, clause by clause: met only if the whole interval says so."""
+"""The verdict: each clause judged by its whole interval."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
 
 Decision = Status | Literal["invalid"]
-"""`invalid`: the clauses are met, and would not be without what a finding names."""
+"""`invalid`: the clauses are met, but would not be without the suspects of a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Met if every clause is met, missed if any is missed, else undecided; invalid where an
-    experiment shows that being met rests on a finding."""
+    """Met if every clause is met, missed if any is missed, otherwise undecided; invalid if an
+    experiment shows that being met depends on a finding."""
 
     status: Decision
     clauses: tuple[Clause, ...]
@@ -32,7 +32,7 @@ class Verdict:
         return tuple(one for one in self.experiments if one.outcome == "changes_decision")
 
     def with_experiments(self, experiments: Sequence[Experiment]) -> Verdict:
-        """The same with the findings that were tried."""
+        """The verdict with the tested findings."""
         tried = replace(self, experiments=tuple(experiments))
         return replace(tried, status="invalid") if tried.decisive else tried
 
@@ -57,8 +57,8 @@ class Verdict:
 def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:
     """Judge the contract's metric and the floor of each slice that has one.
 
-    `metric.name` is decided; an undecided target asks for what `every_baseline` does. A slice with
-    a floor that has no rows at all is undecided.
+    `metric.name` is decided; an undecided target is treated as `every_baseline`. A slice with a
+    floor and no rows is undecided.
     """
     clauses = _main_clauses(metric, evaluation)
     for number, section in enumerate(slices):

@@ -1,8 +1,8 @@
-"""The metrics over many weightings of the same rows at once, for the bootstrap.
+"""Metrics vectorised over row weights, for the bootstrap.
 
-A resample is a weight for each row: how often it was drawn. Each metric is prepared once for its
-rows (sorted, binned) and then takes weights [R, N] to values [R], equal to scikit-learn's value on
-the rows repeated that often; nan where that value is not defined.
+A resample is a weight for each row, its multiplicity. Each metric is prepared once (sorted, binned)
+and then maps weights [R, N] to values [R], equal to scikit-learn's value on the repeated rows; nan
+where undefined.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from trainwright.evaluation.ranking import average_precision, precision_at_recal
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
 Weighted = Callable[[Floats], Floats]
-"""Weights [R, N] to values [R]."""
+"""Maps weights [R, N] to values [R]."""
 
 Prepare = Callable[[Answers, Metric], Weighted]
 
 
 def weigh(name: str, answers: Answers, section: Metric) -> Weighted:
-    """The metric as a function of row weights, prepared for these rows."""
+    """Prepare a metric as a function of row weights."""
     return WEIGHTED[name](answers, section)
 
 

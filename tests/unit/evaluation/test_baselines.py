@@ -53,4 +53,4 @@ def test_a_column_that_holds_the_answer_is_found(tmp_path: Path, leak: bool) -> 
     scores = baselines.scores(prepared.test)
     scored = Scored(prepared.test, prepared.target, scores["linear"], scores, baselines.shares)
     warnings = evaluate(scored, Metric(name="roc_auc", resamples=100), (), seed=0).warnings
-    assert any("look at 'code'" in warning for warning in warnings) == leak
+    assert any("check 'code'" in warning for warning in warnings) == leak

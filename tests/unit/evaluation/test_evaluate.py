@@ -158,7 +158,7 @@ def test_a_near_perfect_linear_baseline_names_the_column() -> None:
     )
     warnings = evaluate(leaking, METRIC, (), seed=0).warnings
     assert warnings[0].startswith("leakage?")
-    assert "'outcome', which carries 90%" in warnings[0]
+    assert "'outcome', which contributes 90%" in warnings[0]
     honest = evaluate(replace(scored, shares={"age": 1.0}), METRIC, (), seed=0).warnings
     assert not any("leakage" in warning for warning in honest)
 
@@ -242,7 +242,9 @@ def test_four_positives_are_too_few_for_an_interval() -> None:
     assert evaluation.metrics["accuracy"].given
 
 
-@pytest.mark.parametrize(("columns", "said"), [(0, "what the model sees"), (4, "columns; 'c0'")])
+@pytest.mark.parametrize(
+    ("columns", "said"), [(0, "the target leaks into the inputs"), (4, "columns; 'c0'")]
+)
 def test_no_column_is_accused_that_does_not_carry_the_answer(columns: int, said: str) -> None:
     """Classes of images, wines and tumours are this easy to tell apart."""
     near = Interval(0.998, 0.996, 0.999)

@@ -120,5 +120,9 @@ def test_a_model_that_loses_to_the_last_target_is_warned_of(tmp_path: Path, is_w
         {"dummy": np.zeros((len(part), 1)), **forecast_naively(prepared, section)},
     )
     warnings = evaluate(scored, Metric(name="rmse", resamples=100), (), seed=0).warnings
-    said = [one for one in warnings if one.startswith("repeating the last known target is better")]
+    said = [
+        one
+        for one in warnings
+        if one.startswith("the naive forecast (last known target) is better")
+    ]
     assert len(said) == is_worse

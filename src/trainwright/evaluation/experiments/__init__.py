@@ -1,1 +1,1 @@
-"""Findings of the leakage audit tried: the clause judged without what each of them names."""
+"""Experiments on findings of the leakage audit: clauses re-evaluated without the suspects."""

@@ -1,4 +1,4 @@
-"""Images and texts: judged again without what repeats the training part."""
+"""Re-evaluation of images and texts without copies of training data."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from trainwright.evaluation.experiments.suspects import Suspect, accepted_reason
 @final
 @dataclass(frozen=True)
 class JudgedCopies:
-    """A run that was judged on images or on segments of a text. `folds` is the fold of each judged
-    row, all 0 where there are none."""
+    """A run evaluated on images or text segments. `folds` is the fold of each evaluated row, all 0
+    without folds."""
 
     prepared: Prepared
     section: Data
@@ -40,7 +40,8 @@ class JudgedCopies:
 
     @cached_property
     def images(self) -> ImageCopies:
-        """The judged images that repeat a training image; with folds those of the others train."""
+        """Evaluated images that duplicate a training image; under cross-validation the other folds
+        are the training images."""
         judged, train = self.scored.part.inputs, self.prepared.train.inputs
         assert isinstance(judged, ImageInputs), "images"
         assert isinstance(train, ImageInputs), "images"
@@ -52,8 +53,8 @@ class JudgedCopies:
 
 
 def try_copies(suspicion: Suspect, judged: JudgedCopies) -> ExclusionTrial:
-    """The trial of one finding. Without near copies there are no equal ones either, unless the
-    contract accepts these."""
+    """Trial of one finding. Excluding near copies also excludes exact ones, unless the contract
+    accepts those."""
     match suspicion.trial:
         case "equal images":
             return without_rows(judged.images.exact, judged, "image")

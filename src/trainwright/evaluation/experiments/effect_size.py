@@ -1,4 +1,4 @@
-"""What a score loses under a condition, with the interval of the difference."""
+"""Effect of a condition on a score, with the interval of the difference."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from trainwright.evaluation.resampled_metrics import MeasuredMetric, ResampledMe
 from trainwright.evaluation.resampling_units import count_units
 
 Effects = Mapping[str, "Effect"]
-"""The effect on the probe's own metric, and on its distance from other models, by their names."""
+"""Effects on the probe's metric, and on its gain over other models by name."""
 
 RESAMPLES = 300
-"""Resamples for the standard error of a difference: known to within 4% then."""
+"""Resamples for the standard error of a difference, accurate to 4%."""
 
 _FEWEST_UNITS = 10
 
@@ -28,9 +28,8 @@ _FEWEST_UNITS = 10
 @final
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A metric `before` and `after` what a finding names was taken away. `deviation` is the
-    standard error of their difference over `units` that were resampled as wholes, nan where there
-    are too few."""
+    """A metric `before` and `after` removing the suspects of a finding. `deviation` is the standard
+    error of the difference over `units` of a cluster bootstrap, nan if there are too few."""
 
     metric: str
     before: float
@@ -40,15 +39,15 @@ class Effect:
 
     @property
     def loss(self) -> float:
-        """By how much the metric is worse after; negative where it is better."""
+        """Decrease in quality; negative for an improvement."""
         sign = 1.0 if METRICS[self.metric].direction == "max" else -1.0
         return sign * (self.before - self.after)
 
     def reach(self, confidence: float) -> float:
-        """Half the interval of the difference: Student's t on the units."""
+        """Half-width of the difference's interval, by Student's t on the units."""
         if self.units < _FEWEST_UNITS or not math.isfinite(self.deviation):
             return math.inf
-        # Imported here: only runs with findings need it.
+        # Imported here since only runs with findings need it.
         from scipy.stats import t as student
 
         return float(student.ppf((1 + confidence) / 2, self.units - 1)) * self.deviation
@@ -61,7 +60,7 @@ class Effect:
         return Interval(value, value - reach, value + reach)
 
     def is_measured(self, confidence: float) -> bool:
-        """Whether the metric is worse after, over the whole interval."""
+        """Is the metric worse over the whole interval?"""
         reach = self.reach(confidence)
         return math.isfinite(reach) and self.loss > reach
 
@@ -69,7 +68,7 @@ class Effect:
 @final
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a probe gave for the same rows, once or several times, under the two conditions."""
+    """Scores of a probe on the same rows under the two conditions, with repetitions."""
 
     before: Sequence[Answers]
     after: Sequence[Answers]
@@ -77,8 +76,8 @@ class Scores:
 
 def compare(scores: Mapping[str, Scores], units: Integers, section: Metric, seed: int) -> Effects:
     """The effect on the contract's metric of the first probe, under its name, and under the name of
-    each other probe the effect on the first one's metric minus its own. Each is a mean over the
-    repetitions; the rows of a unit are resampled together."""
+    each other probe the effect on the first one's metric minus its own. Each is the mean over the
+    repetitions, by a cluster bootstrap over units."""
     every = np.arange(len(units))
     lines = [
         MeasuredMetric(section.name, each, every)
@@ -100,24 +99,24 @@ def compare(scores: Mapping[str, Scores], units: Integers, section: Metric, seed
 
 
 class Pair(NamedTuple):
-    """Measurements under the two conditions, as often one as the other, over the same resamples."""
+    """Paired measurements under the two conditions over the same resamples."""
 
     before: Sequence[ResampledMetric]
     after: Sequence[ResampledMetric]
 
     def values(self, after: bool) -> Floats:
-        """The value of each repetition."""
+        """Values of the repetitions."""
         return np.array([one.interval.value for one in (self.after if after else self.before)])
 
     def differences(self) -> Floats:
-        """After minus before on each resample, a mean over the repetitions."""
+        """After minus before on each resample, averaged over the repetitions."""
         after, before = ([one.values for one in part] for part in (self.after, self.before))
         mean: Floats = np.mean(after, axis=0) - np.mean(before, axis=0)
         return mean
 
 
 def effect_of(metric: str, pair: Pair, units: int, beside: Pair | None = None) -> Effect:
-    """The effect on a metric, or on its distance from that of another model."""
+    """Effect on a metric, or on its gain over another model."""
     differences = pair.differences()
     before, after = pair.values(after=False), pair.values(after=True)
     if beside is not None:
@@ -127,7 +126,7 @@ def effect_of(metric: str, pair: Pair, units: int, beside: Pair | None = None) -
     known = differences[~np.isnan(differences)]
     deviation = float(known.std(ddof=1)) if len(known) > len(differences) // 2 else math.nan
     if len(before) > 1:
-        # The same rows in other folds: what a resample of the rows cannot show.
+        # Variance over fold assignments, which a row bootstrap does not capture.
         rounds = float(np.std(after - before, ddof=1)) / math.sqrt(len(before))
         deviation = math.hypot(deviation, rounds)
     return Effect(metric, float(before.mean()), float(after.mean()), deviation, units)

@@ -1,4 +1,4 @@
-"""What excluding rows changes, of rows of any kind."""
+"""Effect of excluding evaluated rows, for any modality."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trainwright.evaluation.experiments.repeated_rows import Mask, judge_without
 
 
 class ExclusionTrial(NamedTuple):
-    """What a finding changes: `effects` is empty where it could not be tried, and `method` says
-    why. `clauses` are judged without what it names. `excluded` is the share of the judged rows that
-    it excludes."""
+    """Result of a trial: `effects` is empty if it could not be run, with the reason in `method`.
+    `clauses` are judged without the suspects. `excluded` is the excluded share of the evaluated
+    rows."""
 
     conditions: tuple[str, str]
     method: str
@@ -29,16 +29,16 @@ class ExclusionTrial(NamedTuple):
 
 
 class JudgedRows(Protocol):
-    """A run that was judged on rows of any kind."""
+    """An evaluated run of any modality."""
 
     @property
     def scored(self) -> Scored:
-        """The judged rows with what the model and the baselines gave for them."""
+        """Evaluated rows with the scores of the model and the baselines."""
         ...
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """The clauses of the contract on all of them."""
+        """Clauses of the contract on all rows."""
         ...
 
     @property
@@ -58,12 +58,12 @@ class JudgedRows(Protocol):
 
 
 def without_rows(excluded: Mask, judged: JudgedRows, noun: str) -> ExclusionTrial:
-    """The run's own predictions judged again without some of the rows [N], each of which is a
-    `noun`."""
+    """Re-evaluate the run's predictions without the `excluded` rows [N]; `noun` names a row in
+    messages."""
     conditions = (f"on all test {noun}s", f"without those that repeat training {noun}s")
     count = int(excluded.sum())
     if not count:
-        return ExclusionTrial(conditions, f"none of the test {noun}s is concerned")
+        return ExclusionTrial(conditions, f"none of the test {noun}s is affected")
     method = f"the run's own predictions without {many(count, f'test {noun}')} of "
     effect, clauses = judge_without(
         excluded, judged.scored, judged.clauses, judged.metric, judged.slices, judged.seed

@@ -1,4 +1,4 @@
-"""A finding that was tried: both numbers, the corrected clauses, and what follows."""
+"""An experiment on a finding: both scores, the corrected clauses and the outcome."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.intervals import Interval
 
 Outcome = Literal["changes_decision", "accepted", "measured", "not_measured"]
-"""`changes_decision`: a clause that is met would not be met without what the finding names.
-`accepted`: the same, and the contract accepts it. `measured`: the score would be worse, and the
-decision the same. `not_measured`: no difference could be measured."""
+"""`changes_decision`: a met clause would not be met without the suspects. `accepted`: the same,
+accepted by the contract. `measured`: a worse score, but the same decision. `not_measured`: no
+measurable difference."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One finding of the audit, `message`, and what was measured without what it names.
+    """One audit finding, `message`, and the measurement without its suspects.
 
     `before` and `after` are the metric under the two conditions that `conditions` names,
-    `difference` is after minus before with its interval; nan where it could not be tried.
-    `corrected` are the clauses of the contract as they would be judged. `write` is the line of the
-    contract that settles it, `reason` why the contract accepts it, if it does.
+    `difference` is after minus before with its interval; nan if it could not be run. `corrected`
+    are the clauses as they would be judged. `write` is the contract line that resolves it, `reason`
+    the contract's reason for accepting it, if any.
     """
 
     finding: BindingFinding
@@ -46,7 +46,7 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """`group_overlap of 'subject'`, or the finding alone where it names rows."""
+        """`group_overlap of 'subject'`, or only the finding if it concerns rows."""
         columns = ", ".join(map(repr, self.columns))
         return f"{self.finding} of {columns}" if columns else self.finding
 
@@ -63,7 +63,8 @@ class Experiment:
         return f"{text} (difference {show_number(self.difference.value)}, {low} to {high})"
 
     def warning(self) -> str:
-        """The line for a difference that changes nothing; empty where nothing was measured."""
+        """Warning for a difference that does not change the decision; empty without a
+        measurement."""
         match self.outcome:
             case "measured":
                 said = f"{self.name}: {self.numbers}; the decision is the same"
@@ -74,7 +75,7 @@ class Experiment:
                 return ""
 
     def to_json(self) -> Json:
-        """Plain JSON; what is not known is null."""
+        """Plain JSON; unknown values are null."""
         return {
             "finding": self.finding,
             "columns": list(self.columns),
@@ -112,7 +113,7 @@ class Experiment:
 
 
 def warnings_of(experiments: Sequence[Experiment]) -> tuple[str, ...]:
-    """A line for each finding that makes the score worse and not the verdict invalid."""
+    """Warnings of the findings that worsen the score without invalidating the verdict."""
     return tuple(line for one in experiments if (line := one.warning()))
 
 

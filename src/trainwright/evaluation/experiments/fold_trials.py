@@ -1,4 +1,4 @@
-"""Each finding tried: in folds that keep together what it names, or without what it names."""
+"""Trials on tables: grouped or time-ordered folds, or exclusion of the suspects."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FEWEST_GROUPS = 10
 
 
 class _All(NamedTuple):
-    """Every row of the data, typed, with its target and the unit that it belongs to."""
+    """All typed rows of the data with target and unit."""
 
     frame: pl.DataFrame
     target: Floats | Integers
@@ -68,8 +68,8 @@ class _All(NamedTuple):
 @final
 @dataclass(frozen=True)
 class JudgedTable:
-    """A run that was judged on rows of a table. `folds` is the fold of each judged row, all 0 where
-    there are none; `probe` is the kind of the probe."""
+    """A run evaluated on a table. `folds` is the fold of each evaluated row, all 0 without folds;
+    `probe` is the kind of the probe."""
 
     prepared: Prepared
     section: TableData
@@ -94,14 +94,13 @@ class JudgedTable:
 
     @property
     def probes(self) -> tuple[ProbeKind, ...]:
-        """The run's probe, and a linear one where a clause asks for more than the linear
-        baseline."""
+        """The run's probe, plus a linear one if a clause compares with the linear baseline."""
         beside = any(one.against == LINEAR for one in self.clauses)
         return ("boosting", "linear") if beside and self.probe == "boosting" else (self.probe,)
 
     @cached_property
     def every(self) -> _All:
-        """The rows of all parts; with folds those of the test part, which are all there are."""
+        """Rows of all parts; under cross-validation the test part, which holds all rows."""
         one = self.prepared
         parts = (one.test,) if fold_count(self.section) else (one.train, one.validation, one.test)
         names = [
@@ -116,7 +115,7 @@ class JudgedTable:
         )
 
     def splits(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, Integers]]:
-        """Training rows, the judged rows that they were held against, and where these stand."""
+        """Training rows, the evaluated rows and the positions of the latter, for each split."""
         judged = self.scored.part.frame
         if not fold_count(self.section):
             yield self.prepared.train.frame, judged, np.arange(judged.height)
@@ -129,8 +128,8 @@ class JudgedTable:
 def try_suspicion(
     suspicion: Suspect, judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> ExclusionTrial:
-    """The trial of one finding. The probe never sees the columns that are `leaking` and not
-    accepted: they would hide every other finding."""
+    """Trial of one finding. The probe excludes columns that are `leaking` and not accepted: they
+    would mask every other finding."""
     match suspicion.trial:
         case "equal rows" | "near rows" | "near texts":
             excluded = _repeated_rows(suspicion, judged)
@@ -148,7 +147,7 @@ def try_suspicion(
 
 
 def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
-    """Which judged rows repeat a training row."""
+    """Mask of evaluated rows that duplicate a training row."""
     found = np.zeros(len(judged.folds), dtype=np.bool_)
     if suspicion.trial == "near texts":
         return _near_texts(judged)
@@ -163,7 +162,7 @@ def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
 
 
 def _near_texts(judged: JudgedTable) -> Mask:
-    """The same of texts, which are compared once for all folds."""
+    """`_repeated_rows` for texts, compared once for all folds."""
     columns, target = judged.columns, judged.section.target
     every = judged.every.frame
     groups = text_groups(every, columns)
@@ -203,14 +202,14 @@ def _in_groups(
 def _in_time(
     name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> ExclusionTrial:
-    conditions = (f"with rows of any {name!r}", f"foretold from earlier {name!r}")
+    conditions = (f"with rows of any {name!r}", f"predicted from earlier {name!r}")
     sample = sample_time_blocks(judged.every.frame[name])
     if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
         return ExclusionTrial(conditions, "not tried: too few rows or times")
     blocks = folds_in_order(sample.units)
     tested = np.flatnonzero(blocks >= FIRST_FORETOLD)
     rows, rounds = _rows(sample, judged), _rounds(sample)
-    # The date stays: a split by time keeps it as a feature, and a tree carries its end forward.
+    # The date stays a feature, as under a time split; trees extrapolate it as a constant.
     inputs = encode(rows, _shown(judged, leaking))
 
     def answers(scores: Floats) -> Answers:
@@ -256,7 +255,7 @@ def _beside(
     hidden: frozenset[str],
     kind: ProbeKind,
 ) -> Scores:
-    """Random folds beside folds that keep units together."""
+    """Random folds against grouped folds."""
     return Scores(
         [_scored(sample, judged, hidden, one, kind, level=True) for one, _ in folds],
         [_scored(sample, judged, hidden, one, kind, level=True) for _, one in folds],
@@ -279,7 +278,7 @@ def _scored(
 
 
 def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
-    """The columns that the probe sees."""
+    """Feature columns of the probe."""
     return [column for column in judged.columns if column.name not in hidden]
 
 
@@ -296,7 +295,7 @@ def _carried(
     confidence: float,
     method: str,
 ) -> ExclusionTrial:
-    """The loss of the probe carried over to the clauses, in proportion to the run's skill."""
+    """Transfer the probe's loss to the clauses, in proportion to the run's skill."""
     effects = compare(scores, sample.units, judged.metric, judged.seed)
     own = effects[judged.probe]
     rows, part = _rows(sample, judged), judged.scored.part
@@ -312,7 +311,7 @@ def _carried(
 
 
 def _rounds(sample: Sample) -> int:
-    """Rows are divided several times, few rows more often: which fold a row fell into is noise."""
+    """Number of repetitions, more for few rows, to average out the fold assignment."""
     return max(_FEWEST_ROUNDS, min(_MOST_ROUNDS, MOST_ROWS // len(sample.rows)))
 
 
@@ -321,7 +320,7 @@ def _folds(rounds: int) -> str:
 
 
 def _same_as(frame: pl.DataFrame, name: str, columns: Sequence[ColumnType]) -> frozenset[str]:
-    """The column, and those that name the same groups in other words."""
+    """The column and its one-to-one equivalents."""
     different = frame[name].n_unique()
     found = {name}
     for column in columns:

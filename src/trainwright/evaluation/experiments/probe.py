@@ -1,4 +1,4 @@
-"""The probe: a small model whose score on some rows is compared under two conditions."""
+"""The probe: a small model scored under two conditions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ProbeKind = Literal["boosting", "linear"]
 
 FOLDS = 5
 FIRST_FORETOLD = 3
-"""The first of five blocks of time that is foretold: three fifths of the rows train then, about as
-many as of a run."""
+"""First of five time blocks that is predicted: three fifths of the rows then train, about as many
+as in a run."""
 
 MOST_ROWS = 20_000
-"""Rows that the probe sees; of more a sample."""
+"""Row limit of the probe; more rows are sampled."""
 
 _TREES, _CLASS_TREES, _FEWEST_TREES = 100, 300, 10
 _MOST_CODES = 200
@@ -50,8 +50,8 @@ _PENALTY = Linear(kind="linear", max_iterations=200)
 @final
 @dataclass(frozen=True, slots=True)
 class ProbeRows:
-    """N rows of a table as the probe sees them, with their target: int64 class codes of `outputs`
-    classes [N], or float64 values [N] and `outputs` 1."""
+    """N table rows of the probe with their target: int64 class codes [N] of `outputs` classes, or
+    float64 values [N] with `outputs` 1."""
 
     frame: pl.DataFrame
     target: npt.NDArray[Any]
@@ -66,9 +66,9 @@ class ProbeRows:
 
 
 def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
-    """The columns without regard to the target: numbers as they stand, dates as a clock and
-    as the parts that a model sees, words by codes of the 200 commonest, texts by their 300
-    commonest terms (present or not)."""
+    """Encode columns without the target: numbers unchanged, dates as a timestamp and as the parts
+    that a model uses, words by codes of the 200 most frequent, texts by the presence of their 300
+    most frequent terms."""
     numbers: list[Floats] = []
     codes: list[Integers] = []
     for column in columns:
@@ -95,10 +95,10 @@ def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
 def out_of_fold(
     rows: ProbeRows, inputs: TableInputs, folds: Integers, kind: ProbeKind, *, level: bool
 ) -> Floats:
-    """Scores of each row by a model that did not see its fold, [N, C] or [N, 1].
+    """Out-of-fold scores, [N, C] or [N, 1].
 
-    With `level` each fold's scores are moved to the mean, or the class shares, of all rows: that
-    the rows of a fold have another mean is then no evidence against the features.
+    With `level` each fold's scores are shifted to the mean, or the class shares, of all rows, so
+    that a different mean of a fold does not count against the features.
     """
     scores = np.empty((len(rows), rows.outputs))
     for fold in np.unique(folds):
@@ -110,8 +110,8 @@ def out_of_fold(
 
 
 def foretold(rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: ProbeKind) -> Floats:
-    """Scores of the rows of each block but the first ones, by a model of all earlier blocks; nan
-    for rows that are not foretold."""
+    """Rolling-origin scores of each block by a model of all earlier blocks; nan for the first
+    blocks, which are not predicted."""
     scores = np.full((len(rows), rows.outputs), np.nan)
     for block in range(FIRST_FORETOLD, FOLDS):
         asked = np.flatnonzero(blocks == block)
@@ -122,8 +122,8 @@ def foretold(rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: Probe
 def interpolated(
     rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: ProbeKind, seed: int
 ) -> Floats:
-    """Scores of the same rows by models of as many rows as `foretold` has, drawn from all times:
-    half of a block is scored by a model that may have seen the other half."""
+    """Scores of the same rows by models of as many rows as in `foretold`, drawn from all times:
+    half of a block is scored by a model that may be trained on the other half."""
     scores = np.full((len(rows), rows.outputs), np.nan)
     order = np.argsort(random_keys(len(rows), seed, "experiment halves"), kind="stable")
     half = np.empty(len(rows), dtype=np.int64)
@@ -138,16 +138,16 @@ def interpolated(
 
 
 def constant_scores(rows: ProbeRows) -> Floats:
-    """What a model gives that knows the mean, or the class shares, and nothing else."""
+    """Scores of a constant model: the mean, or the class shares."""
     if rows.outputs == 1:
         return np.full((len(rows), 1), float(rows.target.mean()))
     return np.tile(_shares(rows.target, rows.outputs), (len(rows), 1))
 
 
 def _levelled(scores: Floats, of_seen: Floats, rows: ProbeRows, seen: Integers) -> Floats:
-    """Scores moved by what moves those of the rows seen to the mean of all. Class shares are moved
-    by weights of the classes, found by iterative scaling: the prior's own ratio would move the
-    shares of rows that are told apart well by too little."""
+    """Shift scores by what moves those of the seen rows to the overall mean. Class shares are moved
+    by class weights from iterative scaling: the prior ratio alone would move well-separated rows
+    too little."""
     if rows.outputs == 1:
         moved: Floats = scores + (rows.target.mean() - rows.target[seen].mean())
         return moved
@@ -165,7 +165,7 @@ def _weighted(scores: Floats, weights: Floats) -> Floats:
 
 
 def _shares(codes: Integers, outputs: int) -> Floats:
-    """The share of each class, none of them 0."""
+    """Class shares, none of them 0."""
     counts = np.bincount(codes, minlength=outputs) + 0.5
     shares: Floats = counts / counts.sum()
     return shares
@@ -174,7 +174,7 @@ def _shares(codes: Integers, outputs: int) -> Floats:
 def _fit(
     rows: ProbeRows, inputs: TableInputs, seen: Integers, kind: ProbeKind
 ) -> Callable[[Integers], Floats]:
-    """A model of the rows seen, as the scores that it gives for others."""
+    """Fit on the seen rows; returns a scoring function."""
     target = rows.target[seen]
     sees_nothing = not (inputs.numeric.shape[1] or inputs.categories.shape[1])
     if rows.outputs == 1 and sees_nothing:
@@ -191,8 +191,8 @@ def _fit(
 
 
 def _grown(rows: ProbeRows, inputs: TableInputs, seen: Integers) -> Callable[[Integers], Floats]:
-    """Boosted trees; fewer of them for many classes, each of which has trees of its own."""
-    # Imported here: a run without findings does not need it.
+    """Boosted trees; fewer for many classes, which each have their own trees."""
+    # Imported here since only runs with findings need it.
     with loading():
         import lightgbm
 
@@ -227,7 +227,7 @@ def _objective(outputs: int) -> dict[str, str | int]:
 
 
 def _scaled(inputs: TableInputs, seen: Integers) -> TableInputs:
-    """Numbers with the mean 0 and the deviation 1 of the rows seen, missing ones 0."""
+    """Numbers standardised by the seen rows; missing ones 0."""
     numbers = inputs.numeric.astype(np.float64)
     known = np.where(np.isfinite(numbers), numbers, np.nan)
     of_seen = np.ma.masked_invalid(known[seen])
@@ -237,7 +237,7 @@ def _scaled(inputs: TableInputs, seen: Integers) -> TableInputs:
 
 
 def _codes(series: pl.Series) -> Integers:
-    """A code for each of the commonest words, one for the others, one for none."""
+    """Codes of the most frequent words, one for the others, one for missing."""
     labels = series.cast(pl.String)
     known = count_values(labels.drop_nulls())["value"].head(_MOST_CODES)
     codes = list(range(2, len(known) + 2))
@@ -249,7 +249,7 @@ def _codes(series: pl.Series) -> Integers:
 
 
 def _terms(series: pl.Series) -> Floats:
-    """Whether each of the commonest terms is in a text, [N, terms]."""
+    """Presence of the most frequent terms, [N, terms]."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(max_features=_TERMS, binary=True)

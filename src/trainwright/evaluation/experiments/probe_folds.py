@@ -1,4 +1,4 @@
-"""Rows for the probe, and the folds that they are divided into."""
+"""Row samples and folds of the probe."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ from trainwright.data.split.time_order import moments, time_blocks
 from trainwright.evaluation.experiments.probe import FOLDS, MOST_ROWS
 
 TIME_BLOCKS = 50
-"""Blocks of time that are resampled as wholes."""
+"""Time blocks of the cluster bootstrap."""
 
 
 class Sample(NamedTuple):
-    """The positions of the rows that the probe sees [n], and the unit that each is resampled with,
-    numbered from 0 [n]."""
+    """Row positions of the probe [n], and the resampling unit of each, from 0 [n]."""
 
     rows: Integers
     units: Integers
 
 
 def sample_groups(column: pl.Series, seed: int) -> Sample:
-    """Whole groups; of more rows than the probe sees, groups drawn at random. Rows without a group
-    are not among them."""
+    """Whole groups, sampled at random beyond the row limit. Rows without a group are excluded."""
     present = column.is_not_null().arg_true().to_numpy().astype(np.int64)
     member, sizes = members(to_labels(column[present]))
     keys = random_keys(len(sizes), seed, "experiment sample")
@@ -42,7 +40,7 @@ def sample_groups(column: pl.Series, seed: int) -> Sample:
 
 
 def sample_time_blocks(column: pl.Series) -> Sample:
-    """50 blocks of time; of more rows than the probe sees, shorter ones evenly spread."""
+    """50 time blocks; beyond the row limit shorter ones, evenly spaced."""
     rows = column.is_not_null().arg_true().to_numpy().astype(np.int64)
     order = rows[np.argsort(column[rows].to_physical().to_numpy(), kind="stable")]
     if len(order) > MOST_ROWS:
@@ -55,20 +53,20 @@ def sample_time_blocks(column: pl.Series) -> Sample:
 
 
 def sample_evenly(units: Integers) -> Sample:
-    """Evenly spread rows with the units that the contract's split knows."""
+    """Evenly spaced rows with the units of the contract's split."""
     rows = spread_rows(len(units), MOST_ROWS)
     return Sample(rows, _numbered(units[rows]))
 
 
 def folds_of_units(units: Integers, seed: int) -> Integers:
-    """The fold of each row, whole units together."""
+    """Fold of each row, keeping units together."""
     sizes = np.bincount(units)
     keys = random_keys(len(sizes), seed, "experiment folds")
     return fill_bins(sizes, [len(units) / FOLDS] * FOLDS, keys)[units]
 
 
 def folds_in_order(units: Integers) -> Integers:
-    """The fold of each row, neighbouring units together."""
+    """Fold of each row, keeping neighbouring units together."""
     found: Integers = units * FOLDS // (int(units.max(initial=0)) + 1)
     return found
 

@@ -1,4 +1,4 @@
-"""Held-out rows that repeat training rows, and the run's own score without them."""
+"""Re-evaluation without held-out rows that duplicate training rows."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Rejudged(NamedTuple):
-    """The effect of excluding rows on the contract's metric, and the clauses without them."""
+    """Effect of excluding rows on the contract's metric, and the clauses without them."""
 
     effect: Effect
     clauses: tuple[Clause, ...]
 
 
 def excess(repeated: Mask, copied: float, seed: int) -> Mask:
-    """As many of the repeated rows as were copied, drawn at random; the others repeat by chance,
-    which new rows do too."""
+    """A random subset of the repeated rows of the size of the estimated copies; the others repeat
+    by chance, as new rows do."""
     rows = np.flatnonzero(repeated)
     count = min(len(rows), round(copied))
     order = np.argsort(random_keys(len(rows), seed, "experiment repeats"), kind="stable")
@@ -57,7 +57,7 @@ def judge_without(
     slices: Sequence[Slice],
     seed: int,
 ) -> Rejudged:
-    """The run's own predictions judged again without the excluded rows, on the same resamples."""
+    """Re-evaluate the run's predictions without the excluded rows, on the same resamples."""
     kept = np.flatnonzero(~excluded)
     every = np.arange(len(excluded))
     lines = {
@@ -82,7 +82,7 @@ def judge_without(
 
 
 def _again(at: int, clause: Clause, found: dict[str, ResampledMetric], section: Metric) -> Clause:
-    """A clause that is met, without the excluded rows; others stay."""
+    """Re-judge a met clause without the excluded rows; others are unchanged."""
     if clause.status != "met":
         return clause
     if clause.slice != ALL_ROWS:

@@ -1,4 +1,4 @@
-"""The findings of the audit that could change the decision, each tried by experiment."""
+"""Run an experiment for each audit finding that could change the decision."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from trainwright.evaluation.experiments.suspects import Suspect, suspicions_of
 from trainwright.evaluation.intervals import Interval
 
 FALSE_ALARMS = 0.01
-"""Chance that any finding of an honest table is measured well enough to change the decision."""
+"""Family-wise error rate of changing the decision on a clean table."""
 
 _MOST = 0.5
 
 
 def try_findings(judged: JudgedTable, audited: Sequence[AuditResult]) -> tuple[Experiment, ...]:
-    """An experiment for each finding of a table that can be tried, those that change the decision
-    first."""
+    """Experiments on the findings of a table, those that change the decision first."""
     is_classes = judged.prepared.target.outputs > 1
     suspicions = suspicions_of(audited, judged.section, is_classes=is_classes)
     leaking = frozenset(
@@ -41,7 +40,7 @@ def try_findings(judged: JudgedTable, audited: Sequence[AuditResult]) -> tuple[E
 def try_found_copies(
     judged: JudgedCopies, audited: Sequence[AuditResult]
 ) -> tuple[Experiment, ...]:
-    """The same of images and texts."""
+    """Experiments on the copies among images and texts."""
     suspicions = suspicions_of(audited, judged.section, is_classes=True)
     return _experiments(suspicions, partial(try_copies, judged=judged), judged)
 
@@ -49,9 +48,9 @@ def try_found_copies(
 def _experiments(
     suspicions: Sequence[Suspect], tried: Callable[[Suspect], ExclusionTrial], judged: JudgedRows
 ) -> tuple[Experiment, ...]:
-    """A warning asks that the interval of the difference at the contract's confidence is wholly on
-    the worse side, a change of the decision that it is there at a confidence at which all findings
-    together are wrong in one honest table of a hundred (Bonferroni's correction)."""
+    """A warning needs the difference's interval at the contract's confidence to be entirely worse;
+    a changed decision needs it at a Bonferroni-corrected confidence, with one false alarm in a
+    hundred clean tables."""
     strict = 1 - 2 * FALSE_ALARMS / max(1, len(suspicions))
     found = [
         _experiment(one, tried(one), judged.clauses, judged.metric, strict) for one in suspicions
@@ -101,7 +100,7 @@ def _outcome(
         one.status == "met" and again.status != "met"
         for one, again in zip(clauses, trial.clauses, strict=True)
     )
-    # Most judged rows repeat a training row, and too few are left to say anything of the others.
+    # Most evaluated rows duplicate a training row, and too few others remain.
     most = suspicion.of_rows and trial.excluded > _MOST
     nothing_left = most and not effect.difference(confidence).given
     if lost and (effect.is_measured(strict) or nothing_left):

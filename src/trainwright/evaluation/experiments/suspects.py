@@ -1,4 +1,4 @@
-"""What of the audit is tried, and the line of the contract that settles it."""
+"""Audit findings to test by experiment, and the contract line that resolves each."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _PLAIN = re.compile(r"[A-Za-z_][\w.#-]*")
 @final
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A finding that can be tried. `write` is the line of the contract that settles it, empty where
-    the files have to change; `reason` is why the contract accepts it, empty if it does not."""
+    """A testable finding. `write` is the contract line that resolves it, empty if the files must
+    change; `reason` is the contract's reason for accepting it, if any."""
 
     trial: Trial
     finding: BindingFinding
@@ -50,23 +50,23 @@ class Suspect:
 
     @property
     def of_rows(self) -> bool:
-        """Whether it names rows, images or segments of text."""
+        """Does it concern rows, images or text segments?"""
         return is_of_rows(self.trial)
 
 
 def is_of_rows(trial: Trial) -> bool:
-    """Whether a trial excludes rows, images or segments of text."""
+    """Does a trial exclude rows, images or text segments?"""
     return trial not in ("groups", "time", "features")
 
 
 def suspicions_of(
     audited: Iterable[AuditResult], section: Data, *, is_classes: bool
 ) -> tuple[Suspect, ...]:
-    """The findings that can be tried, one for each group, order in time or kind of repeats, and one
-    for all columns that give the target away: of two copies of the target one is enough.
+    """Testable findings: one for each group, time order or kind of duplicates, and one for all
+    leaking columns together, since one of two copies of the target is enough.
 
-    The order of a file is none of them: a file may be sorted by its target. Nor are columns that
-    tell very much of the target: no experiment shows whether a strong feature is an honest one.
+    Not testable are file order, since a file may be sorted by its target, and very strong features,
+    since no experiment shows if they are legitimate.
     """
     found: dict[tuple[str, tuple[str, ...]], Suspect] = {}
     leaks: list[AuditResult] = []
@@ -88,7 +88,7 @@ def suspicions_of(
 
 
 def _leaks(leaks: Sequence[AuditResult], section: Data) -> list[Suspect]:
-    """The columns that are not accepted, and all of them where some are accepted."""
+    """The columns not accepted, and all columns if some are accepted."""
     columns = tuple(dict.fromkeys(name for one in leaks for name in one.columns))
     if not columns:
         return []
@@ -107,7 +107,7 @@ def _leaks(leaks: Sequence[AuditResult], section: Data) -> list[Suspect]:
 def accepted_reason(
     finding: BindingFinding, columns: Sequence[str], accept: Sequence[Accepted]
 ) -> str:
-    """The reason of the contract for a finding, empty without any."""
+    """The contract's reason for accepting a finding, if any."""
     for one in accept:
         if one.finding == finding and set(columns) <= set(one.columns):
             return one.reason
@@ -115,7 +115,7 @@ def accepted_reason(
 
 
 def acceptance(finding: BindingFinding, columns: Sequence[str]) -> str:
-    """The line of the contract that accepts a finding."""
+    """The contract line that accepts a finding."""
     named = f", columns: [{', '.join(map(_name, columns))}]" if columns else ""
     return f'data: {{audit: {{accept: [{{finding: {finding}{named}, reason: "..."}}]}}}}'
 
@@ -144,6 +144,6 @@ def _line(trial: Trial, columns: Sequence[str], section: Data, *, is_classes: bo
 
 
 def _name(column: str) -> str:
-    """A column as YAML writes it inside brackets."""
+    """A column name in YAML flow style."""
     is_plain = _PLAIN.fullmatch(column) and column.lower() not in ("null", "true", "false")
     return column if is_plain else json.dumps(column, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The loss of the probe carried over to the clauses of the run."""
+"""Transfer of the probe's loss to the clauses of the run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from trainwright.evaluation.intervals import Interval
 
 
 def skill_ratio(run: float, of_run: float, probe: float, of_probe: float) -> float:
-    """The skill of the run over that of the probe, from 0 to 1: each is the distance of a score
-    from that of a constant prediction on the same rows. A run that explains half of what the probe
-    explains can have memorised at most half as much; a stronger one is not charged with more than
-    was measured."""
+    """Skill of the run over that of the probe, clipped to [0, 1]. Skill is the gain over a constant
+    prediction on the same rows. A run with half the probe's skill can have memorised at most half
+    as much; a stronger one is charged no more than was measured."""
     skill, reference = run - of_run, probe - of_probe
     if not all(map(math.isfinite, (skill, reference))) or not reference:
         return 1.0
@@ -27,11 +26,11 @@ def skill_ratio(run: float, of_run: float, probe: float, of_probe: float) -> flo
 def corrected(
     clauses: Sequence[Clause], own: Effect, beside: Effects, ratio: float, confidence: float
 ) -> tuple[Clause, ...]:
-    """The clauses that are met after the loss of their metric, `ratio` of which the run has. A
-    baseline that loses too, one of `beside`, moves the difference from it less.
+    """Met clauses after `ratio` times the loss of their metric. A baseline in `beside` loses too,
+    which shifts its gain less.
 
-    Half the interval of the run's score and half that of the loss come from different rows or
-    models, and are added as independent errors are.
+    The half-widths of the run's interval and of the loss's interval are independent and add in
+    quadrature.
     """
     found = []
     for clause in clauses:
@@ -44,7 +43,7 @@ def corrected(
 
 
 def judged_again(clause: Clause, interval: Interval) -> Clause:
-    """The clause with another interval."""
+    """The clause re-judged with another interval."""
     direction = METRICS[clause.metric].direction
     if clause.against:
         return replace(clause, interval=interval, status=gain_status(interval, direction))
