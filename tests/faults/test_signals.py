@@ -136,9 +136,9 @@ def test_the_report_says_where_a_run_was_cut_and_what_it_lost(trial: Trials) -> 
     cut.ends_well()
     page = cut.run.report.read_text()
     assert "cut: the run died after step 9 or a later one without recording a reason" in page
-    assert "resumed from step-0000000005; recorded steps that are made again: 4" in page
+    assert "resumed from step-0000000005; repeated steps: 4" in page
     assert "cut: the run ended after step 9: stopped by SIGTERM" in page
-    assert "resumed from step-0000000009; recorded steps that are made again: 0" in page
+    assert "resumed from step-0000000009; repeated steps: 0" in page
 
 
 @pytest.mark.row("F-12")

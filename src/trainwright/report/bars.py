@@ -1,4 +1,4 @@
-"""Intervals as small horizontal bars: where each mark stands, in percent of the bar's width."""
+"""Interval bars: positions of the marks in percent of the bar's width."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARGIN = 0.08
 @final
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The range of values that a bar spans."""
+    """Value range of a bar."""
 
     low: float
     high: float
 
     @classmethod
     def over(cls, values: Iterable[float]) -> Scale:
-        """The range of the finite values with a margin on both sides."""
+        """Range of the finite values with a margin on both sides."""
         finite = [value for value in values if math.isfinite(value)]
         if not finite:
             return cls(0.0, 1.0)
@@ -32,7 +32,7 @@ class Scale:
         return cls(low - margin, high + margin)
 
     def percent(self, value: float) -> float:
-        """Where `value` stands, 0 to 100."""
+        """Position of `value`, 0 to 100."""
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2) if math.isfinite(share) else 0.0
 
@@ -40,7 +40,7 @@ class Scale:
 @final
 @dataclass(frozen=True, slots=True)
 class BarSpan:
-    """A stretch of a bar in percent."""
+    """A span of a bar in percent."""
 
     left: float
     width: float
@@ -49,7 +49,7 @@ class BarSpan:
 @final
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A drawn interval: its range, value and target, each at most once, and the same in words."""
+    """A drawn interval: its range, value and target, each optional, with a text alternative."""
 
     range: tuple[BarSpan, ...]
     value: tuple[float, ...]
@@ -58,7 +58,7 @@ class Bar:
 
 
 def draw_bar(interval: Interval, target: float, scale: Scale) -> Bar:
-    """`interval` against `target` (nan: there is none) on `scale`."""
+    """Draw `interval` and `target` (nan for none) on `scale`."""
     left, right = scale.percent(interval.low), scale.percent(interval.high)
     words = f"{show_value(interval.value)}, interval {show_range(interval)}"
     aimed = math.isfinite(target)
@@ -71,6 +71,6 @@ def draw_bar(interval: Interval, target: float, scale: Scale) -> Bar:
 
 
 def scale_of(intervals: Sequence[Interval], others: Sequence[float] = ()) -> Scale:
-    """One scale on which all of them can be drawn."""
+    """Common scale of several intervals."""
     ends = [end for one in intervals for end in (one.low, one.value, one.high)]
     return Scale.over([*ends, *others])

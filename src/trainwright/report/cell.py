@@ -1,4 +1,4 @@
-"""A judged run in a few lines: for the prompt, and for the cell of a notebook."""
+"""Short summary of a run, for the prompt and for notebook cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OTHER_COLOUR = "#cf222e"
 
 
 def summarise_result(result: Result) -> str:
-    """The verdict, each clause with its interval, the baselines and the report."""
+    """Verdict, clauses with intervals, baselines and report path."""
     verdict = result.verdict
     lines = [f"run {result.name}: {verdict.status.upper()}"]
     lines += [f"  {line}" for line in _decisive(result)]
@@ -31,7 +31,7 @@ def summarise_result(result: Result) -> str:
 
 
 def draw_cell(result: Result) -> str:
-    """The same as HTML, every text in it escaped."""
+    """The summary as HTML, with all text escaped."""
     verdict, clauses = result.verdict, result.verdict.clauses[:_MOST_CLAUSES]
     rows = Markup("").join(_row(clause) for clause in clauses)
     notes = [
@@ -53,7 +53,7 @@ def draw_cell(result: Result) -> str:
 
 
 def _decisive(result: Result) -> list[str]:
-    """Why the verdict is invalid, and the line of the contract that settles it."""
+    """Why the verdict is invalid, and the contract line that resolves it."""
     return [f"invalid: {one.name}: {one.numbers}. {one.write}" for one in result.verdict.decisive]
 
 
@@ -73,7 +73,7 @@ def _clause(clause: Clause) -> str:
 
 
 def _baselines(result: Result) -> list[str]:
-    """The contract's metric of each baseline."""
+    """The contract's metric for each baseline."""
     return result.evaluation.show_baselines(result.verdict.clauses[0].metric)
 
 

@@ -1,4 +1,4 @@
-"""A page with judged runs side by side: metrics, curves, settings, time and price."""
+"""Comparison page of runs: metrics, curves, settings, time and price."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TEMPLATE = "comparison.html.jinja"
 
 
 def write_comparison(compared: Comparison, folders: Sequence[RunFolder], output: Path) -> Path:
-    """Write the page, and give its path.
+    """Write the page and return its path.
 
     Raises:
-        StorageFailed: it cannot be written; an older one is as it was.
+        StorageFailed: it cannot be written; an older page is kept.
     """
     contents = [read_contents(folder) for folder in folders[: len(SERIES)]]
     template = page_environment().get_template(_TEMPLATE)
@@ -63,7 +63,7 @@ def _facts(compared: Comparison) -> list[tuple[str, list[str]]]:
 
 
 def _metrics(compared: Comparison) -> list[tuple[str, list[str], list[str]]]:
-    """Each metric with the value of every run, and the differences of the later ones."""
+    """Each metric with the value of every run and the differences to the first."""
     others = [row.summary.name for row in compared.runs[1:]]
     return [
         (
@@ -91,7 +91,7 @@ def _text(value: Json) -> str:
 
 
 def _figures(contents: Sequence[Contents]) -> list[Figure]:
-    """The training loss and every validation of the runs, in one figure each."""
+    """Figures of the training loss and of each validation metric."""
     losses = [_loss(one) for one in contents]
     validated = [read_validated(one.events) for one in contents]
     metrics = dict.fromkeys(name for one in validated for name in one if "/" not in name)
@@ -126,7 +126,7 @@ def _overlay(
     *,
     marked: bool,
 ) -> list[Figure]:
-    """One line a run; nothing if no run has a point."""
+    """One line per run; None if no run has a point."""
     present = [(number, points) for number, points in enumerate(series) if len(points)]
     if not present:
         return []

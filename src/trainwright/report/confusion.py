@@ -1,4 +1,4 @@
-"""The confusion matrix: as a table of few classes, as a heat map of many."""
+"""Confusion matrix: a table for few classes, a heat map for many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DARKEST = 0.55
 @final
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`shade` is the opacity of the colour behind it, 0 to 1."""
+    """One cell; `shade` is the opacity of its background, 0 to 1."""
 
     count: int
     share: str
@@ -32,7 +32,7 @@ class Cell:
 @final
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """The rows of one true class."""
+    """One true class."""
 
     label: str
     rows: int
@@ -42,7 +42,7 @@ class MatrixRow:
 @final
 @dataclass(frozen=True, slots=True)
 class MixedUp:
-    """Two classes of which one is taken for the other."""
+    """A pair of confused classes."""
 
     true: str
     predicted: str
@@ -53,7 +53,7 @@ class MixedUp:
 @final
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """How well one class is found."""
+    """Precision and recall of one class."""
 
     label: str
     rows: int
@@ -65,7 +65,7 @@ class ClassRow:
 @final
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A matrix with few classes, or a heat map and the pairs that are mixed up most."""
+    """A matrix of few classes, or a heat map with the most confused pairs."""
 
     labels: tuple[str, ...]
     matrix: tuple[MatrixRow, ...] = ()
@@ -75,7 +75,7 @@ class Confusion:
 
 
 def view_confusion(curves: Curves) -> tuple[Confusion, ...]:
-    """The confusion of classes; nothing for numbers."""
+    """Confusion matrix of a classification; empty for regression."""
     if not isinstance(curves, ClassificationCurves) or not curves.labels:
         return ()
     counts = np.array(curves.confusion, dtype=np.int64)
@@ -90,7 +90,7 @@ def view_confusion(curves: Curves) -> tuple[Confusion, ...]:
 
 
 def _class_rows(labels: Sequence[str], counts: np.ndarray) -> tuple[ClassRow, ...]:
-    """Each class against the rest; a share of nothing is a dash."""
+    """One-vs-rest metrics of each class; undefined shares are a dash."""
     hits = np.diag(counts).astype(np.float64)
     true, chosen = counts.sum(axis=1), counts.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):

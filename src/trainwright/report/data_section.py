@@ -1,4 +1,4 @@
-"""The data as the page tells it: files, parts, split, columns, and what was left out."""
+"""Data section: files, parts, split, columns and exclusions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ColumnRow:
 @final
 @dataclass(frozen=True, slots=True)
 class ExcludedData:
-    """What no model saw, and why."""
+    """Excluded data and the reason."""
 
     what: str
     why: str
@@ -79,7 +79,7 @@ class DataView:
 
 
 def view_data(contents: Contents) -> tuple[DataView, ...]:
-    """The section, or nothing where the folder knows nothing of the data."""
+    """The section, or empty if the folder has no data files."""
     manifest, split = contents.manifest, contents.split
     if not manifest and not split:
         return ()
@@ -105,7 +105,7 @@ def view_data(contents: Contents) -> tuple[DataView, ...]:
 
 
 def shorten_hash(text: str) -> str:
-    """Enough of a hash to tell two apart."""
+    """Abbreviated hash."""
     return f"{text[:_HASH_LETTERS]}…" if len(text) > _HASH_LETTERS else text
 
 
@@ -151,7 +151,7 @@ def _place(item: tuple[str, int]) -> int:
 def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
     found: list[str] = []
     if split.get("groups"):
-        crossing = count_text(split.get("groups_on_two_sides", 0), "group stands", "groups stand")
+        crossing = count_text(split.get("groups_on_two_sides", 0), "group is", "groups are")
         found.append(f"{crossing} in more than one part.")
     if split.get("time_ranges"):
         late = split.get("future_rows_in_training", 0)
@@ -161,10 +161,12 @@ def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
         )
     if "duplicate_rows" in split:
         same = count_text(split["duplicate_rows"], "row equals", "rows equal")
-        found.append(f"{same} a training row in every feature and the target, outside training.")
+        found.append(
+            f"{same} a training row in every feature and the target, in validation or test."
+        )
     if left_out := split.get("left_out"):
-        stand = count_text(left_out, "row stands", "rows stand")
-        found.append(f"{stand} in no part: too near to the part behind, or older than the window.")
+        stand = count_text(left_out, "row is", "rows are")
+        found.append(f"{stand} in no part: inside the gap, or older than the window.")
     return tuple(found)
 
 
@@ -187,7 +189,7 @@ def _left_out(
         str(one["name"]): str(one["reason"]) for one in columns if one.get("kind") == "ignored"
     }
     section = (plan.get("contract") or {}).get("data") or {}
-    excluded = {str(name): "the contract excludes it" for name in section.get("exclude") or []}
+    excluded = {str(name): "excluded by the contract" for name in section.get("exclude") or []}
     found = [ExcludedData(f"column {name}", why) for name, why in {**excluded, **ignored}.items()]
     if missing := (facts.get("target") or {}).get("missing"):
         found.append(ExcludedData(count_text(int(missing), "row", "rows"), "the target is missing"))

@@ -1,5 +1,4 @@
-"""Figures of an evaluation: how well classes are ranked, how honest probabilities are, how far
-predicted numbers lie from the true ones."""
+"""Evaluation figures: ROC, precision-recall, calibration, residuals and forecasts."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _HEAT = (0.23, 0.49, 0.85)
 
 
 def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
-    """Every figure for which there are numbers."""
+    """All figures with data."""
     match curves:
         case ClassificationCurves():
             shown = curves.curves[:_MOST_CURVES]
@@ -53,13 +52,13 @@ def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
                 figures.append(_residuals(curves))
             return tuple(figures)
         case NegativeLogLikelihoodCurves():
-            return (_surprise(curves),) if sum(curves.counts) else ()
+            return (_likelihood(curves),) if sum(curves.counts) else ()
         case _:
             assert_never(curves)
 
 
 def draw_forecast(forecast: Forecast) -> tuple[Figure, ...]:
-    """Truth and prediction over time, as means of equal counts of rows where there are many."""
+    """Truth and prediction over time; many rows are averaged in groups of equal size."""
     if len(forecast.time) < _FEWEST_FORECAST:
         return ()
     pieces = np.array_split(np.arange(len(forecast.time)), min(_MOST_FORECAST, len(forecast.time)))
@@ -76,7 +75,7 @@ def draw_forecast(forecast: Forecast) -> tuple[Figure, ...]:
         axes.set_ylabel("target")
         axes.tick_params(axis="x", labelrotation=20)
 
-    rows = f"{len(forecast.time):,} test rows in the order of time"
+    rows = f"{len(forecast.time):,} test rows in time order"
     means = f", as means of {len(pieces):,} groups" if len(pieces) < len(forecast.time) else ""
     return (
         Figure(
@@ -90,25 +89,25 @@ def draw_forecast(forecast: Forecast) -> tuple[Figure, ...]:
 
 
 def draw_heat(shares: np.ndarray) -> Figure:
-    """The confusion matrix of many classes: `shares` [C, C] of each true class (row)."""
+    """Heat map of a large confusion matrix: `shares` [C, C] of each true class (row)."""
     size = len(shares)
     image = np.empty((size, size, 4))
     image[..., :3] = _HEAT
-    # The square root keeps small shares of confusions visible beside a full diagonal.
+    # The square root keeps small confusions visible next to the diagonal.
     image[..., 3] = np.sqrt(np.clip(np.nan_to_num(shares), 0, 1))
 
     def draw(axes: Axes) -> None:
         axes.imshow(image, interpolation="nearest", aspect="equal")
         axes.grid(visible=False)
-        axes.set_xlabel("predicted class, by its number")
-        axes.set_ylabel("true class, by its number")
+        axes.set_xlabel("predicted class (number)")
+        axes.set_ylabel("true class (number)")
 
     return Figure(
         title=f"Confusion of {size} classes",
         label=f"Heat map of the confusion matrix of {size} classes",
         svg=draw_svg(Panel("heat", draw, 4.2)),
-        caption="Each row is a true class, numbered from 0 in the order of the labels; the darker "
-        "a cell, the larger its share of the row. A clean diagonal is a perfect model.",
+        caption="Each row is a true class, numbered from 0 in label order; darker cells "
+        "are larger shares of the row. A clean diagonal is a perfect model.",
     )
 
 
@@ -147,7 +146,7 @@ def _roc(curves: Sequence[ClassCurve], classes: int) -> Figure:
         "ROC",
         f"ROC curve of {whom}: true positive rate over false positive rate",
         draw_svg(Panel("roc", draw)),
-        f"Of {whom}. The dotted diagonal is what chance gives.",
+        f"Of {whom}. The dotted diagonal is chance level.",
         _keys(curves),
     )
 
@@ -163,7 +162,7 @@ def _precision(curves: Sequence[ClassCurve]) -> Figure:
         "Precision and recall",
         "Precision over recall",
         draw_svg(Panel("precision", draw)),
-        "How many of those chosen are right (precision), for each share found (recall).",
+        "Precision at each recall.",
         _keys(curves),
     )
 
@@ -176,7 +175,7 @@ def _calibration(bins: Sequence[CalibrationBin], binary: bool) -> Figure:
     def draw(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], color=MUTED, linestyle=":", linewidth=1)
         axes.plot(confidence, hits, color=SERIES[0], marker="o", markersize=4)
-        _unit_axes(axes, "", "share that is true" if binary else "share that is right")
+        _unit_axes(axes, "", "share of positives" if binary else "accuracy")
 
     def strip(axes: Axes) -> None:
         axes.bar(confidence, rows, width=0.04, color=SERIES[0], alpha=0.6)
@@ -190,8 +189,8 @@ def _calibration(bins: Sequence[CalibrationBin], binary: bool) -> Figure:
         "Calibration",
         "Reliability diagram: share of hits over predicted probability, with rows per bin",
         draw_svg(Panel("calibration", draw, 3.4, [strip])),
-        "On the dotted diagonal a predicted probability means what it says. The gap that weighs "
-        f"most: {worst.rows:,} rows predicted at {show_share(worst.confidence)}, of which "
+        "The dotted diagonal is perfect calibration. Largest weighted gap: "
+        f"{worst.rows:,} rows predicted at {show_share(worst.confidence)}, of which "
         f"{show_share(worst.hits)} came true.",
     )
 
@@ -201,7 +200,7 @@ def _scatter(curves: RegressionCurves) -> Figure:
     low, high = float(sample.min()), float(sample.max())
 
     def draw(axes: Axes) -> None:
-        # Half transparent: where points pile up they grow dark.
+        # Half transparent, so that density shows.
         axes.scatter(sample[:, 0], sample[:, 1], s=9, color=SERIES[0], alpha=0.45, linewidths=0)
         axes.plot([low, high], [low, high], color=INK, linestyle=":", linewidth=1)
         axes.set_xlabel("true")
@@ -211,11 +210,11 @@ def _scatter(curves: RegressionCurves) -> Figure:
         "Predicted against true",
         f"Scatter of {len(sample)} rows, predicted over true values",
         draw_svg(Panel("scatter", draw, 3.4)),
-        f"{len(sample):,} rows, evenly sampled. On the dotted line the prediction is exact.",
+        f"{len(sample):,} rows, evenly sampled. The dotted line is a perfect prediction.",
     )
 
 
-def _surprise(curves: NegativeLogLikelihoodCurves) -> Figure:
+def _likelihood(curves: NegativeLogLikelihoodCurves) -> Figure:
     edges, counts = np.array(curves.edges), np.array(curves.counts)
 
     def draw(axes: Axes) -> None:
@@ -230,13 +229,13 @@ def _surprise(curves: NegativeLogLikelihoodCurves) -> Figure:
             linewidth=0.4,
         )
         axes.set_xlabel("nats per token")
-        axes.set_ylabel("stretches")
+        axes.set_ylabel("segments")
 
     return Figure(
-        "Surprise",
-        "Histogram of the nats per token of the stretches of the text",
-        draw_svg(Panel("surprise", draw, 3.4)),
-        f"Over all {int(counts.sum()):,} stretches of the text. A tail to the right are passages "
+        "Negative log-likelihood",
+        "Histogram of the negative log-likelihood per token of the text segments",
+        draw_svg(Panel("likelihood", draw, 3.4)),
+        f"Over all {int(counts.sum()):,} segments of the text. A tail to the right are passages "
         "unlike the training text.",
     )
 

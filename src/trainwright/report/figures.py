@@ -1,8 +1,8 @@
-"""Figures as SVG inside the page: drawn by matplotlib, coloured by the page.
+"""Inline SVG figures: drawn by matplotlib, coloured by the page's style sheet.
 
-No text of the data enters a figure: names stand in the page beside it, where the template escapes
-them. The figure names its colours by their part (`INK`, `SERIES[2]`), and the page's style sheet
-gives each part a colour for light, dark and paper.
+No text of the data enters a figure: names are in the page, escaped by the template. A figure names
+its colours by role (`INK`, `SERIES[2]`); the style sheet maps each role to a colour for light, dark
+and print.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INK, MUTED, LINE = "#fe0001", "#fe0002", "#fe0003"
 SERIES = tuple(f"#fe01{number:02x}" for number in range(10))
 DASHES = ("-", "--", "-.", ":")
-"""The line of series i is `DASHES[i // 5]`: colours alone would not part ten of them."""
+"""Series i has line style `DASHES[i // 5]`: ten series are not distinguishable by colour alone."""
 
 _TOKENS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"} | {
     token: f"var(--c{number})" for number, token in enumerate(SERIES)
@@ -71,14 +71,14 @@ class Key:
 
     @property
     def dash(self) -> str:
-        """How the line is drawn, as SVG says it."""
+        """Line style as an SVG dash array."""
         return ("none", "5 2.5", "6 2 1.5 2", "1.5 2")[self.series // 5]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing with what it shows in words: `label` for those who do not see it."""
+    """A drawing with title, caption and an accessible `label`."""
 
     title: str
     label: str
@@ -90,23 +90,23 @@ class Figure:
 @final
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What is drawn: a name unique on the page, its height and the function that draws it."""
+    """A drawing job: a name unique on the page, the height and the drawing function."""
 
     name: str
     draw: Callable[[Axes], None]
     height_inches: float = 3.0
     below: Sequence[Callable[[Axes], None]] = field(default_factory=tuple)
-    """Drawn in a low strip under the figure, on the same x axis; at most one."""
+    """Drawn in a low strip under the figure on a shared x axis; at most one."""
 
 
 def draw_svg(panel: Panel) -> Markup:
-    """The drawing as an `<svg>` element: the same bytes for the same numbers."""
+    """Render as an `<svg>` element, deterministic for the same numbers."""
     import matplotlib.style
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
-        # A glyph that matplotlib's own font lacks is no matter: the browser draws the text.
+        # Glyphs missing in matplotlib's font do not matter: the browser draws the text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         canvas = Canvas(figsize=(_WIDTH_INCHES, panel.height_inches), dpi=FigureCanvasSVG.fixed_dpi)
         FigureCanvasSVG(canvas)
@@ -121,8 +121,8 @@ def draw_svg(panel: Panel) -> Markup:
 
 
 def _exported(canvas: Canvas) -> str:
-    """The SVG file of a figure. It is laid out here, once: as a property of the figure the same
-    layout would cost a drawing more."""
+    """Export a figure as SVG. The layout is applied once here: as a figure property it would cost
+    another drawing."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     ConstrainedLayoutEngine().execute(canvas)
@@ -132,8 +132,7 @@ def _exported(canvas: Canvas) -> str:
 
 
 def _inlined(text: str, name: str) -> str:
-    """The drawing without what only a file of its own needs, its names made unique, its colours
-    left to the page."""
+    """Strip the file header, make ids unique and leave colours to the page."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<style type=\"text/css\">.*?</style>\s*", "", svg, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Text of strangers made fit to be shown, and numbers as the page writes them."""
+"""Sanitising of untrusted text, and number formats of the page."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _TAIL = 12
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 _STRANGE = "\N{REPLACEMENT CHARACTER}"
 _JOINERS = "\u200c\u200d"
-# Control, format (among them the marks that turn the direction of text), surrogate, private and
-# unassigned characters, line and paragraph separators: none of them shows as itself.
+# Control, format (including bidirectional marks), surrogate, private and unassigned characters,
+# line and paragraph separators: none is visible.
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def clean(text: str, room: int = _ROOM) -> str:
-    """One line of at most `room` characters, every one of which is shown or stands in for one that
-    is not. What is too long loses its middle: names often differ at the end only."""
+    """One line of at most `room` visible characters; invisible ones are replaced by escapes. Long
+    text is shortened in the middle, since names often differ only at the end."""
     if len(text) > room:
         text = f"{text[: room - _TAIL - 1]}…{text[-_TAIL:]}"
     return "".join(map(_shown, text))
 
 
 def clean_lines(text: str, room: int) -> str:
-    """`clean` of each line of a longer text, cut after `room` characters in all."""
+    """`clean` each line of a longer text, truncated to a total of `room` characters."""
     cut = text if len(text) <= room else f"{text[:room]}\n…"
     return "\n".join(clean(line, max(room, _ROOM)) for line in cut.splitlines())
 
@@ -43,7 +43,7 @@ def _shown(letter: str) -> str:
 
 
 def show_value(value: float) -> str:
-    """A value, or a dash where it is not defined."""
+    """A value, or a dash if undefined."""
     if not math.isfinite(value):
         return NOTHING
     return show_number(value).replace("-", "−") if value < 0 else show_number(value)
@@ -55,14 +55,14 @@ def show_change(value: float) -> str:
 
 
 def show_range(interval: Interval) -> str:
-    """`0.91 to 0.93`; a dash where no interval could be given."""
+    """`0.91 to 0.93`; a dash without an interval."""
     if not interval.given:
         return NOTHING
     return f"{show_value(interval.low)} to {show_value(interval.high)}"
 
 
 def show_share(share: float) -> str:
-    """`0.1234` -> `12.3%`; small shares never become a plain 0."""
+    """`0.1234` -> `12.3%`; small shares are never shown as 0."""
     if not math.isfinite(share):
         return NOTHING
     if 0 < share < 0.001:
@@ -71,7 +71,7 @@ def show_share(share: float) -> str:
 
 
 def show_when(time: str) -> str:
-    """`2026-01-02T03:04:05.678Z` -> `2026-01-02 03:04:05 UTC`; any other text as it is."""
+    """`2026-01-02T03:04:05.678Z` -> `2026-01-02 03:04:05 UTC`; other text unchanged."""
     match = _TIME.fullmatch(time)
     return f"{match[1]} {match[2]} UTC" if match else time
 

@@ -1,4 +1,4 @@
-"""Distributions of the data as small drawings: training rows filled, held-out rows a line."""
+"""Histograms of the data: training rows filled, held-out rows as a line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WHOLE = 1e9
 @final
 @dataclass(frozen=True, slots=True)
 class HistogramShape:
-    """A histogram: the bars of the training rows as (left, top, width, height), the outline of the
-    held-out rows as the points (x, y) of a line, and the ends of its axis."""
+    """Geometry of a histogram: training bars as (left, top, width, height), the held-out outline as
+    points (x, y), and the axis limits."""
 
     bars: tuple[tuple[float, float, float, float], ...]
     line: tuple[tuple[float, float], ...]
@@ -28,7 +28,7 @@ class HistogramShape:
 @final
 @dataclass(frozen=True, slots=True)
 class ValueShare:
-    """A value with its share of the rows of each part, as a number of percent and in words."""
+    """A value with its share of the rows of each part, in percent and as text."""
 
     label: str
     train: float
@@ -40,7 +40,7 @@ class ValueShare:
 @final
 @dataclass(frozen=True, slots=True)
 class DistributionView:
-    """One column: a histogram or shares, and the same in words."""
+    """One column: a histogram or value shares, with a text alternative."""
 
     name: str
     words: str
@@ -49,7 +49,7 @@ class DistributionView:
 
 
 def view_distributions(found: Sequence[Distribution]) -> tuple[DistributionView, ...]:
-    """Each column with values, in the order of the data."""
+    """Every column with values, in data order."""
     return tuple(_view(one) for one in found if sum(one.train))
 
 
@@ -57,7 +57,7 @@ def _view(one: Distribution) -> DistributionView:
     train, held_out = _shares(one.train), _shares(one.held_out)
     if not one.labels:
         low, high = _end(one.low), _end(one.high)
-        words = f"histogram from {low} to {high}, training rows beside held-out rows"
+        words = f"histogram from {low} to {high}, training and held-out rows"
         return DistributionView(one.name, words, (_shape(train, held_out, low, high),))
     rows = tuple(
         ValueShare(label, round(100 * a, 2), round(100 * b, 2), show_share(a), show_share(b))
@@ -67,7 +67,7 @@ def _view(one: Distribution) -> DistributionView:
 
 
 def _end(value: float) -> str:
-    """An end of an axis: whole numbers without decimals."""
+    """Axis limit; integers without decimals."""
     whole = value == int(value) and abs(value) < _WHOLE
     return f"{int(value):,}".replace("-", "−") if whole else show_value(value)
 

@@ -1,4 +1,4 @@
-"""What lies in a run folder, read as far as it is there."""
+"""Tolerant reading of a run folder for the report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Rec
 @final
 @dataclass(frozen=True, slots=True)
 class StoredEvaluation:
-    """`evaluation.json`: what was measured, how it was judged, and how long each part took; the
-    scores of single folds and seeds where there are several."""
+    """`evaluation.json`: metrics, verdict and durations, and the scores of folds and seeds if there
+    are several."""
 
     evaluation: Evaluation
     verdict: Verdict
@@ -44,7 +44,7 @@ class StoredEvaluation:
 @dataclass(frozen=True, slots=True)
 class Trees:
     """`bundle/boosting.json`: (trees, value on training rows, value on validation rows), and the
-    trees that were kept; 0 where that is not known."""
+    trees kept, 0 if unknown."""
 
     metric: str
     curve: Sequence[tuple[float, float, float]]
@@ -54,7 +54,7 @@ class Trees:
 @final
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Test rows of a numeric target in the order of time, [N] each: `time` is datetime64[us] or
+    """Test rows of a numeric target in time order, [N] each: `time` is datetime64[us] or
     numbers."""
 
     time: npt.NDArray[Any]
@@ -65,7 +65,7 @@ class Forecast:
 @final
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """One finding of the checks before the training."""
+    """One finding of the preflight checks."""
 
     severity: str
     kind: str
@@ -77,8 +77,8 @@ class FindingRow:
 @final
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The parts of a run folder. Those that are missing are empty; `damaged` names the files that
-    are there and cannot be read, with the reason."""
+    """Contents of a run folder. Missing parts are empty; `damaged` lists unreadable files with the
+    reason."""
 
     name: str
     judged: tuple[StoredEvaluation, ...] = ()
@@ -98,7 +98,7 @@ class Contents:
 
 
 def read_contents(folder: RunFolder) -> Contents:
-    """Read the folder. No file of it is needed, and none that is damaged stops the reading."""
+    """Read the folder. All files are optional, and damaged ones are skipped."""
     reading = _Reading()
     manifest = folder.data / "manifest.json"
     split = folder.data / "split.json"
@@ -127,7 +127,7 @@ def read_contents(folder: RunFolder) -> Contents:
 @final
 @dataclass(slots=True)
 class _Reading:
-    """Reads part by part and remembers what could not be read."""
+    """Reads part by part and collects read errors."""
 
     damaged: list[tuple[str, str]] = field(default_factory=list)
 
@@ -187,7 +187,7 @@ def _findings(value: Json) -> tuple[FindingRow, ...]:
 
 
 def _forecasts(path: Path) -> tuple[Forecast, ...]:
-    """Nothing where the rows have no time, or the target is no number."""
+    """Empty if the rows have no time, or the target is not numeric."""
     if not path.is_file():
         return ()
     import polars as pl
@@ -200,7 +200,7 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
         raise ValueError(str(error).splitlines()[0][:160]) from error
     if not {"time", "target", "prediction"} <= set(frame.columns):
         return ()
-    # A class that is an integer is no number of its own.
+    # Integer class labels are not a numeric target.
     if any(name.startswith(PROBABILITY) for name in frame.columns):
         return ()
     ordered = frame.sort("time", maintain_order=True)

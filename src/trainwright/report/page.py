@@ -1,4 +1,4 @@
-"""`report.html`: one file that shows a run to people, made of the run's folder alone."""
+"""`report.html`: a self-contained report of a run, built from the run folder only."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Write `report.html` from what lies in the folder, and give its path.
+    """Write `report.html` from the folder and return its path.
 
-    It can be written again at any time: what is missing is left out, what is damaged is named, and
-    the same folder gives the same bytes.
+    It can be rewritten at any time: missing parts are skipped, damaged ones are listed, and the
+    output is deterministic.
 
     Raises:
-        StorageFailed: the page cannot be written; an older one is as it was.
+        StorageFailed: the page cannot be written; an older one is kept.
     """
     write_text(folder.report, render_report(read_contents(folder)))
     return folder.report
 
 
 def render_report(contents: Contents) -> str:
-    """The page: no script, nothing loaded from elsewhere, every text of the data escaped."""
+    """Render the page: no scripts, no external resources, all text of the data escaped."""
     template = page_environment().get_template(_TEMPLATE)
     return template.render(name=contents.name, **_views(contents))
 
 
 def _views(contents: Contents) -> dict[str, Json]:
-    """What the template is given. A section whose file has another shape than this version writes
-    is left out, and the page says so."""
+    """Template variables. A section whose file has an unknown format is skipped and listed as
+    damaged."""
     damaged = list(contents.damaged)
 
     def view(file: str, build: Callable[[], Sequence[object]]) -> Sequence[object]:
@@ -106,7 +106,7 @@ def _head(contents: Contents) -> tuple[Fact, ...]:
 
 @cache
 def page_environment() -> Environment:
-    """Templates in which every text is escaped."""
+    """Template environment with autoescaping."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -123,7 +123,7 @@ def page_environment() -> Environment:
 
 
 def _fit(value: object) -> object:
-    """Whatever the template prints passes here: no text of the data reaches the page as it is."""
+    """Finalizer of every printed value: no text of the data reaches the page unsanitised."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return clean(value)
     return value
@@ -134,5 +134,5 @@ def _short(text: str, room: int) -> Markup:
 
 
 def _as_written(text: str) -> Markup:
-    """Text whose lines were made fit already."""
+    """Text whose lines are already sanitised."""
     return escape(text)

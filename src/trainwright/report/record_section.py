@@ -1,4 +1,4 @@
-"""With what the run was made, what the plan decided, and where the time went."""
+"""Record section: environment, plan choices and durations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARTS = ("read", "plan", "prepare", "train", "baselines", "predict", "judge")
 @final
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A name and what is so called."""
+    """A name-value pair."""
 
     name: str
     value: str
@@ -42,7 +42,7 @@ class Fact:
 @final
 @dataclass(frozen=True, slots=True)
 class ChoiceRow:
-    """What the plan decided where the contract says `auto`."""
+    """A choice of the plan for an `auto` of the contract."""
 
     path: str
     value: str
@@ -52,7 +52,7 @@ class ChoiceRow:
 @final
 @dataclass(frozen=True, slots=True)
 class TimeRow:
-    """How long one part took; `share` in percent of all."""
+    """Duration of one part; `share` in percent of the total."""
 
     name: str
     seconds: str
@@ -62,7 +62,7 @@ class TimeRow:
 @final
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """The record in facts, and the long lists that stand folded under it."""
+    """Facts of the record, and long collapsible lists."""
 
     facts: tuple[Fact, ...]
     attempts: tuple[tuple[str, str, str], ...]
@@ -70,7 +70,7 @@ class RecordView:
 
 
 def view_times(seconds: Mapping[str, float]) -> tuple[TimeRow, ...]:
-    """The parts in the order in which a run does them, and their sum last."""
+    """Durations in run order, with the total last."""
     if not seconds:
         return ()
     total = sum(seconds.values())
@@ -87,7 +87,7 @@ def view_times(seconds: Mapping[str, float]) -> tuple[TimeRow, ...]:
 
 
 def view_choices(plan: Mapping[str, Json]) -> tuple[ChoiceRow, ...]:
-    """The choices in the order in which they were made."""
+    """Choices in the order in which they were made."""
     return tuple(
         ChoiceRow(str(one["path"]), _written(one["value"]), str(one["reason"]))
         for one in plan.get("choices") or []
@@ -95,7 +95,7 @@ def view_choices(plan: Mapping[str, Json]) -> tuple[ChoiceRow, ...]:
 
 
 def view_estimate(plan: Mapping[str, Json]) -> tuple[Fact, ...]:
-    """What the plan expected the run to take."""
+    """Estimates of the plan."""
     estimate = plan.get("estimate") or {}
     shown = {"train_rows": show_count, "steps_per_epoch": show_count, "steps": show_count}
     facts = [
@@ -113,7 +113,7 @@ def view_estimate(plan: Mapping[str, Json]) -> tuple[Fact, ...]:
 
 
 def view_record(contents: Contents) -> tuple[RecordView, ...]:
-    """The record, or nothing where there is none."""
+    """The record section, or empty without a record."""
     record = contents.record
     if not record:
         return ()
@@ -131,7 +131,7 @@ def view_record(contents: Contents) -> tuple[RecordView, ...]:
         Fact("started", show_when(str(record.get("started", "")))),
         Fact("ended", _ending(record)),
         Fact("extended", "; ".join(describe_extensions(contents.plan))),
-        Fact("time at work", _seconds(record.get("seconds"))),
+        Fact("active time", _seconds(record.get("seconds"))),
         Fact("price", _price(record)),
     ]
     return (
@@ -158,8 +158,8 @@ def _source(git: Mapping[str, Json]) -> str:
         return ""
     commit = f"commit {shorten_hash(str(git['commit']))}"
     if not git.get("dirty"):
-        return f"{commit}, nothing changed since"
-    return f"{commit}, changed since (difference {shorten_hash(str(git.get('diff_sha256', '')))})"
+        return f"{commit}, clean"
+    return f"{commit}, modified (diff {shorten_hash(str(git.get('diff_sha256', '')))})"
 
 
 def _command(command: Json) -> str:

@@ -1,4 +1,4 @@
-"""How long the training took to be good enough: the contract's metric over wall-clock time."""
+"""Time to target: the contract's metric over wall-clock time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Events = Sequence[Mapping[str, Json]]
 
 _UNITS = ((7200.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
-"""From so many seconds on, an axis counts in units of so many seconds."""
+"""Axis units by duration: (minimum seconds, unit seconds)."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TimedScore:
-    """One validation: seconds of training until it was done, and the value it gave."""
+    """One validation: elapsed training seconds and its value."""
 
     seconds: float
     step: int
@@ -38,26 +38,26 @@ class TimedScore:
 @final
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The contract's metric, and the value it asks for; `baseline` is only known of test rows."""
+    """The contract's metric and target; a `baseline` is known only on test rows."""
 
     metric: str
     target: float | Literal["baseline"]
 
     def is_met_by(self, value: float) -> bool:
-        """Whether a value on the validation rows is good enough."""
+        """Does a value on the validation rows reach the target?"""
         if self.target == "baseline":
             return False
         is_more = METRICS[self.metric].direction == "max"
         return value >= self.target if is_more else value <= self.target
 
     def best(self, scored: Sequence[TimedScore]) -> TimedScore:
-        """The best validation; the first one of equal ones."""
+        """The best validation, the first among ties."""
         sign = 1 if METRICS[self.metric].direction == "max" else -1
         return max(scored, key=lambda one: sign * one.value)
 
 
 def view_reaching(contents: Contents) -> tuple[Figure, ...]:
-    """The figure; none without validations of the contract's metric."""
+    """The figure; empty without validations of the contract's metric."""
     for wish in _wishes(contents.plan):
         scored = time_validations(contents.events, f"val_{wish.metric}")
         if scored:
@@ -66,11 +66,10 @@ def view_reaching(contents: Contents) -> tuple[Figure, ...]:
 
 
 def time_validations(events: Events, metric: str) -> list[TimedScore]:
-    """Each validation with the seconds of training before its end, validations and checkpoints
-    included.
+    """Validations with the elapsed training seconds, including validations and checkpoints.
 
-    The clock of a resumed run goes on from where it stood when its checkpoint was saved; what came
-    after that checkpoint was made again and counts once. A clock that was set back stands still.
+    The clock of a resumed run continues from its checkpoint, so repeated work counts once. A clock
+    that was set back stands still.
     """
     found: list[TimedScore] = []
     at_checkpoint: dict[str, float] = {}
@@ -115,7 +114,7 @@ def _figure(wish: Wish, scored: Sequence[TimedScore]) -> Figure:
 
     return Figure(
         clean(f"Time to {wish.metric}", 80),
-        clean(f"{wish.metric} on the validation rows over the time of training", 120),
+        clean(f"{wish.metric} on the validation rows over training time", 120),
         draw_svg(Panel("reaching", draw, 2.7)),
         _caption(wish, scored, reached),
     )
@@ -135,7 +134,7 @@ def _caption(wish: Wish, scored: Sequence[TimedScore], reached: TimedScore | Non
 
 
 def _wishes(plan: Mapping[str, Json]) -> list[Wish]:
-    """What the plan's contract asks for; empty where there is no plan, or one of another shape."""
+    """Targets of the plan's contract; empty without a readable plan."""
     contract = plan.get("contract")
     metric = contract.get("metric") if isinstance(contract, dict) else None
     if not isinstance(metric, dict) or metric.get("name") not in METRICS:
@@ -152,7 +151,7 @@ def _moment(event: Mapping[str, Json]) -> float:
 
 
 def _seconds(event: Mapping[str, Json]) -> float:
-    """How long it took; its time is that of its end."""
+    """Duration; the event's time is its end."""
     return _number(event.get("seconds"), 0.0)
 
 

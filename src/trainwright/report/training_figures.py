@@ -1,4 +1,4 @@
-"""How the training went: loss, learning rate, gradient norm, validations, trees."""
+"""Training figures: loss, learning rate, gradient norm, validations and trees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_POINTS = 600
 _MOST_VALIDATED = 4
 _SMOOTHING_PARTS = 40
 _WIDE = 30.0
-"""From this ratio of largest to smallest on, an axis is logarithmic."""
+"""Minimum ratio of largest to smallest value for a logarithmic axis."""
 
 
 Point = tuple[float, float]
@@ -36,7 +36,7 @@ Point = tuple[float, float]
 @final
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A named series; the name is empty where the title says it."""
+    """A named series; the name is empty if the title suffices."""
 
     name: str
     points: Sequence[Point]
@@ -45,7 +45,7 @@ class Curve:
 @final
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event worth a line beside the curves."""
+    """An event listed with the curves."""
 
     step: str
     what: str
@@ -55,7 +55,7 @@ class Happening:
 @final
 @dataclass(frozen=True, slots=True)
 class TrainingView:
-    """The curves of a training, and what interrupted it."""
+    """Training curves and interruptions."""
 
     figures: tuple[Figure, ...]
     happenings: tuple[Happening, ...]
@@ -63,7 +63,7 @@ class TrainingView:
 
 
 def view_training(contents: Contents) -> TrainingView:
-    """Every curve for which there are numbers."""
+    """All curves with data."""
     resumed = [_step(event) for event in contents.events if event.get("event") == "resumed"]
     signals = {name: np.array(values) for name, values in contents.signals.items()}
     steps = signals.get("step", np.empty(0))
@@ -84,15 +84,15 @@ def view_training(contents: Contents) -> TrainingView:
 
 
 def smoothed_points(steps: Floats, values: Floats) -> Sequence[Point]:
-    """A smoothed signal as at most 1,200 points: over a fortieth of it."""
+    """A signal smoothed over a fortieth of its length, as at most 1,200 points."""
     every = max(1, len(steps) // _MOST_POINTS)
     smoothed = smooth(values, len(values) / _SMOOTHING_PARTS)
     return list(zip(steps[::every].tolist(), smoothed[::every].tolist(), strict=True))
 
 
 def smooth(values: Floats, span: float) -> Floats:
-    """Exponential moving average [N] whose weights fall by 1/e over `span` values; what is not
-    finite is stepped over. Corrected for its start (Kingma and Ba 2015, section 3)."""
+    """Exponential moving average [N] whose weights fall by 1/e over `span` values; non-finite
+    values are skipped. Bias-corrected (Kingma and Ba 2015, section 3)."""
     keep = math.exp(-1.0 / max(span, 1e-9))
     total = weight = 0.0
     smoothed = np.empty(len(values))
@@ -121,13 +121,13 @@ def _set_scale(axes: Axes, values: Floats) -> None:
     finite = values[np.isfinite(values)]
     if len(finite) and finite.min() > 0 and finite.max() / finite.min() > _WIDE:
         axes.set_yscale("log")
-        # matplotlib writes powers of ten as formulas, which no figure of a page reads.
+        # matplotlib writes powers of ten as math text, which the page does not support.
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Steps, least and largest value of at most `_MOST_POINTS` stretches of equal length."""
+    """Steps, minimum and maximum of at most `_MOST_POINTS` windows of equal length."""
     finite = np.isfinite(values)
     steps, values = steps[finite], values[finite]
     if not len(steps):
@@ -138,7 +138,7 @@ def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def kept_step(contents: Contents) -> float:
-    """The step of the best validation, where its weights are the model; else nan."""
+    """Step of the best validation if its weights are the model; otherwise nan."""
     ending = contents.record.get("ending")
     step = ending.get("kept_step", 0) if isinstance(ending, dict) else 0
     return float(step) if isinstance(step, int) and step else math.nan
@@ -170,7 +170,7 @@ def _loss(
     lost = int((~np.isfinite(loss)).sum())
     caption = f"{len(steps):,} steps: as measured (pale) and smoothed."
     if lost:
-        caption += f" {lost:,} were not finite numbers and are left out."
+        caption += f" {lost:,} non-finite values are omitted."
     if math.isfinite(kept):
         caption += f" The dotted line: step {kept:,.0f}, whose weights were kept."
     if not len(along):
@@ -207,7 +207,7 @@ def _plain(
 
 
 def read_validated(events: Sequence[Mapping[str, Json]]) -> dict[str, list[Point]]:
-    """The (step, value) of each validation, by metric."""
+    """(step, value) of each validation, by metric."""
     series: dict[str, list[Point]] = {}
     for event in events:
         values = event.get("values")
@@ -222,7 +222,7 @@ def read_validated(events: Sequence[Mapping[str, Json]]) -> dict[str, list[Point
 
 
 def _validations(series: Mapping[str, Sequence[Point]], resumed: Sequence[float]) -> list[Figure]:
-    """A figure for each metric, and one for its slices."""
+    """One figure per metric and one for its slices."""
     whole = [(name, points) for name, points in series.items() if "/" not in name]
     figures = [
         _validation(number, metric, (Curve("", points),), resumed)
@@ -279,8 +279,8 @@ def _trees(trees: Trees) -> Figure:
         clean(f"Boosting: {trees.metric}", 80),
         clean(f"{trees.metric} on training and validation rows over trees", 120),
         _svg("trees", draw),
-        "Training ends when the validation rows gain nothing more."
-        + (f" The dotted line: the {trees.kept:,} trees that were kept." if trees.kept else ""),
+        "Training ends when the validation score stops improving."
+        + (f" The dotted line: the {trees.kept:,} trees kept." if trees.kept else ""),
         (Key(0, "training rows"), Key(1, "validation rows")),
     )
 
@@ -302,19 +302,19 @@ def _happenings(events: Sequence[Mapping[str, Json]]) -> tuple[Happening, ...]:
 
 
 def _shown_step(event: Mapping[str, Json]) -> str:
-    """The step of an event; of a note, that among its numbers."""
+    """Step of an event; for a note, from its numbers."""
     numbers = event.get("numbers")
     step = event.get("step", numbers.get("step", "") if isinstance(numbers, dict) else "")
     return f"{step:.0f}" if isinstance(step, float) else str(step)
 
 
 def _made_again(event: Mapping[str, Json], before: Sequence[Mapping[str, Json]]) -> str:
-    """What a cut has cost: the recorded steps that the resumed run makes again."""
+    """Steps lost to an interruption, which the resumed run repeats."""
     cuts = [one.get("numbers") for one in before if one.get("kind") == "cut"]
     if event.get("event") != "resumed" or not cuts or not isinstance(cuts[-1], dict):
         return ""
     lost = max(0.0, number_from_json(cuts[-1].get("step", 0)) - _step(event))
-    return f"; recorded steps that are made again: {lost:,.0f}"
+    return f"; repeated steps: {lost:,.0f}"
 
 
 def _told(event: Mapping[str, Json]) -> str:
@@ -323,7 +323,9 @@ def _told(event: Mapping[str, Json]) -> str:
             rejected = event.get("rejected") or []
             words = f"resumed from {event.get('checkpoint', '')}"
             return (
-                f"{words}; damaged and left: {', '.join(map(str, rejected))}" if rejected else words
+                f"{words}; damaged and skipped: {', '.join(map(str, rejected))}"
+                if rejected
+                else words
             )
         case "rolled_back":
             return f"rolled back from step {event.get('from_step', '')}: {event.get('why', '')}"

@@ -1,4 +1,4 @@
-"""The verdict, the metrics, the baselines and the slices as rows of tables."""
+"""Verdict section: clauses, metrics, baselines and slices as table rows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _OUTCOMES: Mapping[Outcome, str] = {
 _ORDER: Mapping[str, int] = {"missed": 0, "undecided": 1, "met": 2, "not judged": 3}
 
 _MEANINGLESS_MAPE = 100.0
-"""An error of a hundred times the target on average comes from dividing by next to nothing."""
+"""A mean error of a hundred times the target comes from dividing by nearly 0."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured thing. `status` is what was judged of it."""
+    """One measurement and its `status`."""
 
     name: str
     value: str
@@ -50,7 +50,7 @@ class Row:
 @final
 @dataclass(frozen=True, slots=True)
 class SliceTable:
-    """The slices that are measured by one metric, the worst first, on one scale."""
+    """Slices measured by one metric, worst first, on one scale."""
 
     metric: str
     better: str
@@ -61,8 +61,7 @@ class SliceTable:
 @final
 @dataclass(frozen=True, slots=True)
 class FoldTable:
-    """One metric of each fold: (training rows, test rows, value), and its mean with the range for
-    other draws of rows."""
+    """One metric by fold: (training rows, test rows, value), and its mean with the interval."""
 
     metric: str
     rows: tuple[tuple[int, int, str], ...]
@@ -73,8 +72,8 @@ class FoldTable:
 @final
 @dataclass(frozen=True, slots=True)
 class BaselineGains:
-    """What the model adds, in the metric that the contract judges. `values` on one scale, `gains`
-    on another."""
+    """Gain of the model over the baselines in the contract's metric. `values` and `gains` have
+    separate scales."""
 
     metric: str
     better: str
@@ -85,7 +84,7 @@ class BaselineGains:
 @final
 @dataclass(frozen=True, slots=True)
 class SeedTable:
-    """The metric that the contract judges, seed by seed on one split: (seed, value)."""
+    """The contract's metric by seed on one split: (seed, value)."""
 
     metric: str
     rows: tuple[tuple[int, str], ...]
@@ -96,7 +95,7 @@ class SeedTable:
 @final
 @dataclass(frozen=True, slots=True)
 class TriedRow:
-    """One finding that was tried. `write` is the line of the contract that settles it."""
+    """One tested finding. `write` is the contract line that resolves it."""
 
     name: str
     outcome: str
@@ -109,7 +108,7 @@ class TriedRow:
 @final
 @dataclass(frozen=True, slots=True)
 class JudgedView:
-    """All that the page shows of `evaluation.json` in words and tables."""
+    """View of `evaluation.json`."""
 
     status: Decision
     sentence: str
@@ -129,7 +128,7 @@ class JudgedView:
 
 
 def view_judged(judged: StoredEvaluation) -> JudgedView:
-    """Everything in the order of the page."""
+    """All tables in page order."""
     evaluation, verdict = judged.evaluation, judged.verdict
     rows = count_text(evaluation.rows, "row", "rows")
     if evaluation.units != evaluation.rows:
@@ -154,7 +153,7 @@ def view_judged(judged: StoredEvaluation) -> JudgedView:
 
 
 def _seed_table(by_seed: Mapping[str, Json], metric: str) -> tuple[SeedTable, ...]:
-    """The seeds, where there are several."""
+    """Seed table, if there are several seeds."""
     seeds = by_seed.get("seeds") or []
     if not seeds:
         return ()
@@ -173,7 +172,7 @@ def _tried_row(one: Experiment) -> TriedRow:
 
 
 def _fold_table(by_fold: Mapping[str, Json], metric: str) -> tuple[FoldTable, ...]:
-    """The folds, where there are any."""
+    """Fold table, if there are folds."""
     folds = by_fold.get("folds") or []
     if not folds:
         return ()
@@ -187,7 +186,7 @@ def _fold_table(by_fold: Mapping[str, Json], metric: str) -> tuple[FoldTable, ..
 
 
 def better_words(metric: str) -> str:
-    """Which way is better."""
+    """Direction of improvement."""
     fact = METRICS.get(metric)
     if fact is None:
         return ""
@@ -200,7 +199,7 @@ def _sentence(verdict: Verdict) -> str:
     match verdict.status:
         case "met":
             return (
-                "The one clause of the contract holds over its whole interval."
+                "The clause of the contract holds over its whole interval."
                 if count == 1
                 else f"All {count} clauses of the contract hold over their whole intervals."
             )
@@ -234,7 +233,7 @@ def _clause_row(clause: Clause) -> Row:
 
 
 def _strongest_first(baselines: Iterable[str]) -> tuple[str, ...]:
-    """The baselines from the one that is hardest to beat on."""
+    """Baselines from strongest to weakest."""
     return tuple(sorted(baselines, key=lambda who: (who == DUMMY, who)))
 
 
@@ -300,9 +299,9 @@ def _metric_rows(evaluation: Evaluation, judged: str) -> tuple[Row, ...]:
 
 
 def _meaning(metric: str, value: float) -> str:
-    """Which way is better, or why the value means nothing."""
+    """Direction of improvement, or why the value is meaningless."""
     if metric == "mape" and value > _MEANINGLESS_MAPE:
-        return "means nothing here: some targets are at or near 0"
+        return "not meaningful: some targets are at or near 0"
     return better_words(metric)
 
 
@@ -350,5 +349,5 @@ def _badness(score: SliceScore) -> tuple[bool, float, str]:
     value = score.interval.value
     fact = METRICS.get(score.metric)
     sign = -1.0 if fact is not None and fact.direction == "min" else 1.0
-    # What has no value says nothing, good or bad: it stands last.
+    # Undefined values sort last.
     return (math.isnan(value), 0.0 if math.isnan(value) else sign * value, score.name)

@@ -1,4 +1,4 @@
-"""What was measured in windows of steps: layer norms, throughput, and looks into the network."""
+"""Figures of step windows: layer norms, throughput and network inspection."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ _MOST_LINES = 10
 _MOST_ROWS = 40
 _HEIGHT_INCHES = 2.7
 _LEAST_SHARE = 0.005
-"""Below it a heat map would be an empty sheet."""
+"""Minimum value for a heat map to show anything."""
 
 _OF_GROUPS = (
-    ("update_ratio", "Update over weights", "A step's length over that of the weights."),
+    ("update_ratio", "Update over weights", "Norm of the update over that of the weights."),
     ("weight_norm", "Norm of the weights", "After the measured step."),
     ("gradient_norm", "Gradient norm by layer group", "Of the measured step, before clipping."),
     ("dead_share", "Dead units", "Share of the worst layer of each group, without gradient."),
 )
 _INSPECTED = (
-    ("silent_share", "Silent units", "Share of units that no row of the inspected step wakes."),
+    (
+        "silent_share",
+        "Silent units",
+        "Share of units not activated by any row of the inspected step.",
+    ),
     ("activation_zeros", "Zeros in activations", "Share of exact zeros."),
-    ("attention_entropy", "Attention entropy", "1 looks everywhere, 0 at one place."),
+    ("attention_entropy", "Attention entropy", "1 is uniform attention, 0 a single position."),
 )
 
 
 def draw_windows(windows: Sequence[WindowLine]) -> list[Figure]:
-    """The figures for which there are numbers."""
+    """All figures with data."""
     figures = []
     for what, title, caption in _OF_GROUPS:
         lines = _by_place(windows, what)
@@ -51,7 +55,7 @@ def draw_windows(windows: Sequence[WindowLine]) -> list[Figure]:
 
 
 Lines = Mapping[str, tuple[Floats, Floats]]
-"""Steps and values of each place, in the order of the network."""
+"""Steps and values by layer group, in network order."""
 
 
 def _by_place(windows: Sequence[WindowLine], what: str) -> Lines:
@@ -66,7 +70,7 @@ def _by_place(windows: Sequence[WindowLine], what: str) -> Lines:
 
 
 def _spread(lines: Lines, most: int) -> Lines:
-    """At most so many of the places, evenly from the first to the last."""
+    """An even selection of at most `most` groups."""
     names = list(lines)
     chosen = sorted({round(at) for at in np.linspace(0, len(names) - 1, min(most, len(names)))})
     return {names[at]: lines[names[at]] for at in chosen}
@@ -101,17 +105,17 @@ def _rates(windows: Sequence[WindowLine]) -> list[Figure]:
     if "mfu_measured" in names:
         last = windows[-1].numbers
         peak = show_value(last.get("peak_flops_measured", 0.0) / 1e12)
-        caption = f"Of {peak} TFLOP/s, what matrix products reached on this device"
+        caption = f"Of {peak} TFLOP/s, the measured matrix product peak of this device"
         if "mfu_vendor" in last:
             vendor = show_value(last["peak_flops_vendor"] / 1e12)
-            caption += f"; of the {vendor} of its data sheet {last['mfu_vendor']:.1%} at the end"
+            caption += f"; of the {vendor} in its data sheet {last['mfu_vendor']:.1%} at the end"
         title = "Model FLOP utilisation"
         figures.append(_line("mfu_measured", title, f"{caption}.", windows))
     return figures
 
 
 def _marker(steps: Floats) -> str:
-    """A line through one point would not be seen."""
+    """A marker, since a line of one point is invisible."""
     return "o" if len(steps) == 1 else ""
 
 

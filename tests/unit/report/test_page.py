@@ -109,7 +109,7 @@ def test_a_page_of_two_classes_has_its_sections_in_order(tmp_path: Path) -> None
     for words in ("model minus linear", "sex=Female", "opened once", ">50K", "95% interval"):
         assert words in page.text
     assert "column empty" in page.text
-    assert "no training row has a value" in page.text
+    assert "missing in every training row" in page.text
     assert "scikit-learn" in page.text
 
 
@@ -126,7 +126,7 @@ def test_a_network_shows_its_curves_and_where_it_was_resumed(tmp_path: Path) -> 
         "Validation: roc_auc",
     ):
         assert title in page.headings
-    assert "resumed from step-0000000200; damaged and left: step-9999999999" in page.text
+    assert "resumed from step-0000000200; damaged and skipped: step-9999999999" in page.text
     assert "ended (finished): all epochs are done" in page.text
     assert "each class against the rest" in page.text
 

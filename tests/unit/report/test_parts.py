@@ -86,7 +86,7 @@ def test_slices_that_fail_come_first_then_the_worst(metric: str, order: str) -> 
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("met", "The one clause"), ("missed", "1 clause of 1"), ("undecided", "1 clause of 1")],
+    [("met", "The clause of"), ("missed", "1 clause of 1"), ("undecided", "1 clause of 1")],
 )
 def test_each_verdict_has_its_sentence(status: Status, words: str) -> None:
     one = judged([], "r2")
