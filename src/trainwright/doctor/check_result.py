@@ -1,4 +1,4 @@
-"""What a check of something written found."""
+"""Results of integrity checks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal, final
 from trainwright.core.files import Json
 
 WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-"""What reading something raises that is not what was written."""
+"""Exceptions raised on reading corrupt content."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One finding: `whole` is as it was written, a `note` is no damage, `broken` is."""
+    """One result: `whole` (intact), `note` (no damage) or `broken` (damaged)."""
 
     what: str
     status: Literal["whole", "note", "broken"]
@@ -26,15 +26,15 @@ class Checked:
 
 
 def whole(what: str, message: str) -> Checked:
-    """Something is as it was written."""
+    """An intact item."""
     return Checked(what, "whole", message)
 
 
 def note(what: str, message: str) -> Checked:
-    """Something that a person may want to know."""
+    """An informational note."""
     return Checked(what, "note", message)
 
 
 def broken(what: str, message: str) -> Checked:
-    """Something is not as it was written."""
+    """A damaged item."""
     return Checked(what, "broken", message)

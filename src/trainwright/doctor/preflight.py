@@ -1,4 +1,4 @@
-"""Checks before budget is spent. Each looks at what is known and says what it found."""
+"""Preflight: checks before budget is spent."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def preflight(
     audited: Sequence[AuditResult],
     runs: Path,
 ) -> tuple[Finding, ...]:
-    """Everything that was found, the worst first: `faults` in the data, what the leakage audit
-    found, and what stands against this run."""
+    """All findings, most severe first: `faults` of the data, those of the leakage audit, and those
+    of this run's plan."""
     return worst_first(
         (
             *of_data(prepared, faults, audited),
@@ -53,7 +53,7 @@ def preflight(
 def of_data(
     prepared: Prepared, faults: Sequence[Finding], audited: Sequence[AuditResult]
 ) -> tuple[Finding, ...]:
-    """What was found in the data alone, the worst first: of a model that is trained elsewhere."""
+    """Findings of the data only, most severe first, for a model that is trained elsewhere."""
     return worst_first((*faults, *findings_beside(audited, faults), *_test_rows(prepared)))
 
 
@@ -61,18 +61,18 @@ def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:
     rows = len(prepared.test)
     if rows >= _FEW_TEST_ROWS:
         return ()
-    message = f"{many(rows, 'test row')} for the verdict: the intervals will be wide"
-    return (Finding("few_test_rows", "warning", message, rows, fix="give more rows to the test"),)
+    message = f"only {many(rows, 'test row')} for the verdict: the intervals will be wide"
+    return (Finding("few_test_rows", "warning", message, rows, fix="add test rows"),)
 
 
 def _validations(decided: Plan) -> Iterator[Finding]:
-    """What waits for validations that never come."""
+    """Settings that depend on validations that never happen."""
     for message, fix in idle_rules(decided.contract, decided.estimate.train_rows):
         yield Finding("too_few_validations", "warning", message, fix=fix)
 
 
 def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
-    """What packing the training documents into windows wastes and loses."""
+    """Padding and truncation of packing the training documents into windows."""
     data, model, inputs = decided.contract.data, decided.contract.model, prepared.train.inputs
     if not isinstance(data, TokenData) or data.windows != "packed":
         return ()
@@ -99,7 +99,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
 
 
 def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
-    """What padding the training documents wastes, and what cutting them loses."""
+    """Padding and truncation of the padded training documents."""
     contract, inputs = decided.contract, prepared.train.inputs
     data, model, training = contract.data, contract.model, contract.training
     if not isinstance(data, TokenData) or data.windows != "padded":
@@ -132,7 +132,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
 
 
 def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) -> Sampler:
-    """The order of the documents of a mixture."""
+    """Sampling order of the documents of a mixture."""
     codes = inputs.sources.of(inputs.document_starts()[pieces.documents])
     return mixture_sampler(sampling, inputs.sources.names, codes, seed)
 
@@ -150,7 +150,7 @@ def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenData
 
 
 def _disk(decided: Plan, runs: Path) -> Finding:
-    """Room for the weights, the optimizer's two moments and the kept checkpoints, in fp32."""
+    """Disk space for the weights, the optimizer's two moments and the kept checkpoints, in fp32."""
     folder = runs.absolute()
     while not folder.exists():
         folder = folder.parent
@@ -159,6 +159,6 @@ def _disk(decided: Plan, runs: Path) -> Finding:
     keeps = decided.contract.training.checkpointing.keep_top_k + 2
     needed = _SPARE_BYTES + (0 if parameters == "unknown" else parameters * 4 * 3 * keeps)
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "warning", f"{folder} cannot be written")
+        return Finding("disk", "warning", f"{folder} is not writable")
     message = f"{show_bytes(free)} free in {folder}, about {show_bytes(needed)} needed"
     return Finding("disk", "info" if free >= needed else "warning", message)

@@ -1,4 +1,4 @@
-"""The faults of data that was read and divided for a training."""
+"""Faults of prepared data."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def prepared_faults(
     most_judged: int = sys.maxsize,
     subset: Subset = "all",
 ) -> tuple[Finding, ...]:
-    """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
-    leaks, which the audit of the split finds. `folder` is that of the contract; `groups` are those
-    of equal and near images, if they were asked for already. Of more images, or rows of a table,
-    than `most_judged` the labels of evenly spread ones are judged. `subset` is of a table."""
+    """The findings of `data check`, except surrounding blanks, which are already stripped, and
+    leaks, which the audit of the split finds. `folder` is the contract's; `groups` are the
+    duplicate groups of images, if already computed. Labels of more images or table rows than
+    `most_judged` are judged on an even subsample. `subset` selects checks of a table."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)

@@ -1,4 +1,4 @@
-"""Whether each checkpoint of a folder is whole, and ledger, pointers and disk say the same."""
+"""Integrity of a checkpoint folder: every checkpoint, the ledger and the pointers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 
 class _Broken(ValueError):
-    """A checkpoint is not what was written."""
+    """A checkpoint differs from what was written."""
 
 
 def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
-    """Every checkpoint, the ledger, the pointers, and what else lies there. Each must have the
-    `lineage` of its run, where that is known."""
+    """Check every checkpoint, the ledger, the pointers and other files. Each checkpoint must have
+    the `lineage` of its run, if known."""
     if not folder.is_dir():
         return
     if all("trees-" in path.name for path in folder.iterdir()):  # a run without steps, or nothing
@@ -43,7 +43,7 @@ def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
                 valid.append(name)
     for name, line in lines.items():
         if line["kind"] in ("committed", "abandoned") and name not in names:
-            yield broken(name, "it is in the ledger and not on the disk")
+            yield broken(name, "listed in the ledger, but not on disk")
     if (lines or names) and not valid:
         yield broken("checkpoints", "none verifies")
     yield from _pointers(folder, valid, lines)
@@ -51,7 +51,7 @@ def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
 
 
 def newest_step(folder: Path) -> int:
-    """The step that the newest checkpoint's name says, of those that the ledger has; 0 without."""
+    """Step of the newest checkpoint in the ledger, by its name; 0 without checkpoints."""
     lines, _ = _ledger(folder)
     kept = [line for line in lines.values() if line["kind"] == "committed"]
     newest = max(kept, key=lambda line: int(line["sequence"]), default={"name": "step-0"})
@@ -59,23 +59,23 @@ def newest_step(folder: Path) -> int:
 
 
 def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
-    """The last line about each checkpoint, and what is wrong with the file."""
+    """Last ledger line of each checkpoint, and the problems of the file."""
     path = folder / "ledger.jsonl"
     if not path.exists():
-        return {}, [note("ledger", "there is none: the manifests vouch for themselves")]
+        return {}, [note("ledger", "there is none: only the manifests are checked")]
     *texts, rest = path.read_bytes().split(b"\n")
     lines: dict[str, dict[str, Json]] = {}
     found: list[Checked] = []
     if rest.endswith(b"}", 0, -1):
-        found.append(broken("ledger", "the newline of its last line is another byte"))
+        found.append(broken("ledger", "its last line does not end in a newline"))
     elif rest:
-        found.append(note("ledger", "its last line was being written"))
+        found.append(note("ledger", "its last line is incomplete"))
     for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)
             check = line.pop("check")
             if hash_value(line) != check:
-                raise _Broken("its hash is not the one in it")
+                raise _Broken("its hash does not match its content")
             lines[line["name"]] = line
         except WRONG_SHAPE as error:
             found.append(broken("ledger", f"line {number}: {error}"))
@@ -87,14 +87,14 @@ def _checkpoint(
 ) -> Iterator[Checked]:
     line = lines.get(name, {"kind": "unknown"})
     if line["kind"] == "removed":
-        yield note(name, "its removal was cut short: the next start finishes it")
+        yield note(name, "its removal was interrupted: the next start completes it")
         return
     try:
         manifest, sha256 = _manifest(folder / name)
         if line["kind"] == "unknown" or manifest["sequence"] > line["sequence"]:
-            yield note(name, "the ledger has no line of it yet")
+            yield note(name, "not yet in the ledger")
         elif sha256 != line["manifest_sha256"]:
-            raise _Broken("its manifest is not the one in the ledger")
+            raise _Broken("its manifest does not match the ledger")
         if f"step-{manifest['step']:010d}" != name:
             raise _Broken(f"its manifest is of step {manifest['step']}")
         if lineage and manifest["lineage"] != lineage:
@@ -111,22 +111,22 @@ def _manifest(folder: Path) -> tuple[dict[str, Json], str]:
     outer = json.loads(data)
     content = outer["content"]
     if hash_value(content) != outer["sha256"]:
-        raise _Broken("manifest.json: its hash is not the one in it")
+        raise _Broken("manifest.json: its hash does not match its content")
     return content, hash_bytes(data)
 
 
 def _files(folder: Path, manifest: Mapping[str, Json]) -> int:
-    """Check every file; their bytes together."""
+    """Check every file; returns the total bytes."""
     listed = {file["name"]: file for file in manifest["files"]}
     there = {path.name for path in folder.iterdir()} - {"manifest.json"}
     if there != set(listed):
-        raise _Broken(f"other files than the manifest names: {sorted(there ^ set(listed))}")
+        raise _Broken(f"files differ from the manifest: {sorted(there ^ set(listed))}")
     for name, file in listed.items():
         path = folder / name
         if path.is_symlink():
             raise _Broken(f"{name}: a link")
         if not is_unchanged(path, file["size_bytes"], file["sha256"]):
-            raise _Broken(f"{name}: not the bytes that were written")
+            raise _Broken(f"{name}: content differs from what was written")
         part = name.removesuffix(".safetensors")
         if part != name:
             _check_tensors(name, path.read_bytes(), manifest["parts"][part])
@@ -140,16 +140,16 @@ def _check_tensors(name: str, data: bytes, layout: Mapping[str, Json]) -> None:
     header.pop("__metadata__", None)
     said = {key: {"dtype": one["dtype"], "shape": one["shape"]} for key, one in header.items()}
     if said != layout:
-        raise _Broken(f"{name}: other tensors than the manifest names")
+        raise _Broken(f"{name}: tensors differ from the manifest")
     body = data[8 + length :]
     place = 0
     for key, one in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         start, stop = one["data_offsets"]
         count = int(np.prod(one["shape"], dtype=np.int64))
         if start != place or stop - start != count * _BYTES[one["dtype"]]:
-            raise _Broken(f"{name}: {key} does not lie where its header says")
+            raise _Broken(f"{name}: {key} has another offset than its header says")
         if _has_nan(body[start:stop], one["dtype"]):
-            raise _Broken(f"{name}: {key} holds a number that is not one")
+            raise _Broken(f"{name}: {key} holds NaN")
         place = stop
     if place != len(body):
         raise _Broken(f"{name}: {len(body) - place} bytes belong to no tensor")
@@ -157,7 +157,7 @@ def _check_tensors(name: str, data: bytes, layout: Mapping[str, Json]) -> None:
 
 def _has_nan(data: bytes, dtype: str) -> bool:
     if dtype == "BF16":
-        # The upper half of an fp32: exponent all ones, and a fraction.
+        # The upper half of an fp32: exponent all ones and a non-zero fraction.
         words = np.frombuffer(data, "<u2") & 0x7FFF
         return bool((words > 0x7F80).any())
     return dtype in _WORDS and bool(np.isnan(np.frombuffer(data, _WORDS[dtype])).any())
@@ -172,11 +172,11 @@ def _pointers(
         return
     for what, name in read_json(path).items():
         if name and name not in valid:
-            yield broken("pointers", f"{what} names {name}, which does not verify")
+            yield broken("pointers", f"{what} names {name}, which is damaged")
     committed = [line for line in lines.values() if line["kind"] == "committed"]
     newest = max(committed, key=lambda line: int(line["sequence"]), default={"name": ""})["name"]
     if newest and read_json(path).get("newest") != newest:
-        yield note("pointers", f"newest is {newest} by the ledger: the next start says so too")
+        yield note("pointers", f"newest is {newest} by the ledger: the next start updates it")
 
 
 def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
@@ -188,10 +188,10 @@ def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
             continue
         if name.startswith("pinned-"):
             if name.removeprefix("pinned-") not in names:
-                yield broken(name, "what is pinned is not there")
+                yield broken(name, "the pinned checkpoint is missing")
         elif name.startswith("quarantine-"):
-            yield note(name, "it did not verify and was set aside")
+            yield note(name, "it was damaged and set aside")
         elif name.startswith("replaced-"):
-            yield note(name, "a save was cut short: the next start puts it back or removes it")
+            yield note(name, "an interrupted save: the next start restores or removes it")
         else:
-            yield note(name, "no part of a run's checkpoints")
+            yield note(name, "not part of a run's checkpoints")

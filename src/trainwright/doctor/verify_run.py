@@ -1,7 +1,7 @@
-"""Whether a run folder is what was written: checked file by file, changing nothing.
+"""Integrity of a run folder, checked file by file, read-only.
 
-It shares no code with the store that wrote the checkpoints, so a mistake there is seen here. It
-needs no torch.
+Independent of the store that wrote the checkpoints, so that a bug there is detected here. Does not
+need torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
 
 
 def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
-    """Every finding. What a killed process leaves, and the next start mends, is a note."""
+    """All results. What a killed process leaves and the next start repairs is a note."""
     found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record)))
     found += _checked(folder, (("identity", _identity), ("checksums", _checksums)))
     found += _checked(folder, _training(_identity_of(folder)))
@@ -48,42 +48,42 @@ def _checked(folder: RunFolder, checks: Sequence[tuple[str, _Check]]) -> list[Ch
         try:
             found.extend(check(folder))
         except WRONG_SHAPE as error:
-            found.append(broken(name, f"not what is written there: {error!r:.200}"))
+            found.append(broken(name, f"unreadable: {error!r:.200}"))
     return found
 
 
 def _lock(folder: RunFolder) -> Iterator[Checked]:
     holder = read_holder(folder.lock_file)
     if holder.is_alive_here():
-        yield note("lock", f"{holder} is at work: what it writes just now may look broken")
+        yield note("lock", f"{holder} is running: files that it is writing may look broken")
 
 
 def _plan(folder: RunFolder) -> Iterator[Checked]:
     if folder.is_of_script:
-        yield whole("plan", "none: the training is that of a script")
+        yield whole("plan", "none: a training script without a plan")
         return
     if not folder.plan.exists():
-        yield note("plan", "there is none: the run was stopped before it began")
+        yield note("plan", "there is none: the run was stopped before it started")
         return
     plan = read_json(folder.plan)
     manifest = read_json(folder.data / "manifest.json")
     files = [file["sha256"] for file in manifest["facts"]["files"]]
     samples = Allotment.from_json(plan.get("budget", {})).samples
     if hash_value({"contract": plan["contract"], "files": files, **samples}) != plan["hash"]:
-        yield broken("plan", "its hash is not that of its contract and its data files")
+        yield broken("plan", "its hash does not match its contract and data files")
     elif manifest["version"] != plan["data"]:
-        yield broken("plan", "it is of another version of the data than data/manifest.json")
+        yield broken("plan", "its data version differs from data/manifest.json")
     elif not folder.contract.is_file():
         yield broken("plan", "contract.yaml is missing")
     elif changed := list(changed_request(plan)):
         for key, found in changed:
-            yield broken("plan", f"{key} is not what the run was given: {found}")
+            yield broken("plan", f"{key} differs from what the run was given: {found}")
     else:
         yield whole("plan", f"hash {plan['hash'][:16]}")
 
 
 def _is_finished(folder: RunFolder) -> bool:
-    """Whether the record says that the run came to its verdict."""
+    """Did the run reach its verdict, by the record?"""
     if not folder.record.exists():
         return False
     return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
@@ -99,7 +99,7 @@ def _record(folder: RunFolder) -> Iterator[Checked]:
         model = folder.own_target if folder.own_target.is_file() else folder.bundle / "bundle.json"
         for path in (folder.evaluation, model):
             if not path.is_file():
-                yield broken("record", f"the run is finished and {path.name} is missing")
+                yield broken("record", f"the run is finished, but {path.name} is missing")
         read_json(folder.evaluation)
     yield whole("record", f"{len(attempts)} start{'s' * (len(attempts) != 1)}")
 
@@ -109,7 +109,7 @@ def _identity(folder: RunFolder) -> Iterator[Checked]:
         return
     identity = read_identity(folder)
     if isinstance(identity, NoIdentity):
-        text = "none: an earlier version began this run, so its parts are bound to no run"
+        text = "none: started by an earlier version, so its parts are not bound to a run"
         yield note("identity", text)
     else:
         yield whole("identity", f"run {identity.run[:16]}")
@@ -125,12 +125,12 @@ def _checksums(folder: RunFolder) -> Iterator[Checked]:
     changed = list(changed_files(folder))
     yield from (broken(name, what) for name, what in changed)
     if not changed:
-        yield whole("checksums", "every file that the decision rests on")
+        yield whole("checksums", "all files behind the decision match")
 
 
 def _not_lost(folder: RunFolder) -> Iterator[Checked]:
-    """A checkpoint comes before the first step, so signals without one show a loss. A script may
-    keep its checkpoints elsewhere."""
+    """The first checkpoint precedes the first step, so signals without any checkpoint show a loss.
+    A script may keep its checkpoints elsewhere."""
     if folder.settings.is_file():
         return
     there = folder.checkpoints.is_dir() and any(folder.checkpoints.iterdir())
@@ -148,7 +148,9 @@ def _signals(folder: RunFolder) -> Iterator[Checked]:
     if steps != list(range(1, len(steps) + 1)):
         yield broken("signals", "a step is missing, doubled or out of order")
     elif len(steps) < newest:
-        yield broken("signals", f"they end at step {len(steps)}, a checkpoint is of step {newest}")
+        yield broken(
+            "signals", f"they end at step {len(steps)}, but a checkpoint is at step {newest}"
+        )
     else:
         yield whole("signals", f"steps 1 to {len(steps)}, each once")
 
@@ -179,7 +181,7 @@ def _bundle(folder: RunFolder, lineage: str) -> Iterator[Checked]:
         if not path.is_file() or path.is_symlink():
             yield broken("bundle", f"{name} is missing")
         elif not is_unchanged(path, written["size_bytes"], written["sha256"]):
-            yield broken("bundle", f"{name} is not the file that was written")
+            yield broken("bundle", f"{name} differs from what was written")
         else:
             yield whole("bundle", name)
 
@@ -190,12 +192,12 @@ def _left_over(folder: RunFolder) -> Iterator[Checked]:
 
 
 def _lines(path: Path) -> list[Json]:
-    """The whole lines of a file; what follows the last newline was being written."""
+    """Complete lines of a file, without an unterminated last one."""
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
 
 def _of_part(run: RunFolder, kind: str, inner: Path) -> tuple[tuple[str, _Check], ...]:
-    """The checks of a fold's training, or of one with another seed."""
+    """Checks of the training of a fold or another seed."""
     known = inner / "data" / "version.txt"
     version = known.read_text(encoding="utf-8") if known.is_file() else ""
     part = f"{run.full_name}-{kind}-{inner.name}-{version[:12]}"
@@ -203,7 +205,7 @@ def _of_part(run: RunFolder, kind: str, inner: Path) -> tuple[tuple[str, _Check]
 
 
 def _identity_of(folder: RunFolder) -> Identity:
-    """That of the plan; a plan that cannot be read is a finding of its own."""
+    """Identity from the plan; an unreadable plan is a separate result."""
     try:
         return read_identity(folder)
     except WRONG_SHAPE:
@@ -211,7 +213,7 @@ def _identity_of(folder: RunFolder) -> Identity:
 
 
 def _training(identity: Identity) -> tuple[tuple[str, _Check], ...]:
-    """What every training leaves, also that of a fold."""
+    """Checks of every training, including folds."""
     lineage = identity.lineage
     return (
         ("checkpoints", lambda run: verify_checkpoints(run.checkpoints, lineage)),

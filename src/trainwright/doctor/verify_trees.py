@@ -1,4 +1,4 @@
-"""Whether each file of kept trees is whole and the run's own."""
+"""Integrity of saved trees."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TREES = re.compile(r"trees-([0-9]{10})\.json")
 
 
 def verify_trees(folder: Path, lineage: str = "") -> Iterator[Checked]:
-    """Every one; each must have the `lineage` of its run, where that is known."""
+    """Check every file; each must have the `lineage` of its run, if known."""
     found = [path for path in folder.glob("trees-*") if TREES.fullmatch(path.name)]
     for path in sorted(found):
         try:
             wrong = _wrong(path, lineage)
         except WRONG_SHAPE as error:
-            wrong = f"not what is written there: {error!r:.200}"
+            wrong = f"unreadable: {error!r:.200}"
         if wrong:
             yield broken(path.name, wrong)
         else:
@@ -28,13 +28,13 @@ def verify_trees(folder: Path, lineage: str = "") -> Iterator[Checked]:
 
 
 def _wrong(path: Path, lineage: str) -> str:
-    """Empty if nothing is."""
+    """The problem of a file, or empty."""
     if path.is_symlink() or not path.is_file():
-        return "a link, or no file"
+        return "a link, or not a file"
     outer: Json = read_json(path)
     content = outer["content"]
     if hash_value(content) != outer["sha256"]:
-        return "its hash is not the one in it"
+        return "its hash does not match its content"
     if lineage and content["lineage"] != lineage:
         return "it belongs to another run"
     grown = content["grown"]

@@ -67,7 +67,7 @@ DAMAGE: dict[str, tuple[Callable[[RunFolder], object], str]] = {
     "manifest": (lambda run: flip(newest(run) / "manifest.json", 30), "step-"),
     "a lost file": (lambda run: (newest(run) / "values.json").unlink(), "values.json"),
     "a file too many": (lambda run: (newest(run) / "more").write_text(""), "more"),
-    "a lost checkpoint": (lambda run: shutil.rmtree(newest(run)), "not on the disk"),
+    "a lost checkpoint": (lambda run: shutil.rmtree(newest(run)), "not on disk"),
     "ledger": (lambda run: flip(run.checkpoints / "ledger.jsonl", 40), "ledger: line 1"),
     "a pointer": (
         lambda run: (run.checkpoints / "pointers.json").write_text('{"newest": "step-0000000099"}'),
@@ -75,7 +75,7 @@ DAMAGE: dict[str, tuple[Callable[[RunFolder], object], str]] = {
     ),
     "a pin": (
         lambda run: (run.checkpoints / "pinned-step-0000000099").write_text(""),
-        "what is pinned is not there",
+        "the pinned checkpoint is missing",
     ),
     "a lost signal": (
         lambda run: run.signals.write_bytes(run.signals.read_bytes().split(b"\n", 1)[1]),
@@ -93,7 +93,7 @@ DAMAGE: dict[str, tuple[Callable[[RunFolder], object], str]] = {
         lambda run: run.plan.write_text(run.plan.read_text().replace('"seed": 0', '"seed": 1')),
         "plan: its hash",
     ),
-    "the record": (lambda run: run.record.write_text("{}"), "record: not what is written"),
+    "the record": (lambda run: run.record.write_text("{}"), "record: unreadable"),
     "the bundle": (lambda run: flip(run.bundle / "network.safetensors"), "network.safetensors"),
     "the verdict": (lambda run: run.evaluation.unlink(), "evaluation.json is missing"),
 }
@@ -153,7 +153,7 @@ def test_a_number_that_is_none_is_found(tmp_path: Path, dtype: object) -> None:
         Checkpoints(run.checkpoints, 2).save(step, {"model": Snapshot(tensors={"w": weights})}, {})
     (only,) = broken(run)[:1]
     assert "step-0000000002" in only
-    assert "w holds a number that is not one" in only
+    assert "w holds NaN" in only
 
 
 def test_what_the_next_start_mends_is_a_note(run: RunFolder) -> None:

@@ -178,7 +178,7 @@ def test_a_plan_of_another_run_is_told(machine: Machine) -> None:
     write_json(machine.folder / "other/plan.json", {**plan, "hash": "0" * 64})
     # As if it had been written and copied so.
     _copy_again(machine, (machine.folder / "other").rename(machine.folder / "one"))
-    check_refused(machine, 13, "its hash is not that of its contract and its data files")
+    check_refused(machine, 13, "its hash does not match its contract and data files")
 
 
 def test_checkpoints_that_do_not_verify_are_named(machine: Machine) -> None:
