@@ -1,1 +1,1 @@
-"""Batches: datasets, workers, device copies, augmentation. The part of data/ that needs torch."""
+"""Data loading: datasets, workers, device copies and augmentation. Needs torch."""

@@ -1,7 +1,7 @@
-"""Random changes to batches of images, as arithmetic: what happens to image i in epoch e is a
-function of (seed, e, i), so it does not depend on the batch, the resume or the number of devices.
+"""Stateless image augmentation: a function of (seed, epoch, image), independent of batches, resumes
+and the number of devices.
 
-What happens is drawn on the host, a few numbers for an image; the pixels are changed on the device.
+Parameters are drawn on the host; pixels are transformed on the device.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _SHAPE = (0.3, 1 / 0.3)
 
 @final
 class ImageDataset:
-    """Training images with their labels, changed anew in every epoch.
+    """Training images and labels, augmented in every epoch.
 
     `take` gives (pixels uint8 [B, C, H, W], labels int64 [B]); with mixup or cutmix (pixels,
     labels, labels of the other image, share of the first [B]), where mixup makes the pixels
-    float32. The other image is any training image, changed as it would be itself in that epoch.
+    float32. The other image is a random training image with its own augmentation of that epoch.
     """
 
     def __init__(self, pixels: PixelRows, labels: Tensor, section: Augment, seed: int) -> None:
@@ -142,8 +142,8 @@ class ImageDataset:
 
 
 def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tensor:
-    """Images [B, C, H, W] cut at (`down`, `right`), 0 to 2 `most`, out of a black frame of `most`
-    pixels: `most` leaves an image where it is."""
+    """Random crop of images [B, C, H, W] padded by `most` black pixels, at (`down`, `right`) from 0
+    to 2 `most`; `most` is the identity."""
     height, width = pixels.shape[2:]
     framed = torch.nn.functional.pad(pixels, (most, most, most, most))
     places = framed.unfold(2, height, 1).unfold(3, width, 1)
@@ -155,7 +155,7 @@ def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tenso
 def jittered(
     pixels: Tensor, section: ColorJitter, seed: int, epoch: int, rows: Positions
 ) -> Tensor:
-    """Images with other brightness, contrast, saturation and hue, as far as each is asked for."""
+    """Colour jitter: brightness, contrast, saturation and hue."""
 
     def drawn(name: str, width: float) -> Floats:
         return width * (2 * uniform(seed, name, epoch, rows) - 1)
@@ -172,8 +172,7 @@ def jittered(
 
 
 def beta_quantile(alpha: float, chance: Floats) -> Floats:
-    """The value of Beta(alpha, alpha) below which a share `chance` of its mass lies, so a uniform
-    number becomes one of that distribution without a generator."""
+    """Quantile function of Beta(alpha, alpha), for inverse transform sampling."""
     from scipy.special import betaincinv
 
     return np.asarray(betaincinv(alpha, alpha, chance), np.float64)

@@ -1,5 +1,4 @@
-"""What a feed gets its blocks from: the rows of a store, made when they are taken or before. Needs
-torch."""
+"""Block loaders of a feed: rows of a dataset, loaded on demand or prefetched. Needs torch."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ _SHOWN = 12
 
 
 class Loader(Protocol):
-    """Makes blocks of rows. Blocks are taken in the order in which they were asked for, and each
-    once; what is taken must be what the store gives, to the last bit."""
+    """Loads blocks of rows. Blocks are taken once, in the order of `ask`, and must equal the
+    dataset's rows bit for bit."""
 
     @property
     def store(self) -> RowDataset:
-        """Whose rows they are."""
+        """The dataset."""
         ...
 
     @property
@@ -27,33 +26,33 @@ class Loader(Protocol):
         ...
 
     def ask(self, epoch: int, rows: Positions) -> None:
-        """Begin with a block."""
+        """Start loading a block."""
         ...
 
     def take(self, epoch: int, rows: Positions) -> Batch:
-        """The block that was asked for first, on the device; waits for it."""
+        """Wait for the block that was asked for first; on the device."""
         ...
 
     def now(self, epoch: int, rows: Positions) -> Batch:
-        """Any rows, on the device, out of turn."""
+        """Load any rows immediately, on the device."""
         ...
 
     def advance(self) -> None:
-        """Go on with what is under way, without waiting."""
+        """Progress pending work without blocking."""
         ...
 
     def forget(self) -> None:
-        """What was asked for will not be taken."""
+        """Discard pending blocks."""
         ...
 
     def close(self) -> None:
-        """Give back what it holds; it begins anew if it is asked again."""
+        """Release resources; a later `ask` restarts it."""
         ...
 
 
 @final
 class Direct:
-    """Makes a block when it is taken, in this process."""
+    """Loads each block on demand in this process."""
 
     depth = 0
 
@@ -82,7 +81,7 @@ class Direct:
 
 
 def make(store: RowDataset, epoch: int, rows: Positions) -> Batch:
-    """The rows of a store; an error is passed on with a note that names those it comes from."""
+    """Load rows of a dataset; an error gets a note with the rows that cause it."""
     try:
         return store.take(epoch, rows)
     except Exception as error:
@@ -100,7 +99,7 @@ def name_rows(rows: Positions) -> str:
 
 
 def _guilty(store: RowDataset, epoch: int, rows: Positions) -> Positions:
-    """The fewest of the rows that fail when halves are tried on their own."""
+    """Bisect to a minimal set of failing rows."""
     while len(rows) > 1:
         middle = len(rows) // 2
         failing = [half for half in (rows[:middle], rows[middle:]) if _fails(store, epoch, half)]

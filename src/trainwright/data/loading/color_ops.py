@@ -1,4 +1,4 @@
-"""Changes of colour to batches of images, each by numbers of its own. Needs torch.
+"""Batched colour transforms with per-image factors. Needs torch.
 
 Images are uint8 [B, C, H, W]; numbers are float64 [B] on the host. Sums run over whole numbers, and
 everything else is one rounded operation for each pixel, so that an image comes out the same to the
@@ -30,7 +30,7 @@ def luma(pixels: Tensor) -> Tensor:
 
 
 def blended(base: Tensor, pixels: Tensor, factor: Floats) -> Tensor:
-    """base + factor (pixels - base), rounded: 1 leaves an image as it is, 0 gives its base."""
+    """base + factor (pixels - base), rounded: 1 is the identity, 0 gives the base."""
     weight = per_row(factor, pixels.device)
     change = (pixels.float() - base.float()) * weight
     return as_bytes(base.float() + change)
@@ -55,7 +55,7 @@ def saturation(pixels: Tensor, factor: Floats) -> Tensor:
 
 
 def hue(pixels: Tensor, turn: Floats) -> Tensor:
-    """Colours turned around the axis of grey by `turn` of a whole circle; grey images stay."""
+    """Rotate the hue by `turn` of a full circle; grey images are unchanged."""
     if pixels.shape[1] != 3:
         return pixels
     back = np.linalg.inv(_YIQ)
@@ -70,12 +70,12 @@ def hue(pixels: Tensor, turn: Floats) -> Tensor:
 
 
 def as_bytes(values: Tensor) -> Tensor:
-    """The nearest of 0 to 255."""
+    """Round and clamp to 0 to 255."""
     return values.round().clamp(0, _WHITE).to(torch.uint8)
 
 
 def per_row(values: Floats, device: torch.device) -> Tensor:
-    """One number for each image, float32 [B, 1, 1, 1]."""
+    """Per-image factors, float32 [B, 1, 1, 1]."""
     return sent(values.astype(np.float32), device)[:, None, None, None]
 
 

@@ -1,4 +1,4 @@
-"""Where a feed gets its rows from."""
+"""Row datasets: the data source of a feed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Batch = tuple[Tensor, ...]
 
 @runtime_checkable
 class RowDataset(Protocol):
-    """N rows that can be fetched in any order.
+    """N rows with random access.
 
-    `take` must be a pure function of the epoch and the rows, and what it gives for a row must not
-    depend on the rows beside it: a feed cuts what it is given into micro-batches.
+    `take` must be a pure function of the epoch and the rows, and a row's result must not depend on
+    the other rows: a feed cuts blocks into micro-batches.
     """
 
     @property
@@ -32,7 +32,7 @@ class RowDataset(Protocol):
 
     @property
     def row_bytes(self) -> int:
-        """About what `take` makes of a row."""
+        """Approximate bytes per row of `take`."""
         ...
 
     def take(self, epoch: int, rows: Positions) -> Batch:
@@ -41,7 +41,7 @@ class RowDataset(Protocol):
 
 
 class TextDataset(RowDataset, Protocol):
-    """Rows of a text, each of one of its sources."""
+    """Rows of a text with sources."""
 
     @property
     def sources(self) -> Integers:
@@ -50,7 +50,7 @@ class TextDataset(RowDataset, Protocol):
 
 
 def as_store(rows: Sequence[Tensor] | RowDataset) -> RowDataset:
-    """The store itself, or that of aligned tensors.
+    """The dataset itself, or one of aligned tensors.
 
     Raises:
         Mistake: it is neither.
@@ -71,7 +71,7 @@ def as_store(rows: Sequence[Tensor] | RowDataset) -> RowDataset:
 
 @final
 class TensorRowDataset:
-    """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""
+    """Aligned tensors in memory on any device; the same in every epoch."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         given: Sequence[object] = tensors
@@ -111,10 +111,9 @@ class WindowDataset:
     """Windows of the sources of a text: (tokens int64 [B, L], the token after each int64 [B, L]).
 
     Row i of a source in epoch e is its window that starts at offset(e) + i L, with an offset below
-    L that differs from epoch to epoch, so that a token is not always seen at the same place of a
-    window. The rows of one source stand behind those of the other. All rows together show each
-    token at most once, and no row shows tokens of two sources. `sources` int64 [N] is the source of
-    each row.
+    L that differs from epoch to epoch, so that the position of a token in its window varies. Rows
+    are grouped by source. Each token occurs at most once per epoch, and no row spans two sources.
+    `sources` int64 [N] is the source of each row.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class WindowDataset:
         return starts
 
     def take(self, epoch: int, rows: Positions) -> Batch:
-        """The windows, and the same moved on by one token."""
+        """Windows, and the same shifted by one token."""
         windows = torch.from_numpy(self._windows[self.starts(epoch, rows)].astype(np.int64))
         windows = windows.to(self._device, non_blocking=True)
         return windows[:, :-1], windows[:, 1:]

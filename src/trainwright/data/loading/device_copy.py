@@ -1,4 +1,4 @@
-"""From the memory that workers share to tensors of this process. Needs torch."""
+"""Copies from shared worker memory to device tensors. Needs torch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from trainwright.data.loading.dataset import Batch
 
 
 class DeviceCopy(Protocol):
-    """Copies what workers made; the memory it lay in may be written over when `begin` returns."""
+    """Copies worker output; its memory may be reused when `begin` returns."""
 
     def begin(self, views: Batch) -> Batch:
         """Start the copy."""
         ...
 
     def end(self, batch: Batch) -> Batch:
-        """Make sure that what comes next on this thread finds it complete; waits for nothing."""
+        """Order later work on this thread after the copy, without blocking."""
         ...
 
 
 def build_landing(device: torch.device, pin_memory: bool) -> DeviceCopy:
-    """The landing for a device; `pin_memory` copies to a GPU through page-locked memory."""
+    """Build the copy for a device; `pin_memory` stages through page-locked memory."""
     return OnGpu(device, pin_memory) if device.type == "cuda" else OnHost()
 
 
 @final
 class OnHost:
-    """One copy, made at once."""
+    """Synchronous host copy."""
 
     def begin(self, views: Batch) -> Batch:
         """The copies."""
@@ -42,8 +42,8 @@ class OnHost:
 
 @final
 class OnGpu:
-    """A copy to page-locked memory, and one from there to the device on a stream of its own, beside
-    what the device computes."""
+    """Copy to page-locked memory, then to the device on a separate stream, overlapping
+    computation."""
 
     def __init__(self, device: torch.device, pin_memory: bool) -> None:
         self._device = device
@@ -51,7 +51,7 @@ class OnGpu:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def begin(self, views: Batch) -> Batch:
-        """Put the copies to the device in line."""
+        """Enqueue the device copies."""
         with torch.cuda.stream(self._stream):
             return tuple(self._staged(view).to(self._device, non_blocking=True) for view in views)
 

@@ -1,9 +1,9 @@
-"""The feed: gives each optimizer step its micro-batches, in an order that is arithmetic.
+"""Feed: the micro-batches of each optimizer step, in a stateless order.
 
 The cursor is one integer, the samples consumed. Sample s is sample `s % N` of epoch `s // N` in the
-order of that epoch, so a feed is moved to any position in constant time and resumes exactly. How
-many rows a step has is a function of the cursor too. A step never reaches over the end of an epoch:
-the last step of one may be short, and its loss is divided by the targets it really has.
+order of that epoch, so seeking takes constant time and resuming is exact. The rows of a step are a
+function of the cursor too. A step does not cross an epoch boundary: the last one may be short, and
+its loss is divided by its actual number of targets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCK_BYTES = 8 * 2**20
 
 
 class StepBatches(NamedTuple):
-    """What one optimizer step trains on.
+    """Micro-batches of one optimizer step.
 
     `targets` is the number of targets over all micro-batches (and ranks): what the summed loss is
     divided by. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
@@ -48,7 +48,7 @@ class StepBatches(NamedTuple):
 
 
 class Collate(Protocol):
-    """Makes a micro-batch of what a store gives for its rows.
+    """Collates the rows of a dataset into micro-batches.
 
     Both must be pure functions. The sizes that `cut` gives add up to the rows, and the first tensor
     that `form` gives has the same rows.
@@ -65,7 +65,7 @@ class Collate(Protocol):
 
 @final
 class AsStored:
-    """A micro-batch is what the store gives; those of a step are as large as each other."""
+    """Identity collation; micro-batches of a step have equal sizes."""
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
         """As few as there can be."""

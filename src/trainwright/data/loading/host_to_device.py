@@ -1,4 +1,4 @@
-"""Numbers that were drawn on the host, sent to the device. Needs torch."""
+"""Asynchronous host-to-device copies. Needs torch."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from torch import Tensor
 
 
 def sent(values: np.ndarray, device: torch.device) -> Tensor:
-    """The values on the device, behind what is in line there: nothing waits for it."""
+    """Copy values to the device asynchronously, in stream order."""
     return torch.from_numpy(values).to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Windows of a text that are cut into shorter ones. Needs torch."""
+"""Sequence-length ramp: windows cut into shorter ones. Needs torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainwright.data.sampling.step_ramps import Stages
 
 
 class RampedWindows(Protocol):
-    """Gives each step its windows."""
+    """A feed of windows."""
 
     def next_step(self) -> StepBatches:
         """The windows of the next step; moves the cursor behind them."""
@@ -26,8 +26,8 @@ class ShortWindows:
     """A feed whose windows [B, L] are cut into [B L / l, l], with the length l of the position at
     which the step begins.
 
-    Rows, targets and cursor are those of the whole windows: each token is predicted once, as it was
-    to be, but for what it can see.
+    Rows, targets and cursor are those of the full windows: each token is predicted once, with a
+    shorter context.
     """
 
     def __init__(self, feed: RampedWindows, lengths: Stages) -> None:

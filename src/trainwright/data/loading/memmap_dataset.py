@@ -1,4 +1,4 @@
-"""Rows of arrays that lie in files, as a store. Needs torch."""
+"""Dataset of memory-mapped arrays. Needs torch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainwright.data.loading.dataset import Batch
 
 @final
 class MemmapDataset:
-    """Aligned arrays of which only the rows asked for come into memory; `finish` makes of the last
-    one, the target, what the loss takes. The same in every epoch."""
+    """Aligned memory-mapped arrays, read by row; `finish` converts the last one, the target, for
+    the loss. The same in every epoch."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class MemmapDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The rows of each array."""
-        # In the order of the files, so that a disk reads forwards.
+        # In file order, for sequential reads.
         order = np.argsort(rows, kind="stable")
         tensors = [torch.from_numpy(_taken(one, rows, order)) for one in self._arrays]
         finished = (*tensors[:-1], self._finish(tensors[-1]))

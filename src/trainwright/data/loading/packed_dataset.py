@@ -1,4 +1,4 @@
-"""Windows of packed documents as a store. Needs torch."""
+"""Dataset of packed documents. Needs torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.data.text.chunks import LongDocuments
 from trainwright.data.text.packing import Packing, pack_inputs
 
 NO_TARGET = -100
-"""The target of a place that holds no token."""
+"""Target of a padding position."""
 
 
 @final
@@ -69,11 +69,11 @@ class PackedDataset:
 
 @final
 class PackedBatches:
-    """Micro-batches of packed windows with the places that have a target: (tokens, positions,
-    counted, target), each [B, L].
+    """Micro-batches of packed windows with a target mask: (tokens, positions, counted, target),
+    each [B, L].
 
-    `counted` (bool) is known from the packing alone and stays on the host, whoever makes the
-    windows: nothing waits for the device to know how many targets there are.
+    `counted` (bool) follows from the packing and stays on the host, so counting targets needs no
+    device synchronisation.
     """
 
     def __init__(self, packing: Packing) -> None:

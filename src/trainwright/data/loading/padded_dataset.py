@@ -1,4 +1,4 @@
-"""Documents as rows of a store, and batches as wide as their longest one. Needs torch."""
+"""Dataset of padded documents, and batches trimmed to their longest row. Needs torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.data.text.chunks import LongDocuments, cut_documents
 from trainwright.data.text.padding import PaddedShapes
 
 NO_TARGET = -100
-"""The target of a place that holds no token."""
+"""Target of a padding position."""
 
 
 @final
@@ -70,8 +70,8 @@ class PaddedDataset:
 @final
 class Trimmed:
     """Micro-batches of rows [B, W] cut to the width of their longest row, (*inputs, lengths,
-    target), each [B, w] but for `lengths` int64 [B], which stays on the host: nothing waits for the
-    device to know how many targets there are.
+    target), each [B, w] but for `lengths` int64 [B], which stays on the host, so counting targets
+    needs no device synchronisation.
 
     Args:
         lengths: of each row of the store, [N].

@@ -1,4 +1,4 @@
-"""Where the pixels of training images lie while they are trained on. Needs torch."""
+"""Pixel storage of training images: on the device or memory-mapped. Needs torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_RESIDENT_BYTES = 4 * 2**30
 
 
 class PixelRows(Protocol):
-    """N images that can be fetched in any order."""
+    """N images with random access."""
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -37,7 +37,7 @@ class PixelRows(Protocol):
 
 @final
 class ResidentPixels:
-    """Images that lie on the device as a whole."""
+    """All images on the device."""
 
     def __init__(self, pixels: Tensor) -> None:
         assert pixels.dtype == torch.uint8
@@ -57,7 +57,7 @@ class ResidentPixels:
 
 @final
 class MappedPixels:
-    """Images that stay in their file; what is fetched is copied to the device."""
+    """Memory-mapped images, copied to the device on access."""
 
     def __init__(self, images: ImageInputs, device: torch.device) -> None:
         self._images = images
@@ -75,7 +75,7 @@ class MappedPixels:
 def build_pixels(
     images: ImageInputs, device: torch.device, most_bytes: int = _MOST_RESIDENT_BYTES
 ) -> PixelRows:
-    """On the device as a whole up to `most_bytes`, else in their file."""
+    """On the device up to `most_bytes`, otherwise memory-mapped."""
     if len(images) * math.prod(images.size) <= most_bytes:
         return ResidentPixels(torch.from_numpy(images.copied()).to(device))
     return MappedPixels(images, device)

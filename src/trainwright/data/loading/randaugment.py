@@ -1,4 +1,4 @@
-"""The 14 operations of RandAugment on batches of images, each image by its own. Needs torch.
+"""Batched RandAugment with per-image operations. Needs torch.
 
 Cubuk et al. 2019, arXiv:1909.13719, section 3: of K = 14 operations N are drawn for each image and
 applied one after the other with the strength M. The ranges at full strength (M = 10 here) are those
@@ -37,7 +37,7 @@ _BITS = 4
 def rand_augmented(
     pixels: Tensor, section: RandAugment, seed: int, epoch: int, rows: Positions
 ) -> Tensor:
-    """The images of the given rows after the operations that are drawn for each."""
+    """Apply the operations drawn for each row."""
     for place in range(section.operations):
         codes = integers(len(OPERATIONS), seed, f"operation {place}", epoch, rows)
         signs = np.where(uniform(seed, f"sign {place}", epoch, rows) < 0.5, -1.0, 1.0)
@@ -57,12 +57,12 @@ def identity(pixels: Tensor, _strength: Floats) -> Tensor:
 
 
 def auto_contrast(pixels: Tensor, _strength: Floats) -> Tensor:
-    """Each channel stretched so that its darkest value is 0 and its brightest 255."""
+    """Rescale each channel to the range 0 to 255."""
     flat = pixels.flatten(2).int()
     low, high = flat.amin(dim=2, keepdim=True), flat.amax(dim=2, keepdim=True)
     span = (high - low).clamp_min(1)
-    stretched = ((flat - low) * 510 + span) // (2 * span)
-    kept = torch.where(high > low, stretched, flat)
+    rescaled = ((flat - low) * 510 + span) // (2 * span)
+    kept = torch.where(high > low, rescaled, flat)
     return kept.to(torch.uint8).view_as(pixels)
 
 
@@ -81,7 +81,7 @@ def equalize(pixels: Tensor, _strength: Floats) -> Tensor:
 
 
 def rotate(pixels: Tensor, strength: Floats) -> Tensor:
-    """Turned around the middle."""
+    """Rotate around the centre."""
     angles = np.radians(strength * _DEGREES)
     cosine = np.array([math.cos(one) for one in angles])
     sine = np.array([math.sin(one) for one in angles])
@@ -89,7 +89,7 @@ def rotate(pixels: Tensor, strength: Floats) -> Tensor:
 
 
 def solarize(pixels: Tensor, strength: Floats) -> Tensor:
-    """Values from a threshold on turned into their negative."""
+    """Invert values from a threshold on."""
     limit = color_ops.per_row(256.0 * (1 - np.abs(strength)), pixels.device)
     return torch.where(pixels.float() >= limit, 255 - pixels, pixels)
 
@@ -100,7 +100,7 @@ def color(pixels: Tensor, strength: Floats) -> Tensor:
 
 
 def posterize(pixels: Tensor, strength: Floats) -> Tensor:
-    """Only the highest bits of each value."""
+    """Keep the highest bits of each value."""
     dropped = np.round(_BITS * np.abs(strength)).astype(np.int64)
     step = sent((2**dropped).astype(np.int32), pixels.device)[:, None, None, None]
     return (pixels.int() // step * step).to(torch.uint8)
@@ -132,24 +132,24 @@ def sharpness(pixels: Tensor, strength: Floats) -> Tensor:
 
 
 def shear_x(pixels: Tensor, strength: Floats) -> Tensor:
-    """Rows moved against each other."""
+    """Horizontal shear."""
     ones, zeros = np.ones_like(strength), np.zeros_like(strength)
     return mapped(pixels, np.stack([ones, _SHEAR * strength, zeros, ones], axis=1))
 
 
 def shear_y(pixels: Tensor, strength: Floats) -> Tensor:
-    """Columns moved against each other."""
+    """Vertical shear."""
     ones, zeros = np.ones_like(strength), np.zeros_like(strength)
     return mapped(pixels, np.stack([ones, zeros, _SHEAR * strength, ones], axis=1))
 
 
 def translate_x(pixels: Tensor, strength: Floats) -> Tensor:
-    """Moved to the side."""
+    """Horizontal translation."""
     return _translated(pixels, right=strength * _MOVE * pixels.shape[3])
 
 
 def translate_y(pixels: Tensor, strength: Floats) -> Tensor:
-    """Moved up or down."""
+    """Vertical translation."""
     return _translated(pixels, down=strength * _MOVE * pixels.shape[2])
 
 

@@ -1,7 +1,7 @@
-"""Rows of numbers in one file that is mapped into memory, for tables larger than that. Needs torch.
+"""Memory-mapped row files for numeric tables larger than memory. Needs torch.
 
-A row lies in one piece, so one that is drawn at random costs one page and not one for each column.
-Written from batches of any length, so no more than one of them is in memory at a time.
+Rows are contiguous, so random access costs one page rather than one per column. Written from
+batches of any length, one in memory at a time.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RowFile:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The tensors of the rows; the same in every epoch."""
-        # In the order of the file, so that a disk reads forwards.
+        # In file order, for sequential reads.
         forwards = np.argsort(rows, kind="stable")
         self._read_ahead(rows[forwards])
         gathered = np.empty((len(rows), self.row_bytes), np.uint8)

@@ -48,7 +48,7 @@ def _say_nothing(_kind: str, _message: str) -> None:
 class Workers:
     """The rows of a store, made by `count` forked processes, ahead of their use.
 
-    They are started with the first block, and share the store as it is then. They die with this
+    They are started with the first block, and share the dataset at that time. They die with this
     process, whatever ends it.
 
     Args:

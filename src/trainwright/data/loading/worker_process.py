@@ -36,8 +36,8 @@ _MOST_CHARACTERS = 2000
 
 @final
 class Worker:
-    """A forked process and the socket to it. It shares the memory of this process as it is at the
-    fork, so nothing of the store is copied or sent.
+    """A forked process and the socket to it. It shares the memory of this process at the fork, so
+    nothing of the store is copied or sent.
 
     Args:
         store: whose rows it makes.
