@@ -1,4 +1,4 @@
-"""Batches of rows of like lengths, in a random order that is arithmetic."""
+"""Length-bucketed sampling in a stateless random order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST_GROUPS = 4
 
 @final
 class BucketSampler:
-    """Every row once an epoch, in groups of rows of like lengths.
+    """Every row once per epoch, in groups of similar lengths.
 
     The rows lie on a line from the shortest to the longest, which is cut into buckets (`cut_line`).
     In an epoch each bucket is shuffled within itself; the line is cut into groups of `group` rows,
@@ -31,8 +31,8 @@ class BucketSampler:
 
     Args:
         lengths: of each row, [N], whole numbers from 1 on.
-        buckets: stretches that are shuffled on their own, at most; each has at least four groups,
-            so that their rows differ from epoch to epoch. 1 makes every group a random one.
+        buckets: maximum number of separately shuffled buckets; each has at least four groups, so
+            that their rows differ between epochs. 1 makes every group random.
         group: rows of a group, those of a step.
         seed: where the order starts.
     """
@@ -54,7 +54,7 @@ class BucketSampler:
 
     @property
     def buckets(self) -> int:
-        """How many there are."""
+        """Number of buckets."""
         return len(self._within)
 
     def at(self, epoch: int, start: int, stop: int) -> Positions:
@@ -70,7 +70,7 @@ class BucketSampler:
         return rows
 
     def _places(self, epoch: int, samples: Positions) -> Positions:
-        """Where on the line of an epoch, with each bucket shuffled, its samples lie."""
+        """Positions of samples on the line of an epoch, with each bucket shuffled."""
         groups, rest = divmod(self.rows, self._group)
         (before,) = integers(
             groups + 1, self._seed, "smaller group", epoch, np.zeros(1, dtype=np.int64)
@@ -113,7 +113,7 @@ def cut_line(lengths: Integers, buckets: int, fewest: int) -> Integers:
 
 
 def _walked(opened: list[Integers], levels: int) -> list[int]:
-    """The level at which each bucket begins, and their number, from the last bucket backwards."""
+    """Backtrack the start level of each bucket; ends with the number of levels."""
     ends = [levels]
     for begins in reversed(opened):
         ends.append(int(begins[ends[-1] - 1]))

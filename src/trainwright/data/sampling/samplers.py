@@ -1,6 +1,5 @@
-"""Orders of the training rows other than each of them once: classes or sources in given shares,
-rows by weight, easy rows first. All are arithmetic: sample i of epoch e is a function of (seed, e,
-i), so any position is reached at once, and the order knows nothing of batches, workers or ranks.
+"""Samplers: class-balanced, mixture, weighted and curriculum. All are stateless: sample i of epoch
+e is a function of (seed, e, i), with random access, independent of batches, workers and ranks.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from trainwright.data.base.table import Floats
 
 
 class Sampler(Protocol):
-    """Which rows the samples of an epoch are.
+    """Maps samples of an epoch to rows.
 
-    `at` must be a pure function of its arguments: what it gives for a position must not depend on
-    the stretch that is asked for.
+    `at` must be a pure function of its arguments: the row of a position must not depend on the
+    range requested.
     """
 
     @property
     def rows(self) -> int:
-        """Samples of an epoch, which is as many as there are training rows, N."""
+        """Samples of an epoch, equal to the number of training rows, N."""
         ...
 
     def at(self, epoch: int, start: int, stop: int) -> Positions:
@@ -40,7 +39,7 @@ class Sampler(Protocol):
 
 @final
 class GroupSampler:
-    """Rows of several groups (classes, sources), each group with a share of every epoch.
+    """Rows of groups (classes, sources) in fixed shares of every epoch.
 
     An epoch of N samples has q = share x N of a group, rounded so that they add up to N. The
     samples of an epoch are the slots 0..N-1 in a random order; a group owns q slots that follow one
@@ -79,7 +78,7 @@ class GroupSampler:
     def balanced(
         cls, classes: npt.NDArray[np.int64], seed: int = 0, space: RowStorage = IN_MEMORY
     ) -> GroupSampler:
-        """Every class equally often."""
+        """Class-balanced sampling."""
         return cls(classes, np.ones(int(classes.max()) + 1), seed, space)
 
     @classmethod
@@ -107,7 +106,7 @@ class GroupSampler:
         return rows
 
     def _taken(self, group: int, epoch: int, quota: int, within: Positions) -> Positions:
-        """Places in a group of its draws `within` an epoch."""
+        """Positions in a group of its draws `within` an epoch."""
         turns, size = self._turns[group], len(self._members[group])
         first_pass, first = divmod(epoch * quota, size)
         passes, places = np.divmod(first + within, size)
@@ -124,7 +123,8 @@ class GroupSampler:
 
 @final
 class WeightedSampler:
-    """Rows by weight: in every epoch N w / W times each, rounded down or up.
+    """Weighted sampling: each row N w / W times per epoch, rounded down or up (systematic
+    sampling).
 
     The samples of an epoch are N points, 1 / N apart, on a line on which each row is as long as its
     weight, in a random order; where the first one lies differs from epoch to epoch.
@@ -143,7 +143,7 @@ class WeightedSampler:
         self.rows = len(line)
         self._ends = space.array((self.rows,), np.float64)
         np.cumsum(line, out=self._ends)
-        # The row behind which the line is no longer.
+        # The last row with a positive weight.
         self._last = int(np.searchsorted(self._ends, self._ends[-1]))
         self._points = Permutation(self.rows, derived(seed, "points"))
         self._seed = seed
@@ -162,8 +162,8 @@ Pacing = Literal["linear", "root", "exponential"]
 @final
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The share of the rows, the easiest ones, that are in at a sample of the run: `start` at the
-    first, all from sample `samples` on."""
+    """Admitted share of the (easiest) rows by sample of the run: `start` at the first, all from
+    sample `samples` on."""
 
     start: float
     samples: int
@@ -186,8 +186,8 @@ class Pace:
 
 @final
 class CurriculumSampler:
-    """Easy rows first: while the pace holds some back, a sample is any of those that are in, each
-    with the same chance; behind it every row comes once an epoch.
+    """Curriculum learning: during the pace, samples are uniform over the easiest rows admitted;
+    afterwards every row comes once per epoch.
 
     Args:
         difficulty: of each row, [N]; rows of equal difficulty come in as they lie.
@@ -217,14 +217,14 @@ class CurriculumSampler:
 
 
 def derived(seed: int, purpose: str) -> int:
-    """A seed for one purpose of several that a seed serves."""
+    """Derive a seed for one purpose."""
     digest = hashlib.blake2b(f"draws/{seed}/{purpose}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def _rounded(shares: Floats, total: int) -> Positions:
-    """Whole numbers nearest to `shares` that add up to `total`: the largest remainders are rounded
-    up. A share above 0 is at least 1, if there are that many."""
+    """Round `shares` to integers with the sum `total` by largest remainders. A share above 0 is at
+    least 1, if possible."""
     counts = np.where(shares > 0, np.maximum(1, np.floor(shares)), 0).astype(np.int64)
     short = total - int(counts.sum())
     if short >= 0:

@@ -1,5 +1,4 @@
-"""What grows with the position of the feed, and how many steps that makes: arithmetic, so that
-nothing of it needs to be saved."""
+"""Batch-size and sequence-length ramps by feed position, and step counts; stateless."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ from trainwright.contract.ramps import BatchRamp, SequenceRamp
 @final
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """A whole number above 0 that changes at positions of the feed's cursor: it is `values[i]` from
-    `starts[i]` samples on. Starts begin at 0 and never fall."""
+    """A step function of the feed's cursor: `values[i]` from `starts[i]` samples on. Starts begin
+    at 0 and never decrease."""
 
     starts: tuple[int, ...]
     values: tuple[int, ...]
 
     @classmethod
     def flat(cls, value: int) -> Self:
-        """One value from the first sample to the last."""
+        """A constant."""
         return cls((0,), (value,))
 
     @classmethod
@@ -36,7 +35,7 @@ class Stages:
         return self.values[bisect_right(self.starts, samples) - 1]
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """What lies between two positions: the value, and the position up to which it holds."""
+        """Pieces between two positions: each value and its end."""
         for at in range(bisect_right(self.starts, start) - 1, len(self.values)):
             end = self.starts[at + 1] if at + 1 < len(self.starts) else stop
             if end > start:
@@ -46,7 +45,7 @@ class Stages:
 
 
 def step_rows(section: Literal["off"] | BatchRamp, full: int, samples: int) -> Stages:
-    """Rows of an optimizer step by position, in a run of `samples` over all epochs."""
+    """Rows per optimizer step by position, in a run of `samples` over all epochs."""
     if section == "off":
         return Stages.flat(full)
     sizes = [section.start]
@@ -77,7 +76,7 @@ def window_lengths(section: Literal["off"] | SequenceRamp, context: int, samples
 def steps_at_epoch_ends(stages: Stages, rows: int, epochs: int) -> tuple[int, ...]:
     """Optimizer steps made at the end of each epoch of `rows`, if none is dropped.
 
-    A step has the size of the stage in which it begins, and never reaches over the end of an epoch.
+    A step has the size of the stage in which it begins, and does not cross an epoch boundary.
     """
     made, ends = 0, []
     for epoch in range(epochs):
@@ -89,7 +88,7 @@ def steps_at_epoch_ends(stages: Stages, rows: int, epochs: int) -> tuple[int, ..
 def steps_up_to(stages: Stages, rows: int, samples: int) -> int:
     """Optimizer steps after which `samples` are consumed, the last one perhaps more."""
     whole, rest = divmod(samples, rows)
-    # Behind the last stage all epochs are alike: no limit is so large that it is counted up to.
+    # After the last stage all epochs are equal, so no counting is needed there.
     growing = min(whole, -(-stages.starts[-1] // rows))
     made = steps_at_epoch_ends(stages, rows, growing)
     alike = (whole - growing) * -(-rows // stages.values[-1])
