@@ -1,4 +1,4 @@
-"""What is different between two versions of data: rows, columns, distributions, labels."""
+"""Difference of two data versions: rows, columns, distributions and labels."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trainwright.data.statistics.profile import Profile, distance, pictures
 from trainwright.data.versions.snapshot import DataSnapshot
 
 MOVED = 0.1
-"""The distance from which a column's distribution counts as moved."""
+"""Distance from which a column counts as shifted."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Rows of B that A does not have, the reverse, and rows of the same key and other cells.
+    """Counts of added, removed and changed rows (same key, other cells).
 
-    Without a key a changed row is one removed and one added. `known` is false where one of the two
-    has kept no hashes.
+    Without a key a changed row is one removed and one added. `known` is false if one of the two has
+    no hashes.
     """
 
     added: int
@@ -74,8 +74,8 @@ class ColumnChange:
 @final
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Everything that differs between A and B. `settings` are contract paths with both values,
-    where both are runs."""
+    """Differences between A and B. `settings` are contract paths with both values, if both are
+    runs."""
 
     names: tuple[str, str]
     rows: tuple[int, int]
@@ -106,10 +106,10 @@ class Difference:
 
 
 def differ(a: DataSnapshot, b: DataSnapshot) -> Difference:
-    """Hold two snapshots side by side.
+    """Compare two snapshots.
 
     Raises:
-        Mistake: they have kept hashes of different keys.
+        Mistake: their hashes are of different keys.
     """
     before = {column.name: column for column in a.columns}
     after = {column.name: column for column in b.columns}
@@ -160,7 +160,7 @@ def _rows(a: DataSnapshot, b: DataSnapshot) -> RowChanges:
 
 
 def _shared(a: Words, b: Words) -> int:
-    """Rows that both have, those that repeat as often as in both."""
+    """Size of the multiset intersection of rows."""
     first, times = np.unique(a, return_counts=True)
     second, others = np.unique(b, return_counts=True)
     _, mine, theirs = np.intersect1d(first, second, return_indices=True, assume_unique=True)

@@ -1,4 +1,4 @@
-"""One hash for everything that the numbers of a run depend on in its data."""
+"""Data version: one hash of all data that a run's numbers depend on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def data_version(
     done: Sequence[AppliedAction] = (),
 ) -> str:
     """SHA-256 over the content of the files, the columns, the cleaning, the split, the fitted
-    features and what was done to the rows. Paths are left out: a renamed file is the same data."""
+    features and what was done to the rows. Paths are excluded: a renamed file is the same data."""
     version = hash_value(
         {
             "scheme": _SCHEME,

@@ -1,4 +1,4 @@
-"""A hash of each row that is the same everywhere and for ever, for telling what has changed."""
+"""Stable row hashes for comparing data versions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def hash_rows(frame: pl.DataFrame) -> Words:
     """A 64-bit hash of the cells of each row [N]. The order of the columns makes no difference,
     their names do.
 
-    Cells are mixed by the finaliser of SplitMix64 (Steele, Lea and Flood 2014, OOPSLA, section 5);
-    what polars hashes rows with may change with its version.
+    Cells are mixed by the SplitMix64 finaliser (Steele, Lea and Flood 2014, OOPSLA, section 5); the
+    row hash of polars may change between versions.
     """
     total = np.zeros(frame.height, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -29,7 +29,7 @@ def hash_rows(frame: pl.DataFrame) -> Words:
 
 
 def _cells(series: pl.Series) -> Words:
-    """A word for each cell; numbers that are equal have equal words, whatever their type."""
+    """A 64-bit word for each cell; equal numbers have equal words, whatever their type."""
     missing = series.is_null().to_numpy()
     if series.dtype.is_numeric():
         numbers = series.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0

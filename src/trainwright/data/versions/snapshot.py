@@ -1,4 +1,4 @@
-"""What is kept of the rows of a version of data, so that two versions can be held side by side."""
+"""Snapshot of a data version: column profiles and row hashes for comparison."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from trainwright.data.versions.row_hash import hash_rows
 
 PROFILE, ROWS = "profile.json", "rows.parquet"
 MOST_ROWS = 10_000_000
-"""Of more rows only the columns are kept: 16 bytes a row would be more than a record should be."""
+"""Row limit for hashes; beyond it only columns are kept, since hashes take 16 bytes a row."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class DataSnapshot:
-    """The columns of N rows, a hash of each row [N], and one of its key where `key` names a column
-    that is another in every row. `target` is empty where it is not known. `rows` is N, also where
-    no hashes are kept."""
+    """Column profiles of N rows, row hashes [N], and key hashes if `key` names a unique column.
+    `target` is empty if unknown. `rows` is N, even without hashes."""
 
     name: str
     rows: int
@@ -43,7 +42,7 @@ class DataSnapshot:
     keys: Words
 
     def write(self, folder: Path) -> None:
-        """Keep it in a folder: two files.
+        """Write two files to a folder.
 
         Raises:
             StorageFailed: the disk.
@@ -62,10 +61,10 @@ class DataSnapshot:
 
 
 def read_snapshot(folder: Path, name: str) -> DataSnapshot:
-    """What `write` kept.
+    """Read the files of `write`.
 
     Raises:
-        Mistake: nothing was kept there.
+        Mistake: there is no snapshot.
     """
     if not (folder / PROFILE).is_file():
         raise Mistake(
@@ -92,8 +91,7 @@ def read_snapshot(folder: Path, name: str) -> DataSnapshot:
 def take_snapshot(
     frames: Sequence[pl.DataFrame], name: str, target: str = "", key: str = ""
 ) -> DataSnapshot:
-    """Of typed rows. Without a key, the first column whose name says id and whose values are
-    another in every row is one."""
+    """Snapshot of typed rows. The default key is the first unique column with id in its name."""
     frame = pl.concat([without_hidden(one) for one in frames], how="diagonal_relaxed")
     key = key or _find_key(frame, target)
     kept = frame.height <= MOST_ROWS
@@ -110,7 +108,7 @@ def take_snapshot(
 
 
 def snapshot_of_run(raw: RawTable, section: TableData, name: str) -> DataSnapshot:
-    """Of the rows that a contract reads."""
+    """Snapshot of the rows of a contract."""
     split = section.split
     named = [column for _, column in split_columns(split)]
     key = named[0] if named and isinstance(split, RandomSplit | FileSplit) else ""
