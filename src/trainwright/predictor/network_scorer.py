@@ -149,7 +149,7 @@ class NetworkScorer:
                     logits.float().flatten(0, 1), target.flatten(), reduction="none"
                 )
                 sums = nll.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
-                np.add.at(scores, part.stretches, sums)
+                np.add.at(scores, part.segments, sums)
         return scores[:, None]
 
 

@@ -51,7 +51,7 @@ def test_an_empty_text_is_none_whatever_reads_the_file(quoted: bool, tmp_path: P
         section = TokenData(kind="tokens", path="rows.csv", text="text")
         found = find_documents(section, tmp_path)
         texts.append("".join(found.blocks()))
-        assert found.notes == ("1 row without a text left out",)
+        assert found.notes == ("1 row without a text excluded",)
     assert texts == [f"first{END}second{END}"] * 2
 
 

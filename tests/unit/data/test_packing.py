@@ -145,7 +145,7 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
         section.model_copy(update={"separator": ""}),
     )
     assert len(set(marked.units.tolist())) == 400
-    with pytest.raises(DataMistake, match="too short to judge"):
+    with pytest.raises(DataMistake, match="too short to evaluate"):
         text_part("", BYTES, section)
 
 

@@ -189,7 +189,7 @@ def test_what_is_judged_is_all_of_each_source_and_sees_no_other(
     for cut in cut_windows(inputs_of(part), context):
         first, last = places.of(cut.starts), places.of(cut.starts + cut.length)
         assert (first == last).all()
-        told = part.frame["source"].to_numpy()[cut.stretches]
+        told = part.frame["source"].to_numpy()[cut.segments]
         assert (np.array(places.names)[first] == told).all()
         judged += len(cut.starts) * cut.predicted
     assert judged == part.target.sum()

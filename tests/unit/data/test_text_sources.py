@@ -238,7 +238,7 @@ def test_a_document_without_a_source_and_a_source_of_one_document(tmp_path: Path
         read_tokens(packed, tmp_path)
     vocabulary = TextVocabulary("bytes")
     write_token_file(tmp_path / "t.tokens", EncodedText(vocabulary.encode("a" * 900), vocabulary))
-    with pytest.raises(DataMistake, match="a token file, which says nothing of them"):
+    with pytest.raises(DataMistake, match="a token file, which does not record them"):
         read_tokens(section.model_copy(update={"path": "t.tokens", "text": ""}), tmp_path)
 
 
@@ -279,8 +279,8 @@ def test_the_report_says_which_documents_are_divided(tmp_path: Path) -> None:
     def reason(section: TokenData) -> str:
         return prepare_tokens(read_tokens(section, tmp_path), section).split.reason
 
-    assert "none of its 235 documents in two" in reason(table(tmp_path))
-    inside = "; a source of one document is divided inside it"
+    assert "none of its 235 documents is split" in reason(table(tmp_path))
+    inside = "; a source of one document is split within it"
     assert reason(files(tmp_path)).endswith(inside)
     (tmp_path / "two").mkdir()
     for name in ("a", "b"):

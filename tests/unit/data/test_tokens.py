@@ -111,7 +111,7 @@ def test_windows_predict_every_token_of_every_stretch_once(context: int) -> None
     seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for windows in cut_windows(inputs, context):
         assert windows.length <= context
-        for row, stretch in zip(windows.tokens(1), windows.stretches, strict=True):
+        for row, stretch in zip(windows.tokens(1), windows.segments, strict=True):
             seen[int(stretch)] += row[-windows.predicted :].tolist()
         np.testing.assert_array_equal(windows.tokens(1), windows.tokens(0) + 1)
     expected = {0: range(1, 11), 1: range(11, 21), 2: range(60, 67)}
@@ -188,7 +188,7 @@ def test_documents_follow_each_other_with_a_mark_between(
         assert decoded == "".join(mark if mark in known else "\ufffd" for mark in whole)
         # What only the later documents hold is not in a vocabulary that was fitted before it.
         assert set(known) == set(whole[: raw.sources[0].ends["train"]])
-    assert raw.notes == (("1 row without a text left out",) if kind == "parquet" else ())
+    assert raw.notes == (("1 row without a text excluded",) if kind == "parquet" else ())
 
 
 def test_a_text_gives_the_tokens_it_always_gave(tmp_path: Path) -> None:
@@ -217,14 +217,14 @@ def test_what_documents_refuse(tmp_path: Path) -> None:
     (tmp_path / "empty" / "_old" / "a.txt").write_text("a text")
     pl.DataFrame({"body": [1, 2]}).write_parquet(tmp_path / "numbers.parquet")
     for update, said in (
-        ({"path": "empty", "text": ""}, "found: 1 file passed over: _ or . begins a name"),
+        ({"path": "empty", "text": ""}, "found: 1 file skipped: the name or folder begins with _"),
         ({"path": "numbers.parquet"}, "fix: name a table with such a column"),
     ):
         with pytest.raises(DataMistake) as caught:
             read_tokens(section.model_copy(update=update), tmp_path)
         assert said in str(caught.value)
     (tmp_path / "texts.jsonl").write_text(json.dumps({"body": "a\x1eb" * 400}))
-    with pytest.raises(DataMistake, match="mark that stands between"):
+    with pytest.raises(DataMistake, match="contains the document separator"):
         read_tokens(section, tmp_path)
 
 

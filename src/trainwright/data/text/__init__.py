@@ -1,1 +1,1 @@
-"""Texts: read, tokenised, cut into chunks and windows, prepared."""
+"""Text corpora: reading, tokenisation, chunking and preparation."""

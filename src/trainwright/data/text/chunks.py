@@ -1,4 +1,4 @@
-"""Documents cut into pieces that a model with a limited context can see."""
+"""Documents split into chunks of at most the context length."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LongDocuments = Literal["split", "cut"]
 @final
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Pieces in the order of their documents: `documents` [P] says of which document each is,
-    `offsets` [P] where in it a piece begins, `lengths` [P] its inputs, each followed by the token
-    that it predicts. `cut` documents lost `lost` of their tokens."""
+    """Chunks in document order: `documents` [P] is the document of each, `offsets` [P] its start in
+    the document, `lengths` [P] its number of inputs, each followed by the token that it predicts.
+    `cut` documents were truncated by a total of `lost` tokens."""
 
     documents: Integers
     offsets: Integers
@@ -28,8 +28,8 @@ class Chunks:
 
 
 def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Chunks:
-    """Pieces of at most `context` inputs of documents of `lengths` tokens. A document of one token
-    predicts nothing and has no piece."""
+    """Split documents of `lengths` tokens into chunks of at most `context` inputs. A document of
+    one token predicts nothing and has no chunk."""
     inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
     over = inputs > context
     kept = np.minimum(inputs, context) if long == "cut" else inputs

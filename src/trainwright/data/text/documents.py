@@ -1,4 +1,4 @@
-"""Texts one after the other: a file, a folder of files, or a column of a table."""
+"""Text documents of a file, a folder of files, or a column of a table."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from trainwright.data.sources.folders import check_inside
 from trainwright.data.sources.local_files import check_file
 
 END = "\x1e"
-"""Stands behind each document where there are several: U+001E, the record separator of ASCII."""
+"""Terminator of each document where there are several: U+001E, the ASCII record separator."""
 
 _SUFFIXES = (".txt", ".md", ".text")
 _BLOCK_ROWS = 4096
 
 
 class SourceSize(NamedTuple):
-    """What a source is called, and how many documents it has."""
+    """Name and document count of a source."""
 
     name: str
     documents: int
@@ -47,10 +47,9 @@ class SourceSize(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A text that is read block by block, as often as it is asked for. `files` are what it came
-    from, `several` says that `END` stands behind each document and nowhere else, and that a block
-    ends there, `notes` are for people. The documents of each of the `sources` follow each other;
-    there are none where they are not mixed."""
+    """A re-iterable text in blocks. `files` are its inputs; `several`: `END` terminates each
+    document, occurs nowhere else, and blocks end there; `notes` are messages. The documents of each
+    of the `sources` are consecutive; `sources` is empty without mixing."""
 
     files: tuple[FileVersion, ...]
     blocks: Callable[[], Iterator[str]]
@@ -60,11 +59,11 @@ class Documents:
 
 
 def find_documents(section: TokenData, folder: Path) -> Documents:
-    """The text that a contract names, relative to `folder`.
+    """Find the text of a contract, relative to `folder`.
 
     Raises:
-        DataMistake: there is none, it is not of the encoding, a document holds the mark that stands
-            between two, or there are no sources to mix.
+        DataMistake: there is none, it is not in the encoding, a document holds the document
+            separator, or there are no sources to mix.
     """
     if section.text:
         return _of_column(section, folder)
@@ -76,10 +75,9 @@ def find_documents(section: TokenData, folder: Path) -> Documents:
 
 
 def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, list[SourceSize]]:
-    """The rows of a table that are documents, in their order: as they lie, or, where sources are
-    mixed, those of one source after those of the other. And these sources, which are named as the
-    cells of a table are read by default."""
-    # What a reader makes of an empty field is its own affair: "" or null.
+    """Table rows that are documents, in file order or, with mixed sources, grouped by source; and
+    these sources, whose names are cells cleaned by default."""
+    # Readers differ on empty fields: "" or null.
     written = source.frame[section.text].replace("", None).is_not_null()
     rows = written.arg_true().cast(pl.Int64).to_numpy()
     if not isinstance(section.sampling, Mixture):
@@ -91,7 +89,7 @@ def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, lis
 
 
 def no_sources(section: TokenData, found: str) -> DataMistake:
-    """That there is nothing to mix."""
+    """The error for a text without sources to mix."""
     return DataMistake(
         Problem(
             "there are no sources to mix",
@@ -123,7 +121,7 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
     check_inside(place, [place / name for name in names], section.path, "data.path")
     written = [f"{section.path.rstrip('/')}/{name}" for name in names]
     versions = tuple(_checked(folder / name, name, section) for name in written)
-    # Names in order keep what lies in a folder together.
+    # Sorting by name keeps the files of a folder together.
     outermost = groupby(names, lambda name: name.partition("/")[0])
     sources = tuple(SourceSize(name, len(list(files))) for name, files in outermost)
 
@@ -138,17 +136,17 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
 
 
 def _no_texts(inside: Sequence[Path], aside: int, written: str) -> Problem:
-    """What is in a folder without texts, and what would make it data; `aside` files are passed
-    over."""
+    """The problem of a folder without texts, with its contents; `aside` is the number of skipped
+    files."""
     suffixes = [name.suffix.lower() for name in inside]
     counts = Counter(suffixes).most_common()
     shown = [f"{many(count, 'file')} {suffix or 'without an ending'}" for suffix, count in counts]
     if aside:
-        shown.append(f"{many(aside, 'file')} passed over: _ or . begins a name or its folder's")
+        shown.append(f"{many(aside, 'file')} skipped: the name or folder begins with _ or .")
     fix = "name a text, or a table of texts with its column in data.text"
     message = "the folder holds no texts"
     if any(suffix in IMAGES for suffix in suffixes):
-        message = "the folder holds no texts, but images, and none says which class they are of"
+        message = "the folder holds unlabelled images, but no texts"
         fix = (
             "of images, put those of each class into a folder with its name (cat/1.png), or name "
             "a table with a column of paths and a column of classes; kind: images reads both"
@@ -179,7 +177,7 @@ def _of_column(section: TokenData, folder: Path) -> Documents:
         )
     texts = source.frame[section.text]
     count = len(texts) - len(rows)
-    notes = (f"{many(count, 'row')} without a text left out",) if count else ()
+    notes = (f"{many(count, 'row')} without a text excluded",) if count else ()
 
     def blocks() -> Iterator[str]:
         for start in range(0, len(rows), _BLOCK_ROWS):
@@ -231,7 +229,7 @@ def _without_end(text: str, written: str) -> str:
         return text
     raise DataMistake(
         Problem(
-            "a document holds the mark that stands between two documents",
+            "a document contains the document separator",
             path="data.path",
             found="U+001E",
             fix="remove the mark from the texts",

@@ -1,4 +1,4 @@
-"""Stretches of a text cut into the windows that a model with a limited context can see."""
+"""Evaluation windows: segments of a text with as much context as the model allows."""
 
 from __future__ import annotations
 
@@ -15,43 +15,42 @@ from trainwright.data.base.table import Integers, TokenInputs
 @final
 @dataclass(frozen=True, slots=True)
 class EvalWindows:
-    """Windows of one length: `length` tokens from each of `starts` [W] on, of which the tokens
-    after the last `predicted` ones are judged; `stretches` [W] says for which stretch."""
+    """Windows of one length: `length` tokens from each of `starts` [W], of which the last
+    `predicted` positions are scored; `segments` [W] is the segment of each."""
 
     text: npt.NDArray[np.uint16]
     starts: Integers
     length: int
     predicted: int
-    stretches: Integers
+    segments: Integers
 
     def between(self, first: int, last: int) -> EvalWindows:
-        """Some of the windows."""
+        """A slice of the windows."""
         chosen = slice(first, last)
         return EvalWindows(
-            self.text, self.starts[chosen], self.length, self.predicted, self.stretches[chosen]
+            self.text, self.starts[chosen], self.length, self.predicted, self.segments[chosen]
         )
 
     def tokens(self, shift: int) -> npt.NDArray[np.uint16]:
-        """The tokens of each window, moved on by `shift`: uint16 [W, length]."""
+        """Tokens of each window, shifted by `shift`: uint16 [W, length]."""
         places = self.starts[:, None] + np.arange(shift, shift + self.length)
         return np.asarray(self.text[places], np.uint16)
 
 
 def cut_windows(inputs: TokenInputs, context: int) -> Iterator[EvalWindows]:
-    """Windows of at most `context` tokens that predict every token of every stretch once.
+    """Windows of at most `context` tokens that predict every token of every segment once.
 
-    A stretch is predicted in pieces of `context` tokens from its beginning, as in training. Where
-    the context is longer than the stretch, a window also holds what stands before it in its
-    document.
+    A segment is predicted in chunks of `context` tokens from its start, as in training. Remaining
+    context is filled with the preceding tokens of its document.
     """
     pieces: dict[tuple[int, int], list[tuple[int, int]]] = {}
     begins = inputs.documents[inputs.owners()]
-    stretches = zip(inputs.starts, inputs.lengths, begins, strict=True)
-    for stretch, (start, length, begin) in enumerate(stretches):
+    segments = zip(inputs.starts, inputs.lengths, begins, strict=True)
+    for segment, (start, length, begin) in enumerate(segments):
         for first in range(int(start), int(start + length), context):
             end = min(first + context, int(start + length))
             opened = max(int(begin), end - 1 - context)
-            pieces.setdefault((end - 1 - opened, end - first), []).append((opened, stretch))
+            pieces.setdefault((end - 1 - opened, end - first), []).append((opened, segment))
     for (length, predicted), found in pieces.items():
         table = np.array(found, dtype=np.int64)
         yield EvalWindows(inputs.tokens, table[:, 0], length, predicted, table[:, 1])

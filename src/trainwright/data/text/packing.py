@@ -1,9 +1,9 @@
-"""Documents packed into windows of one length, so that little of a window stays empty.
+"""Sequence packing: documents packed into windows of one length with little padding.
 
 Best-fit decreasing (Ding et al. 2024, "Fewer truncations improve language modeling",
-arXiv:2404.10830, section 3): the pieces go from the longest on, each into the fullest window that
-has room for it. A piece of n inputs predicts the n tokens that follow them, so every token of a
-document but its first is predicted once.
+arXiv:2404.10830, section 3): chunks in descending length, each into the fullest window with room
+for it. A chunk of n inputs predicts the n following tokens, so every token of a document but its
+first is predicted once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from trainwright.data.text.chunks import Chunks, LongDocuments, cut_documents
 @final
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Pieces in the order of their windows: `documents` [P] says of which document each is,
-    `offsets` [P] where in it a piece begins, `lengths` [P] its inputs; window i holds the pieces
-    from `ends[i - 1]` to `ends[i]` [W], all of the source `sources[i]` [W]. `cut` documents lost
-    `lost` of their tokens."""
+    """Chunks in window order: `documents` [P] is the document of each, `offsets` [P] its start in
+    the document, `lengths` [P] its number of inputs; window i holds the chunks from `ends[i - 1]`
+    to `ends[i]` [W], all of the source `sources[i]` [W]. `cut` documents were truncated by a total
+    of `lost` tokens."""
 
     documents: Integers
     offsets: Integers
@@ -40,7 +40,7 @@ class Packing:
 
     @property
     def padding(self) -> float:
-        """Share of the windows' places that hold no token."""
+        """Share of padding positions."""
         places = len(self.ends) * self.context
         return 1 - float(self.lengths.sum()) / places if places else 0.0
 
@@ -48,7 +48,7 @@ class Packing:
 def pack_sources(
     sources: Sequence[Sequence[int] | Integers], context: int, long: LongDocuments
 ) -> Packing:
-    """Pack the documents of each source, given by their tokens, into windows of their own of
+    """Pack the documents of each source, given by their token counts, into separate windows of
     `context` inputs. Documents are numbered over all sources."""
     packed = [_pack(cut_documents(lengths, context, long), context) for lengths in sources]
     pieces, ends = [one for one, _ in packed], [windows for _, windows in packed]
@@ -67,7 +67,7 @@ def pack_sources(
 
 
 def pack_inputs(inputs: TokenInputs, context: int, long: LongDocuments) -> Packing:
-    """Pack the documents of a text, those of each of its sources by themselves."""
+    """Pack the documents of a text by source."""
     codes = inputs.sources.of(inputs.document_starts())
     ends = np.cumsum(np.bincount(codes, minlength=len(inputs.sources.names)))[:-1]
     return pack_sources(np.split(inputs.document_lengths(), ends), context, long)
@@ -75,12 +75,12 @@ def pack_inputs(inputs: TokenInputs, context: int, long: LongDocuments) -> Packi
 
 @lru_cache(maxsize=4)
 def count_windows(sources: tuple[tuple[int, ...], ...], context: int, long: LongDocuments) -> int:
-    """How many windows `pack_sources` fills."""
+    """Number of windows of `pack_sources`."""
     return len(pack_sources(sources, context, long).ends)
 
 
 def _pack(pieces: Chunks, context: int) -> tuple[Chunks, Integers]:
-    """The pieces in the order of their windows, and where each window ends."""
+    """Chunks in window order, and the end of each window."""
     window = _windows_of(pieces.lengths, context)
     order = np.argsort(window, kind="stable")
     ordered = replace(
@@ -93,12 +93,12 @@ def _pack(pieces: Chunks, context: int) -> tuple[Chunks, Integers]:
 
 
 def _before(counts: Sequence[int]) -> Sequence[int]:
-    """The sum of all counts before each."""
+    """Exclusive cumulative sums."""
     return [0, *accumulate(counts)][:-1]
 
 
 def _windows_of(sizes: Integers, context: int) -> Integers:
-    """The window of each piece, numbered in the order in which they are opened."""
+    """Window of each chunk, numbered in order of opening."""
     window = np.empty(len(sizes), dtype=np.int64)
     rooms: list[int] = []  # the different sizes of free room, ascending
     having: dict[int, list[int]] = {}  # the windows with each

@@ -1,4 +1,4 @@
-"""How much of padded batches is padding, by arithmetic."""
+"""Padding of padded batches, computed from lengths."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _LEAST_SAVED = 0.01
 @final
 @dataclass(frozen=True, slots=True)
 class PaddedShapes:
-    """The shapes of batches: as wide as their longest row, rounded up to a multiple of `multiple`,
-    but never wider than `context`; of at most `places` places, unless one row alone has more."""
+    """Batch shapes: as wide as the longest row, rounded up to a multiple of `multiple`, at most
+    `context`; at most `places` positions, unless a single row has more."""
 
     multiple: int
     context: int
     places: float = math.inf
 
     def widths(self, longest: Integers) -> Integers:
-        """The widths of batches whose longest rows have so many places."""
+        """Widths of batches with these longest rows."""
         rounded = -(-longest // self.multiple) * self.multiple
         return np.minimum(rounded, self.context)
 
     def cut(self, lengths: Integers, most: int) -> Sequence[int]:
-        """How many of the rows of a step, which have `lengths` and come in this order, are in each
-        of its batches of at most `most` rows."""
+        """Batch sizes of a step whose rows have these `lengths` in order, at most `most` rows
+        each."""
         if math.isinf(self.places):
             return even_pieces(len(lengths), most)
         sizes, rest = [], lengths
@@ -50,7 +50,7 @@ class PaddedShapes:
 
 
 def padded_shapes(section: TokenData, model: Gpt) -> PaddedShapes:
-    """The shapes that a contract wants."""
+    """Batch shapes of a contract."""
     padding = section.padding
     places = math.inf if padding.max_tokens == "off" else padding.max_tokens
     return PaddedShapes(padding.multiple, model.context, places)
@@ -66,8 +66,8 @@ class Steps:
 
 
 def measure_padding(lengths: Integers, draws: Sampler, steps: Steps, shapes: PaddedShapes) -> float:
-    """The share of padding, from 0 to 1, in the first epoch of rows of `lengths`; of a long epoch
-    in the steps of its first 65,536 rows."""
+    """Share of padding in the first epoch of rows of `lengths`, at most over the first 65,536
+    rows."""
     count = min(draws.rows, max(steps.rows, _MOST_SAMPLES // steps.rows * steps.rows))
     if not count:
         return 0.0
@@ -83,7 +83,7 @@ def measure_padding(lengths: Integers, draws: Sampler, steps: Steps, shapes: Pad
 @final
 @dataclass(frozen=True, slots=True)
 class Bucketing:
-    """How many buckets, and the share of padding with them and without."""
+    """Number of buckets, and the padding share with and without them."""
 
     buckets: int
     padding: float
@@ -91,8 +91,8 @@ class Bucketing:
 
 
 def choose_buckets(lengths: Integers, group: int, shapes: PaddedShapes, seed: int) -> Bucketing:
-    """Twice as many buckets as long as that saves a hundredth of the places of steps that are one
-    batch each: how a step is divided must not change the order."""
+    """Double the buckets while that saves 1 % of the positions, with one batch per step: the
+    division of a step must not change the order."""
     whole = replace(shapes, places=math.inf)
 
     def padding(draws: BucketSampler) -> float:

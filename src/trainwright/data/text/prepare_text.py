@@ -1,4 +1,4 @@
-"""A text as one sequence of tokens: read, divided by position, and prepared."""
+"""Text preparation: read, tokenise and split by position."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from trainwright.data.text.text_sources import (
 from trainwright.data.text.token_file import EncodedText, is_token_file, read_token_file
 from trainwright.data.types import Prepared
 
-STRETCH = 256
-"""Tokens of a stretch that is judged as one: neighbours in a text depend on each other, so the
-bootstrap draws stretches, not tokens."""
+SEGMENT_TOKENS = 256
+"""Tokens of an evaluation segment: neighbouring tokens are dependent, so the bootstrap resamples
+segments, not tokens."""
 
 SOURCE = "source"
-"""The column of the name of its source, for slices, in the frame of a text that is mixed."""
+"""Column of the source name, for slices, in the frame of a mixed text."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RawTokens:
-    """A text as tokens, and where its sources and their parts lie."""
+    """A tokenised text with its sources and parts."""
 
     text: EncodedText
     sources: tuple[TextSource, ...]
@@ -59,9 +59,9 @@ class RawTokens:
 
 
 def read_tokens(section: TokenData, folder: Path) -> RawTokens:
-    """Read the text or token file that the section names, divide it, and encode it.
+    """Read the section's text or token file, split it and tokenise it.
 
-    A vocabulary is that of the training part alone.
+    The vocabulary is fitted on the training part only.
 
     Raises:
         DataMistake: it is missing, not UTF-8, too short, a token file that is not whole, or has no
@@ -72,7 +72,7 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
     notes: tuple[str, ...] = ()
     if is_token_file(file):
         if isinstance(section.sampling, Mixture):
-            raise no_sources(section, "a token file, which says nothing of them")
+            raise no_sources(section, "a token file, which does not record them")
         encoded = read_token_file(file, section.path)
         length = len(encoded.tokens)
         sha256, size = hash_file(file), file.stat().st_size
@@ -101,10 +101,10 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
 
 
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
-    """The parts as stretches, each a row."""
+    """Parts with segments as rows."""
     text, sources = raw.text, raw.sources
     apart = section.windows != "across"
-    train, validation, test = (text_stretches(text, name, sources, apart=apart) for name in PARTS)
+    train, validation, test = (text_segments(text, name, sources, apart=apart) for name in PARTS)
     target = NextToken(text.vocabulary.size)
     return Prepared(
         train=train,
@@ -140,8 +140,7 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
 
 
 def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> StreamedTokens:
-    """The tokens of documents and where their sources lie; mapped, if no token reaches over the end
-    of a word."""
+    """Tokenise documents, with their sources; memory-mapped if no token crosses a word boundary."""
     if section.vocabulary in ("bpe", "tokenizer"):
         vocabulary = None if section.vocabulary == "bpe" else _given(section, folder)
         if not vocabulary or ends_at_words(vocabulary.symbols):
@@ -166,8 +165,8 @@ def _encoded(
     section: TokenData,
     folder: Path,
 ) -> tuple[EncodedText, tuple[TextSource, ...]]:
-    """The tokens of a text whose documents and sources are given in characters, and where these
-    sources lie in them. No token reaches from one document, or one part, into another."""
+    """Tokenise a text whose documents and sources are given in characters, with the sources in
+    tokens. No token crosses a document or part boundary."""
     train = [text[one.start : one.ends["train"]] for one in sources]
     vocabulary = _vocabulary(train, section, folder)
     cuts = np.unique(np.concatenate([stops, *(list(one.ends.values()) for one in sources)]))
@@ -185,7 +184,7 @@ def _encoded(
 
 
 def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextVocabulary:
-    """That of the training part of each source."""
+    """Vocabulary of the training part of each source."""
     match section.vocabulary:
         case "characters":
             return fit_characters("".join(train))
@@ -200,22 +199,22 @@ def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextV
 
 
 def _given(section: TokenData, folder: Path) -> TextVocabulary:
-    """That of a tokenizer's file."""
+    """Vocabulary of a tokenizer file."""
     return TextVocabulary("subwords", read_pieces(folder / section.tokenizer, section.tokenizer))
 
 
 def _training_lengths(text: EncodedText, source: TextSource) -> tuple[int, ...]:
-    """The tokens of each document of its training part."""
+    """Token counts of the documents of the training part."""
     start, end = source.bounds("train")
     first, last = np.searchsorted(text.documents, (start, end))
     return tuple(np.diff(np.append(text.documents[first:last], end)).tolist())
 
 
-def text_stretches(
+def text_segments(
     text: EncodedText, name: PartName, sources: Sequence[TextSource], *, apart: bool
 ) -> Part:
-    """A part of each source as stretches, `apart` in documents or not, those of one source after
-    those of the other. The first token of a source has nothing before it."""
+    """A part of each source as segments, concatenated by source; `apart` keeps documents separate.
+    The first token of a source has no context and is not predicted."""
     parts = []
     for source in sources:
         start, end = source.bounds(name)
@@ -225,9 +224,9 @@ def text_stretches(
             parts.append(token_part(text.tokens, name, max(source.start + 1, start), end))
     if not sources[0].name:
         return parts[0]
-    stretches = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
-    lengths = np.concatenate([one.lengths for one in stretches])
-    starts = np.concatenate([one.starts for one in stretches])
+    segments = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    lengths = np.concatenate([one.lengths for one in segments])
+    starts = np.concatenate([one.starts for one in segments])
     places = source_starts(sources)
     documents = text.documents if apart else places.starts
     units = accumulate((int(part.units.max(initial=-1)) + 1 for part in parts[:-1]), initial=0)
@@ -246,10 +245,10 @@ def text_stretches(
 
 
 def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
-    """The tokens from `start` to `end` as stretches, each a row and a unit; the first token of a
-    text has nothing before it and is not predicted."""
-    starts: Integers = np.arange(start, end, STRETCH, dtype=np.int64)
-    lengths = np.minimum(STRETCH, end - starts)
+    """The tokens from `start` to `end` as segments, each a row and a unit; the first token of a
+    text has no context and is not predicted."""
+    starts: Integers = np.arange(start, end, SEGMENT_TOKENS, dtype=np.int64)
+    lengths = np.minimum(SEGMENT_TOKENS, end - starts)
     frame = pl.DataFrame({"position": starts, "tokens": lengths})
     target = NextToken(0).encode(frame["tokens"])
     rows = np.arange(len(starts))
@@ -257,16 +256,16 @@ def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
 
 
 def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Part:
-    """The documents from `start` to `end` as stretches within one document each; a document is a
-    unit, and its first token has nothing before it."""
+    """The documents from `start` to `end` as segments that do not cross documents; a document is a
+    unit, and its first token is not predicted."""
     first, last = np.searchsorted(text.documents, (start, end))
     begins = text.documents[first:last]
     counted = np.maximum(np.diff(np.append(begins, end)) - 1, 0)
-    pieces = -(-counted // STRETCH)
+    pieces = -(-counted // SEGMENT_TOKENS)
     units = np.repeat(np.arange(len(begins)), pieces)
     place = np.arange(len(units)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    starts = begins[units] + 1 + place * STRETCH
-    lengths = np.minimum(STRETCH, np.repeat(counted, pieces) - place * STRETCH)
+    starts = begins[units] + 1 + place * SEGMENT_TOKENS
+    lengths = np.minimum(SEGMENT_TOKENS, np.repeat(counted, pieces) - place * SEGMENT_TOKENS)
     inputs = TokenInputs(text.tokens, starts, lengths, text.documents)
     frame = pl.DataFrame({"position": starts, "tokens": lengths})
     target = NextToken(0).encode(frame["tokens"])
@@ -279,9 +278,9 @@ def text_part(
     section: TokenData,
     found: Sequence[SourceSize] = (),
 ) -> Part:
-    """Another text as a part, for judging a fitted model on it. Its documents end with the
-    section's separator; without one, where they were packed or padded or it has sources, with the
-    mark U+001E. The last of the sources that were `found` has all documents that the others leave.
+    """Another text as a part, to evaluate a fitted model. Its documents end with the section's
+    separator; without one, if packed, padded or mixed, with U+001E. The last of the sources `found`
+    has all remaining documents.
 
     Raises:
         DataMistake: it is one token long.
@@ -295,7 +294,7 @@ def text_part(
     tokens = np.concatenate(encoded)
     if len(tokens) < 2:
         raise DataMistake(
-            Problem("the text is too short to judge", path="DATA", found=f"{len(tokens)} tokens")
+            Problem("the text is too short to evaluate", path="DATA", found=f"{len(tokens)} tokens")
         )
     ends = np.cumsum([len(one) for one in encoded])
     sources, start = [], 0
@@ -306,11 +305,11 @@ def text_part(
         sources.append(TextSource(name, start, {"train": start, "validation": start, "test": end}))
         start = end
     begins = np.append(0, ends[:-1])
-    return text_stretches(EncodedText(tokens, vocabulary, begins), "test", sources, apart=apart)
+    return text_segments(EncodedText(tokens, vocabulary, begins), "test", sources, apart=apart)
 
 
 def _sizes(sources: Sequence[TextSource]) -> dict[str, int]:
-    """The tokens of each part."""
+    """Token counts of the parts."""
     sizes = [source.sizes() for source in sources]
     return {str(part): sum(one[part] for one in sizes) for part in PARTS}
 
@@ -320,13 +319,13 @@ def _report(sources: Sequence[TextSource], text: EncodedText) -> SplitReport:
     if sources[0].name:
         names = some([repr(source.name) for source in sources])
         what = f"each of {len(sources)} sources ({names})"
-    reason = f"the beginning of {what} trains and its end tests: no part lies inside another"
+    reason = f"the beginning of {what} trains, its end tests: the parts do not overlap"
     documents = len(text.documents)
     ends = [end for one in sources for end in one.ends.values()]
     if documents > 1 and np.isin(ends, np.append(text.documents, len(text.tokens))).all():
-        reason += f", and none of its {documents:,} documents in two"
+        reason += f", and none of its {documents:,} documents is split"
     elif documents > 1:
-        reason += "; a source of one document is divided inside it"
+        reason += "; a source of one document is split within it"
     return SplitReport(
         kind="position",
         reason=reason,

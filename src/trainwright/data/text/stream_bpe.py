@@ -1,7 +1,7 @@
-"""A text of any length to subword tokens: gone through block by block, never in memory whole.
+"""Streaming subword tokenisation of texts larger than memory.
 
-Its merges are learned on the training part; of a long one on evenly spread blocks of it, and a note
-says so.
+Merges are learned on the training part; a long one is subsampled in evenly spaced blocks, with a
+note.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths,
 from trainwright.data.text.token_file import EncodedText, head_of, read_head, read_token_file
 
 MOST_LEARNED = 2**25
-"""Characters of a longer training part that merges are learned on."""
+"""Limit of training characters for learning merges."""
 
 _AT_ONCE = 2**20
-"""Characters that are encoded at once."""
+"""Characters encoded at once."""
 
 
 class StreamedTokens(NamedTuple):
-    """The tokens of a text, where its sources lie in them, and what a person should know."""
+    """A tokenised text with its sources and notes."""
 
     text: EncodedText
     sources: tuple[TextSource, ...]
@@ -45,8 +45,8 @@ class StreamedTokens(NamedTuple):
 def stream_subwords(
     documents: Documents, section: TokenData, folder: Path, given: TextVocabulary | None
 ) -> StreamedTokens:
-    """The tokens of documents, from the cache if they are there, by the vocabulary that is `given`
-    or by merges that are learned. No token reaches from one document, or one part, into another.
+    """Tokenise documents, cached, by the vocabulary `given` or by learned merges. No token crosses
+    a document or part boundary.
 
     Raises:
         DataMistake: a source has too little text. MissingExtra: tokenizers is not installed.
@@ -61,8 +61,7 @@ def stream_subwords(
 
 
 def document_stops(blocks: Iterable[str], mark: str) -> Integers:
-    """The position after each document, int64 [D], which ends with its mark; without one, that of
-    the whole text."""
+    """End position of each document, int64 [D], by separator; without one, that of the text."""
     stops: list[int] = []
     length, rest = 0, ""
     for block in blocks:
@@ -71,10 +70,10 @@ def document_stops(blocks: Iterable[str], mark: str) -> Integers:
             begin = length - len(rest)
             ends = accumulate((len(one) + len(mark) for one in pieces[:-1]), initial=begin)
             stops += list(ends)[1:]
-            # A mark may lie in two blocks.
+            # A separator may span two blocks.
             rest = pieces[-1][max(0, len(pieces[-1]) - len(mark) + 1) :]
         length += len(block)
-    # A text that ends with a mark has no empty document after it.
+    # A trailing separator is not followed by an empty document.
     if not stops or stops[-1] < length:
         stops.append(length)
     return np.array(stops, dtype=np.int64)
@@ -83,7 +82,7 @@ def document_stops(blocks: Iterable[str], mark: str) -> Integers:
 def _learned(
     documents: Documents, sources: Sequence[TextSource], section: TokenData, folder: Path
 ) -> tuple[TextVocabulary, tuple[str, ...]]:
-    """The vocabulary of the training part of each source."""
+    """Learn the vocabulary on the training part of each source."""
     need_tokenizers("data.vocabulary")
     regions = [(one.start, one.ends["train"]) for one in sources]
     length = sum(stop - start for start, stop in regions)
@@ -122,7 +121,7 @@ def _learned(
 
 
 def _text_identity(documents: Documents, section: TokenData) -> dict[str, Json]:
-    """What decides the text, and the library that cuts it, in the key of a cache."""
+    """Cache key: the identity of the text and of the tokenizer library."""
     return {
         "files": [one.sha256 for one in documents.files],
         "column": section.text,
@@ -140,7 +139,7 @@ def _kept(
     section: TokenData,
     folder: Path,
 ) -> tuple[EncodedText, tuple[TextSource, ...]]:
-    """The tokens of a text in a file, and where its sources lie in them."""
+    """Write the tokens of a text to a file, and locate its sources in them."""
     ends = [end for one in sources for end in one.ends.values()]
     cuts = np.unique(np.concatenate([[0], stops, ends])).astype(np.int64)
     key = hash_value(
@@ -184,8 +183,8 @@ def _kept(
 def _encode(
     documents: Documents, vocabulary: TextVocabulary, cuts: Integers, stream: IO[bytes]
 ) -> Integers:
-    """Write the tokens of a text, of which none reaches over a cut, and count those between cuts
-    that follow each other."""
+    """Write the tokens of a text, none crossing a cut, and count the tokens between consecutive
+    cuts."""
     lengths = np.zeros(len(cuts) - 1, dtype=np.int64)
     waiting: list[tuple[int, str]] = []
 

@@ -1,7 +1,6 @@
-"""A text of any length to mapped tokens: gone through twice, block by block, never in memory whole.
+"""Streaming character and byte tokenisation of texts larger than memory, in two passes.
 
-This is for vocabularies in which every character has its own tokens, whatever its neighbours are.
-Subwords are in `subword_stream`.
+For vocabularies in which each character is tokenised independently. Subwords are in `stream_bpe`.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ SingleKind = Literal["characters", "bytes"]
 @final
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """How many tokens a text has, the position after each document, int64 [D], and where each
-    character was met first in each source."""
+    """Token count of a text, end position of each document, int64 [D], and first occurrence of each
+    character in each source."""
 
     length: int
     stops: Integers
     first: Sequence[Mapping[str, int]]
 
     def vocabulary(self, kind: SingleKind, ends: Sequence[int]) -> TextVocabulary:
-        """The vocabulary of the tokens of each source before its one of `ends`."""
+        """Vocabulary of the tokens of each source before its `ends`."""
         if kind == "bytes":
             return TextVocabulary("bytes")
         met = zip(self.first, ends, strict=True)
@@ -49,7 +48,7 @@ class TokenCounts:
 
 
 def count_tokens(documents: Documents, kind: SingleKind) -> TokenCounts:
-    """Go through a text once."""
+    """Count tokens in one pass."""
     length = 0
     firsts: list[dict[str, int]] = [{}]
     ends = np.cumsum([source.documents for source in documents.sources]).tolist()
@@ -76,7 +75,7 @@ def keep_tokens(
     section: TokenData,
     folder: Path,
 ) -> EncodedText:
-    """The tokens of a text, from the cache if they are there."""
+    """Tokenise a text into the cache."""
     begins = np.append(0, counted.stops[:-1])
     key = hash_value(
         {
@@ -103,8 +102,7 @@ def keep_tokens(
 
 
 def _order(section: TokenData) -> dict[str, Json]:
-    """What decides in which order the rows of a table come; nothing where they come as they lie,
-    as files always do."""
+    """Cache key of the row order of a table; empty for file order."""
     sampling = section.sampling
     if not (section.text and isinstance(sampling, Mixture)):
         return {}

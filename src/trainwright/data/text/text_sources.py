@@ -1,4 +1,4 @@
-"""Where the sources of a text lie, and the parts of each: its beginning trains, its end tests."""
+"""Sources of a text, each split by position: its beginning trains, its end tests."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _MOST_PROBLEMS = 6
 @final
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """One source: what it is called, where it begins, and where each of its parts ends, the
-    position after its last token. A text that is not mixed is one without a name."""
+    """One source: name, start, and the (exclusive) end of each part. An unmixed text is one unnamed
+    source."""
 
     name: str
     start: int
     ends: Mapping[PartName, int]
 
     def bounds(self, part: PartName) -> tuple[int, int]:
-        """Where a part begins and ends."""
+        """Bounds of a part."""
         before = (self.start, *self.ends.values())
         return before[PARTS.index(part)], self.ends[part]
 
     def sizes(self) -> dict[PartName, int]:
-        """The tokens of each part."""
+        """Token counts of the parts."""
         bounds = {part: self.bounds(part) for part in PARTS}
         return {part: end - start for part, (start, end) in bounds.items()}
 
@@ -44,7 +44,7 @@ class TextSource:
 def split_documents(
     stops: Integers, found: Sequence[SourceSize], section: TokenData
 ) -> tuple[TextSource, ...]:
-    """The sources of a text whose documents stop at `stops` [D], each divided by position.
+    """Split each source of a text by position; documents end at `stops` [D].
 
     Raises:
         DataMistake: a source has too little text for a part, or a weight is missing.
@@ -63,7 +63,7 @@ def split_documents(
 
 
 def part_ends(tokens: int, section: TokenData) -> dict[PartName, int]:
-    """Where each part ends: the position after its last token."""
+    """Exclusive end of each part."""
     test = tokens - round(tokens * section.test)
     return {
         "train": test - round(tokens * section.validation),
@@ -73,7 +73,7 @@ def part_ends(tokens: int, section: TokenData) -> dict[PartName, int]:
 
 
 def check_lengths(sources: Sequence[TextSource]) -> None:
-    """Every part of every source is long enough.
+    """Check that every part of every source is long enough.
 
     Raises:
         DataMistake: one is not.
@@ -95,10 +95,10 @@ def check_lengths(sources: Sequence[TextSource]) -> None:
 
 
 def check_documents(sources: Sequence[TextSource], begins: Integers, section: TokenData) -> None:
-    """Where windows keep documents apart, there are some in every source.
+    """Check that every source has several documents if windows keep them separate.
 
     Raises:
-        DataMistake: a source is one document, which would lie in several parts.
+        DataMistake: a source is one document, which would span several parts.
     """
     if section.windows == "across":
         return
@@ -124,16 +124,15 @@ def check_documents(sources: Sequence[TextSource], begins: Integers, section: To
 
 
 def source_starts(sources: Sequence[TextSource]) -> Sources:
-    """Where they begin, and their names."""
+    """Start positions and names."""
     starts = np.array([source.start for source in sources], dtype=np.int64)
     return Sources(starts, tuple(source.name for source in sources))
 
 
 def _at_ends(ends: dict[PartName, int], stops: Integers) -> dict[PartName, int]:
-    """Each part ends with the last document that lies in it whole; of one document, where it is.
-
-    Where a long document leaves nothing for the validation part, it becomes that part; or the
-    document before it does, where it ends the text.
+    """Move the end of each part to the last complete document, except for a single document. If a
+    long document leaves the validation part empty, it becomes that part; or the preceding document
+    does, if it is the last one.
     """
     if len(stops) < 2:
         return ends

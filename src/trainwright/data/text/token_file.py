@@ -1,4 +1,4 @@
-"""A text as tokens in one flat file, which is mapped into memory and never held there whole:
+"""Token files, memory-mapped:
 
 8 bytes  magic "TWTOKENS"      4 bytes  length of the header, little-endian
 the header, JSON               the vocabulary, and the number of documents where there are several
@@ -31,15 +31,15 @@ NOTHING_MORE: Mapping[str, Json] = MappingProxyType({})
 
 
 def one_document() -> Integers:
-    """Where the only document begins."""
+    """Start of a single document."""
     return np.zeros(1, dtype=np.int64)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """Tokens uint16 [T], which may be mapped from a file, what they stand for, and where each
-    document begins, int64 [D] from 0 on."""
+    """Tokens uint16 [T], possibly memory-mapped, their vocabulary, and the start of each document,
+    int64 [D] from 0."""
 
     tokens: Tokens
     vocabulary: TextVocabulary
@@ -55,7 +55,7 @@ def write_token_file(file: Path, text: EncodedText) -> None:
 def head_of(
     vocabulary: TextVocabulary, documents: Integers, more: Mapping[str, Json] = NOTHING_MORE
 ) -> bytes:
-    """What stands before the tokens; `more` is said in the header too."""
+    """Bytes before the tokens; `more` is added to the header."""
     about: dict[str, Json] = {**vocabulary.to_json(), **more}
     starts = b""
     if len(documents) > 1:
@@ -63,15 +63,14 @@ def head_of(
         starts = documents.astype("<i8").tobytes()
     header = json.dumps(about, ensure_ascii=False).encode()
     assert len(header) <= _MOST_HEADER_BYTES
-    # What follows begins where its type can be mapped.
+    # Padding aligns the following array.
     header += b" " * (-(len(_MAGIC) + 4 + len(header)) % _ALIGNED)
     return _MAGIC + struct.pack("<I", len(header)) + header + starts
 
 
 def read_token_file(file: Path, written: str = "") -> EncodedText:
-    """Map the tokens of a file that `write_token_file` wrote. Each of them is looked at once, a few
-    at a time, and held against the vocabulary; only the header and the starts of documents are kept
-    in memory.
+    """Memory-map a file of `write_token_file`. Every token is checked against the vocabulary once,
+    in chunks; only the header and the document starts are kept in memory.
 
     Raises:
         DataMistake: the file is not whole, or a token is outside of the vocabulary.
@@ -97,7 +96,7 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
     highest = max(int(tokens[at : at + _BLOCK].max()) for at in range(0, len(tokens), _BLOCK))
     if highest >= vocabulary.size:
         raise _not_whole(name, f"token {highest} of a vocabulary of {vocabulary.size}")
-    # Mapped anew: what was looked at counts as memory of this process as long as it is mapped.
+    # Mapped again: pages read count as memory of this process while mapped.
     tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset + held)
     return EncodedText(tokens, vocabulary, documents)
 
@@ -126,7 +125,7 @@ def read_head(file: Path, written: str) -> TokenFileHeader:
 
 
 def is_token_file(file: Path) -> bool:
-    """Whether a file begins like one."""
+    """Does a file begin as a token file?"""
     if not file.is_file():
         return False
     with file.open("rb") as stream:
