@@ -1,1 +1,1 @@
-"""Where rows come from: files, folders, object stores, databases, frames, and the cache."""
+"""Data sources: files, folders, object stores, databases, frames, and the cache."""

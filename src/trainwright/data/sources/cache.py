@@ -1,15 +1,15 @@
-"""Files that were read once, kept as Arrow files that many processes may look at.
+"""Content-addressed cache of parsed files, shared between processes.
 
     <folder>/tables/<key>/      rows.arrow · lines.i64 · entry.json (sizes and hashes, written last)
     <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
     <folder>/downloads/<key>/   data · entry.json
     <folder>/values/<key>/      data (JSON) · entry.json
-    <folder>/locks/<key>        held by who builds an entry
-    <folder>/.../.tmp-<key>-*   an entry that is being built, or whose builder was killed
+    <folder>/locks/<key>        held while an entry is built
+    <folder>/.../.tmp-<key>-*   an unfinished entry
 
-A key is made of the content and of how it is read, so an entry never has to be thrown away because
-the data changed: other data has another key. An entry is built aside and renamed, so it is whole or
-absent, and its hashes are held against its bytes each time it is found.
+A key is a hash of the content and the reading settings, so entries never become stale. An entry is
+built in a temporary folder and renamed, so it is complete or absent, and its hashes are verified
+each time it is found.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CacheEntry:
 
 
 class Tables(Protocol):
-    """Where the rows of files are kept once they were read."""
+    """Cache of parsed files."""
 
     def table(self, key: str, name: str, build: Build) -> SourceRows:
         """The rows that `build` makes; it may not be called if rows of this key are there."""
@@ -104,7 +104,7 @@ class Tables(Protocol):
 
 @final
 class Uncached:
-    """Keeps nothing beyond the life of this object."""
+    """No cache: entries live as long as this object."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="trainwright-"))
@@ -135,7 +135,7 @@ class Uncached:
 
 @final
 class Cache:
-    """The entries below one folder, which processes share without knowing of each other."""
+    """Entries below one folder, safe for concurrent processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -171,7 +171,7 @@ class Cache:
         return found, read_json(found / _ENTRY)["extra"]
 
     def entries(self) -> list[CacheEntry]:
-        """What is there, the oldest first."""
+        """All entries, oldest first."""
         found: list[CacheEntry] = []
         for shelf in _SHELVES:
             for entry in sorted((self.folder / shelf).glob(f"[0-9a-f]*/{_ENTRY}")):
@@ -183,8 +183,8 @@ class Cache:
         return sorted(found, key=lambda one: one.written)
 
     def clear(self, keys: frozenset[str]) -> list[CacheEntry]:
-        """Remove the entries whose keys begin with one of `keys`, and what killed builders left.
-        Who looks at one goes on: its file is gone from the folder, not from its memory."""
+        """Remove the entries whose keys begin with one of `keys`, and unfinished ones. Open
+        mappings of removed files stay valid."""
         gone = [one for one in self.entries() if one.key.startswith(tuple(keys))]
         with storage_errors(f"clearing {self.folder}"):
             for one in gone:
@@ -234,7 +234,7 @@ class Cache:
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        """Wait until nobody else builds this entry. The lock dies with its holder."""
+        """Lock an entry for building. The lock is released when its holder dies."""
         folder = self.folder / "locks"
         with storage_errors(f"locking {folder}"):
             folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
@@ -264,8 +264,8 @@ def open_cache(written: str, folder: Path) -> Tables:
 
 
 def scratch_folder(written: str, folder: Path) -> Path:
-    """Where files lie that nobody needs any more when the process ends: on the disk of the cache,
-    if the contract has one."""
+    """Folder for temporary files of the process: on the disk of the cache, if the contract has
+    one."""
     tables = open_cache(written, folder)
     return tables.folder / "scratch" if isinstance(tables, Cache) else Path(tempfile.gettempdir())
 
@@ -285,7 +285,7 @@ def _write_table(folder: Path, build: Build) -> Json:
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether every file of an entry is, byte for byte, what was written."""
+    """Do all files of an entry match their hashes?"""
     try:
         files = read_json(place / _ENTRY)["files"]
         return bool(files) and all(

@@ -1,4 +1,4 @@
-"""The columns that a contract names, held against those of its files."""
+"""Validation of the contract's column names against the files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainwright.data.sources.data_source import SourceFile
 
 
 def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
-    """Columns that the contract names and the training file has not, and columns of the training
-    file that other files lack."""
+    """Problems of contract columns absent from the training file, and of training columns absent
+    from other files."""
     source = sources["train"]
     names = source.frame.columns
     wanted = [("data.target", section.target)]
@@ -83,7 +83,7 @@ def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
 
 
 def absent_column(path: str, name: str, names: list[str], place: Place) -> Problem:
-    """What `path` of the contract names is none of the columns."""
+    """Problem of a column named at `path` that does not exist."""
     near = nearest_option(name, names)
     return Problem(
         f"there is no column {name!r}",

@@ -1,4 +1,4 @@
-"""What a contract names as its data, and the rows that come from there."""
+"""Resolution of the contract's data paths, and their rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from trainwright.data.sources.sql import SqlQuery
 @final
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """One input as it was read. `path` is as written in the contract; `skipped` are the lines of
-    records that could not be read and were left out. `sha256` is of the content; `file_sha256` is
-    of the bytes of the file at `path`, so that the file can be held against it later, and empty
-    where no single file is the input. `part` is what its rows are before they are split."""
+    """Version of one input. `path` is as written in the contract; `skipped` are the lines of
+    unreadable records that were skipped. `sha256` is of the content; `file_sha256` is of the bytes
+    of the file at `path`, to detect later changes, empty if the input is not a single file. `part`
+    is the part of its rows before the split."""
 
     path: str
     sha256: str
@@ -185,7 +185,7 @@ def read_query(section: Sql, folder: Path, reading: Reading) -> SourceFile:
 
 
 def collected(written: str, source: Source) -> SourceFile:
-    """The parts of a source as one table."""
+    """Concatenate the parts of a source."""
     parts = source.parts()
     versions = tuple(_version(part) for part in parts)
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""Delta tables: the files of the newest version, by the log of the table.
+"""Delta tables: the files of the newest version, by the transaction log.
 
 A folder of a Delta table also holds files that are no longer part of it. Which ones are is what the
 log says: `_delta_log/` holds a JSON file of actions for each commit and now and then a checkpoint,
@@ -38,7 +38,7 @@ _HARMLESS = frozenset({"timestampNtz", "vacuumProtocolCheck"})
 
 
 def is_delta(folder: Path) -> bool:
-    """Whether a folder is a Delta table."""
+    """Is a folder a Delta table?"""
     return (folder / LOG).is_dir()
 
 

@@ -1,5 +1,4 @@
-"""Places elsewhere whose files are fetched into the cache: S3, GCS, Azure, HTTP, Hugging Face, by
-fsspec."""
+"""Remote stores fetched into the cache by fsspec: S3, GCS, Azure, HTTP, Hugging Face."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ of the time and the size of a file."""
 
 
 def is_remote(written: str) -> bool:
-    """Whether a path is a URL of something else than a frame."""
+    """Is a path a remote URL?"""
     return "://" in written and not written.startswith(FRAME)
 
 
@@ -83,7 +82,7 @@ class RemotePlace:
         self._path = path
         self._reading = reading
         self._tables = tables
-        # Holds what nobody can tell from an older version, as long as this object is there.
+        # Holds files without a version tag for the lifetime of this object.
         self._unkept = Uncached()
         self._fetched: dict[str, Path] = {}
         with self.errors():

@@ -1,4 +1,4 @@
-"""Whether the files of a run are still what was read, while it trains."""
+"""Detection of input files that change during training."""
 
 from __future__ import annotations
 

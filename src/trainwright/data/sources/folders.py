@@ -1,4 +1,4 @@
-"""A folder of parts, and patterns of files: read as one table, in the order of their names."""
+"""Folders and glob patterns, read as one table in name order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hash of the values of a frame, whatever library and version holds them."""
+"""Content hash of a frame, independent of library and version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that lie in memory already, given from Python."""
+"""In-memory frames given from Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FrameRows:
     frames: Mapping[str, Frame]
 
     def parts(self) -> tuple[SourcePart, ...]:
-        """The rows as they are; a column that is an index of pandas is none.
+        """The rows unchanged, without a pandas index.
 
         Raises:
             DataMistake: no frame of this name was given, it is no table, or a column holds objects

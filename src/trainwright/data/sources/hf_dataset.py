@@ -1,4 +1,4 @@
-"""Folders that `datasets` of Hugging Face wrote with `save_to_disk`, read without it.
+"""Hugging Face `datasets` folders of `save_to_disk`, read without the library.
 
 Such a folder holds Arrow streams, `state.json` (which names them in order, as `_data_files`) and
 `dataset_info.json` (the columns, as `features`). A folder of several splits holds a folder for each

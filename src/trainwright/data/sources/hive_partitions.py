@@ -1,5 +1,4 @@
-"""Columns that stand in the names of folders: `year=2024/month=01/part.parquet`, as Hive, Spark and
-polars write them."""
+"""Hive partitions: columns in folder names, such as `year=2024/month=01/part.parquet`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file on this machine: checked, hashed, and read once."""
+"""Local files: checked, hashed and parsed once."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _FEWEST_BYTES = 4096
 @final
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """One file; `written` is what the contract calls it, at `path`. `told_by` is the name that says
-    its format, where `written` leaves out what nobody may read; empty: `written`."""
+    """One file; `written` is what the contract calls it, at `path`. `told_by` is the name that
+    determines its format, if `written` is redacted; empty: `written`."""
 
     file: Path
     written: str
@@ -96,7 +96,7 @@ def check_unchanged(file: Path, written: str, sha256: str) -> None:
         raise DataMistake(
             Problem(
                 "the file changed while it was read",
-                fix="wait until whoever writes it is done, and start again",
+                fix="wait until the writer is done, and start again",
                 place=Place(written),
             )
         )

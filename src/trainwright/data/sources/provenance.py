@@ -1,4 +1,4 @@
-"""The revisions that tools for versions of data give to what a contract reads."""
+"""Revisions of the inputs by data versioning tools: DVC, Delta and lakeFS."""
 
 from __future__ import annotations
 

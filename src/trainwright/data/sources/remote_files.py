@@ -1,4 +1,4 @@
-"""Tables elsewhere, fetched into the cache."""
+"""Remote tables, fetched into the cache."""
 
 from __future__ import annotations
 

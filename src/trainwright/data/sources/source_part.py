@@ -1,4 +1,4 @@
-"""The seam between a contract's data and the places it may come from."""
+"""The `Source` protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a query, by ADBC: SQLite and PostgreSQL."""
+"""SQL queries by ADBC: SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _URL = "data.sql.url"
 @final
 @dataclass(frozen=True, slots=True)
 class SqlQuery:
-    """The answer to a query, which is asked anew each time: nobody but the database can say
-    whether it is still the same. It is read into memory whole."""
+    """Result of a query, executed each time since changes cannot be detected. It is read into
+    memory."""
 
     section: Sql
     folder: Path
@@ -117,7 +117,7 @@ class SqlQuery:
 
     @property
     def _named(self) -> str:
-        """The database without whoever asks it."""
+        """The database URL without user and password."""
         url = urlsplit(self.section.url)
         return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
 

@@ -1,4 +1,4 @@
-"""The batches of a database's answer, which can be stopped between two of them.
+"""Cancellable batches of a query result.
 
 The answer is a stream of the Arrow C interface (arrow.apache.org/docs/format/CStreamInterface): a
 structure of functions. The one that gives the next batch is replaced by one that looks first.
