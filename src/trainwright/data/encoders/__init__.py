@@ -1,1 +1,1 @@
-"""Values to model inputs, fitted on the training rows only, kept as JSON."""
+"""Feature encoders, fitted on the training rows only and stored as JSON."""

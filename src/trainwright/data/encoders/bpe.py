@@ -1,4 +1,4 @@
-"""Pieces of words as tokens, by the tokenizers library: learned here, or read from its file."""
+"""Byte-pair encoding by the tokenizers library: trained here, or read from its file."""
 
 from __future__ import annotations
 
@@ -137,12 +137,12 @@ def check_pieces(text: str) -> None:
 
 
 def count_pieces(text: str) -> int:
-    """Different tokens: one more than the highest number."""
+    """Vocabulary size: the highest token id plus one."""
     return _counted(text)
 
 
 def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
-    """The tokens of each text, without any that the tokenizer would put around them."""
+    """Tokens of each text, without special tokens."""
     tokenizer = _tokenizer(text)
     if not ends_at_words(text):
         found = _encoded(tokenizer, list(texts))
@@ -177,8 +177,8 @@ def _encoded(tokenizer: Any, texts: list[str]) -> Any:
 
 
 def _shape_of(text: str) -> tuple[float, int]:
-    """How many times longer a tokenizer, as JSON, may make a text before it cuts it into tokens,
-    or what it makes of tokens; and how many tokens it lists.
+    """How many times longer a tokenizer, as JSON, may make a text before it cuts it into tokens, or
+    how it transforms tokens; and how many tokens it lists.
 
     Raises:
         ValueError: it is not JSON.
@@ -267,7 +267,7 @@ def ends_at_words(text: str) -> bool:
 
 
 def decode_pieces(text: str, tokens: npt.NDArray[np.uint16]) -> str:
-    """The text of tokens."""
+    """Decode tokens."""
     return str(_tokenizer(text).decode(tokens.tolist(), skip_special_tokens=False))
 
 

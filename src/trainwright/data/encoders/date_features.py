@@ -1,4 +1,4 @@
-"""Dates as numbers: their parts, and the place of a part in its period as a point on a circle."""
+"""Date features: calendar parts and cyclical encodings."""
 
 from __future__ import annotations
 

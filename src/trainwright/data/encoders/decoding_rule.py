@@ -1,4 +1,4 @@
-"""How image files become arrays of one size: the part of a contract that decides the pixels."""
+"""Image decoding rule: the settings that determine the pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier rows of a group say: lags, and statistics of rolling windows.
+"""Lag features: lags and rolling-window statistics by group.
 
 A row at time t sees the rows of its group whose time is below t, in the order (time, place in the
 file). Each number is computed from these rows alone, never as a difference of running sums, so
@@ -199,7 +199,7 @@ def _past(frame: pl.DataFrame, section: HistorySection) -> list[pl.Series]:
 def _places(frame: pl.DataFrame, section: HistorySection) -> tuple[Integers, Integers, Integers]:
     """The rows sorted by (group, time, place), int64 [N], and of each sorted row the sorted place
     of the first row of its moment, and of the first of its group. A row without a time has no past
-    and is nobody's: it is a group of its own."""
+    and belongs to no other: it is a group of its own."""
     times = frame[section.time]
     missing = times.is_null().to_numpy()
     moment = times.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()

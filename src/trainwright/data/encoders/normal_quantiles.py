@@ -1,5 +1,4 @@
-"""Places on the normal distribution, without importing scipy, which takes longer than all else that
-a table needs before its first step."""
+"""Normal quantile function, without the slow import of scipy."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ _TAIL_UNDER = (
 
 
 def normal_places(shares: Floats) -> Floats:
-    """The numbers below which a normal variable falls with these probabilities; NaN stays.
+    """Quantiles of the standard normal distribution; NaN stays NaN.
 
     The rational approximations of Cephes (Moshier 1989, `ndtri`), which scipy computes too: in 64
     bits the two differ by a few units in the last place of the tails, in 32 bits not at all.

@@ -1,4 +1,4 @@
-"""What is fitted on the pixels of the training images."""
+"""Channel statistics of the training images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from trainwright.data.encoders.decoding_rule import Rule
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """The size of the images, and mean and deviation of each channel (0 to 255) over all pixels of
-    the training images. A deviation is never 0. `rule` is how image files become such images."""
+    the training images. A standard deviation is never 0. `rule` is how image files become such
+    images."""
 
     channels: int
     height: int

@@ -1,4 +1,4 @@
-"""Missing and scaled numbers, kept as plain numbers.
+"""Imputation and scaling of numeric columns.
 
 Medians, quantiles and, up to one slice of rows, moments are those of scikit-learn's SimpleImputer,
 RobustScaler, QuantileTransformer and StandardScaler bit for bit; tests hold them to it. They are
@@ -32,7 +32,7 @@ _BOUND = 1e-7
 @final
 @dataclass(frozen=True, slots=True)
 class NumberState:
-    """How F numeric columns become inputs, as fitted on the training rows.
+    """Fitted imputation and scaling of F numeric columns.
 
     `scale` and `impute` [F] say what is done to each. `fill` [F] stands for missing numbers (0 in a
     column without imputation). `indicated` are the columns with missing training values, each of

@@ -1,4 +1,5 @@
-"""Typed columns to model inputs. Fitted on the training rows only, kept as plain JSON."""
+"""Table encoder: typed columns to model inputs, fitted on the training rows only, stored as
+JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ there is one for each class."""
 @final
 @dataclass(frozen=True, slots=True)
 class TableEncoder:
-    """Encodes rows as the training rows were encoded.
+    """Fitted encoder of table rows.
 
     `columns` are the typed feature columns, `dates` the date parts that differ between training
     rows, `history` what earlier rows say, `means` the categories that become mean targets.
@@ -304,7 +305,7 @@ def _fit_categories(
 
 
 def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> FeaturesSection:
-    """The section as it is for one column."""
+    """The section's settings for one column."""
     own = written.get(name, Column()).features
     said = {key: value for key, value in own if value != "inherit"}
     return section.model_copy(update=said)

@@ -1,4 +1,4 @@
-"""Categories as the mean target of their training rows, drawn towards the mean of all.
+"""Target encoding: category means, shrunk towards the overall mean, with cross-fitting.
 
 Micci-Barreca 2001, "A preprocessing scheme for high-cardinality categorical attributes in
 classification and prediction problems", doi:10.1145/507533.507538: equation 3 with the weights

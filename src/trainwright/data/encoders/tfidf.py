@@ -1,4 +1,4 @@
-"""Text columns of a table as weights of their terms, or as a few directions of these.
+"""TF-IDF features of text columns, optionally reduced by a truncated SVD.
 
 The weights are those of scikit-learn's TfidfVectorizer (smooth_idf, norm l2, its own pattern of
 words). Terms are counted here and not there so that a fitted column is plain JSON.

@@ -1,4 +1,4 @@
-"""From a text to tokens and back."""
+"""Tokenisation and detokenisation of text."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TextVocabulary:
 
 
 def fit_characters(text: str) -> TextVocabulary:
-    """The characters of the training part.
+    """Fit a character vocabulary on the training part.
 
     Raises:
         DataMistake: more than 65,535 different ones.
