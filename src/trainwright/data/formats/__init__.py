@@ -1,1 +1,1 @@
-"""File formats: what a file is, and its rows as text. Knows no contract."""
+"""File formats: detection and parsing. Independent of the contract."""

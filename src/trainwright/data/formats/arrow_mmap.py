@@ -1,4 +1,4 @@
-"""Arrow files as frames whose columns lie in the file, not in memory."""
+"""Memory-mapped Arrow files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAPPED_FROM_BYTES = 16 * 2**20
 
 
 def open_arrow(file: Path, mapped_from: int = MAPPED_FROM_BYTES) -> pl.DataFrame:
-    """The rows of an Arrow file that is not packed and that nobody writes to.
+    """Rows of an uncompressed Arrow file that is not being written to.
 
     A large one is mapped where pyarrow is installed: only what is looked at is read, it leaves
     memory with `release_pages`, and processes that look at the same file share it.

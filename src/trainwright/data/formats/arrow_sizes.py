@@ -1,5 +1,4 @@
-"""What an Arrow file says that it unpacks to: the messages of its batches, without a buffer of it
-being unpacked.
+"""Uncompressed size of an Arrow file from its metadata, without decompression.
 
 Messages are flatbuffers (google.github.io/flatbuffers, "FlatBuffer Internals") by the schemas of
 github.com/apache/arrow, `format/Message.fbs` and `format/File.fbs`. A packed buffer begins with the
@@ -32,7 +31,7 @@ _FIELDS = 1
 
 
 def check_arrow(file: Path, written: str, reading: Reading) -> None:
-    """Hold what an Arrow file, or a stream in a file, says of its buffers against its size.
+    """Check the declared uncompressed size of an Arrow file or stream against its size.
 
     Raises:
         DataMistake: it has too many columns, unpacks to too much, or is damaged.

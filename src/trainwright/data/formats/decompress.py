@@ -1,4 +1,4 @@
-"""Packed files unpacked block by block, and how much may come of a file."""
+"""Streaming decompression, and limits of the expansion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ZSTD_BLOCK = 2**11
 def decompress_file(
     file: Path, compression: Compression, written: str, reading: Reading, target: Path
 ) -> Path:
-    """The unpacked content of a file in `target`; a file that is not packed is returned as it is.
+    """Decompress a file into `target`; an uncompressed file is returned unchanged.
 
     Raises:
         DataMistake: it is damaged, or unpacks to more than the limits of `reading`.
@@ -72,7 +72,7 @@ def check_size(size_bytes: int, written: str, reading: Reading) -> None:
 
 
 def check_expansion(expanded_bytes: int, size_bytes: int, written: str, reading: Reading) -> None:
-    """Hold what a file says that it unpacks to against its size, before it is unpacked.
+    """Check the declared uncompressed size of a file against its size, before decompression.
 
     Raises:
         DataMistake: it is more than the limits of `reading`.
@@ -99,17 +99,17 @@ def check_columns(count: int, written: str, reading: Reading, line: int = 0) -> 
 
 
 def most_expanded(size_bytes: int, ratio: float = limits.MOST_EXPANSION) -> int:
-    """The bytes that may come of a file of this size."""
+    """Maximum uncompressed bytes of a file of this size."""
     return max(free_expansion(), int(ratio * size_bytes))
 
 
 def free_expansion() -> int:
-    """The bytes that may come of any file, however small."""
+    """Uncompressed bytes allowed for any file, however small."""
     return max(limits.EXPANSION_BYTES, memory_bytes() // limits.EXPANSION_SHARE)
 
 
 def expansion_problem(done: int, size: int, written: str, reading: Reading) -> Problem:
-    """The problem of a file that unpacks to too much."""
+    """Problem of a file that expands too much."""
     return Problem(
         "the file unpacks to far more than its size",
         found=f"{show_bytes(done)} and more from {show_bytes(size)}",

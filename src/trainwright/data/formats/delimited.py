@@ -1,4 +1,4 @@
-"""Text with separators: every field a string, every broken line named."""
+"""Delimited text (CSV, TSV), with all fields as strings and errors by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in any encoding to plain UTF-8, block by block; what cannot be read is named."""
+"""Transcoding of text files to UTF-8 in blocks, with located errors."""
 
 from __future__ import annotations
 

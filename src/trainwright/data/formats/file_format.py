@@ -1,4 +1,4 @@
-"""Which format a file is: what its name says, and what its first bytes are."""
+"""Format detection by file name and magic bytes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _WIDE_TEXT = ("UTF-16 text", "UTF-32 text")
 
 
 def format_of(written: str, path: str) -> tuple[Format, Compression]:
-    """The format and the packing that a file's name says.
+    """Format and compression by file name.
 
     Raises:
         DataMistake: it says none that is known; `path` is the contract path to blame.
@@ -155,7 +155,7 @@ def _without_query(written: str) -> PurePosixPath:
 
 
 def packing_of(written: str) -> Compression:
-    """How a file is packed as a whole, by its name."""
+    """Compression of a file by its name."""
     match _suffixes_of(written)[-1:]:
         case [".gz"]:
             return ".gz"
@@ -166,7 +166,7 @@ def packing_of(written: str) -> Compression:
 
 
 def looks_like(head: bytes) -> str:
-    """What a file is, by its first bytes."""
+    """Format by the magic bytes."""
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name

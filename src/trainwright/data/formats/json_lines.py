@@ -1,4 +1,4 @@
-"""JSON Lines: one flat object a line, every value as the text it was written with."""
+"""JSON Lines: one flat object per line, values as their source text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _RepeatedKey(ValueError):
 
 
 class _Nested(ValueError):
-    """An object holds lists or objects, which nobody said how to read."""
+    """An object holds lists or objects, without a setting for reading them."""
 
 
 def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> ParseResult:

@@ -1,4 +1,4 @@
-"""Lists and objects inside a row as text: their JSON, or the turns of a chat.
+"""Nested values as text: JSON, or chat turns.
 
 Chats come as lists of turns in two spellings: `{"role": ..., "content": ...}` (chat completions)
 and `{"from": ..., "value": ...}` (ShareGPT, which many collections of conversations stem from).

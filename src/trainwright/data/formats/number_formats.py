@@ -1,4 +1,4 @@
-"""Texts that are numbers written with commas, rewritten as `1234.5`."""
+"""Numbers with commas, rewritten as `1234.5`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _SHOWN = 3
 
 
 def how_written(cells: pl.Series) -> Look:
-    """How a column of text looks that nobody has said anything about: what a person is asked or
-    told by. Nothing is read by it."""
+    """Apparent number format of an unconfigured text column, for messages and proposals only; it
+    does not affect reading."""
     if cells.dtype != pl.String:
         return "plain"
     if not _are_numbers(cells.drop_nulls().head(_LOOKED_AT)):

@@ -1,5 +1,4 @@
-"""What a Parquet file says that it unpacks to: its footer and the headers of its pages, without a
-page of it being unpacked.
+"""Uncompressed size of a Parquet file from its footer and page headers, without decompression.
 
 A footer is written in the compact protocol of Thrift (github.com/apache/thrift,
 `doc/specs/thrift-compact-protocol.md`) by the structures of github.com/apache/parquet-format,

@@ -1,4 +1,4 @@
-"""What is known of a file's rows beside their values: their lines, and which were left out."""
+"""Metadata of parsed rows: line numbers and skipped records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ParseResult:
 
 @final
 class BadRecords:
-    """Records that cannot be read: up to `most` of them are left out."""
+    """Unreadable records, of which up to `most` are skipped."""
 
     def __init__(self, most: int) -> None:
         self._most = most

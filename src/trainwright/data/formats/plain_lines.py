@@ -1,4 +1,4 @@
-"""Delimited text whose lines are its records, recognised without reading a field."""
+"""Detection of delimited text with one record per line, without parsing fields."""
 
 from __future__ import annotations
 
