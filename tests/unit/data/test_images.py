@@ -18,7 +18,7 @@ from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.images.idx import read_idx
 from trainwright.data.images.mnist import read_labelled
 from trainwright.data.images.prepare_images import prepare_images, read_images
-from trainwright.data.images.raw_images import AS_IT_IS
+from trainwright.data.images.raw_images import UNCHANGED
 
 VALUES = np.arange(2 * 3 * 4).reshape(2, 3, 4)
 
@@ -178,7 +178,7 @@ def test_labelled_images_are_found_by_their_names(tmp_path: Path) -> None:
 
 
 def test_images_of_another_size_are_refused() -> None:
-    pixels = Pixels(1, 12, 12, (0.0,), (1.0,), AS_IT_IS)
+    pixels = Pixels(1, 12, 12, (0.0,), (1.0,), UNCHANGED)
     assert len(pixels.read(np.zeros((2, 12, 12), np.uint8))) == 2
     for images in (np.zeros((2, 13, 12), np.uint8), np.zeros((2, 12, 12), np.float32)):
         with pytest.raises(DataMistake, match="not like those"):

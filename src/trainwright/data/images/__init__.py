@@ -1,1 +1,1 @@
-"""Images of every kind of source: read, decoded, divided, prepared."""
+"""Images: sources, decoding, splitting and preparation."""

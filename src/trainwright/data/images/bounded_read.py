@@ -1,4 +1,4 @@
-"""The bytes of a file that may be packed by gzip, in reads of bounded size."""
+"""Bounded reads of files, optionally gzip-compressed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK = 2**20
 
 
 class TooMuch(Exception):
-    """A packed file unpacks to more than it may."""
+    """A compressed file expands beyond its limit."""
 
     def __init__(self, unpacked: int) -> None:
         self.unpacked = unpacked

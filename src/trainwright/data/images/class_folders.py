@@ -1,4 +1,4 @@
-"""Images in folders: one for each class, or all in one where no label is asked for."""
+"""Image folders: one per class, or unlabelled."""
 
 from __future__ import annotations
 

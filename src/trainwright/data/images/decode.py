@@ -1,4 +1,4 @@
-"""One image file as an array of a given size, or the reason why it cannot be one.
+"""Decoding of image files to arrays, with the reason of a failure.
 
 Nothing is trusted: the content says the format, only formats of images are tried (no plugin that
 starts a program, as Pillow's for PostScript does), and no pixel is unpacked before the header's
@@ -74,8 +74,8 @@ class ImageFault:
 @final
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an image file says of itself: its format as Pillow calls it, and height and width as a
-    person sees it. `grey` says whether it has one channel."""
+    """Image header: the format by its Pillow name, and height and width after orientation. `grey`
+    says whether it has one channel."""
 
     format: str
     height: int
@@ -84,7 +84,7 @@ class Header:
 
 
 def look(data: bytes, most_pixels: int) -> Header | ImageFault:
-    """What the header of an image file says; no pixel is unpacked."""
+    """Read the header of an image file without decoding pixels."""
     opened = _open(data, most_pixels)
     if isinstance(opened, ImageFault):
         return opened

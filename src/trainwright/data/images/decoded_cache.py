@@ -1,4 +1,4 @@
-"""The images of a source as one array that processes map into memory.
+"""Cache of decoded images as one memory-mapped array.
 
 The key in the cache is made of the records (names, labels, groups and the bytes of every file), of
 the rule that makes arrays of them and of the library that decodes, so other data has another key.

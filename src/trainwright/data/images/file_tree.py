@@ -1,4 +1,4 @@
-"""Folders with image files in them: here, or elsewhere."""
+"""Local and remote folders of image files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tree(Protocol):
 
 @final
 class LocalTree:
-    """A folder of this machine."""
+    """A local folder."""
 
     def __init__(self, folder: Path) -> None:
         self._root = folder.resolve()
@@ -72,7 +72,7 @@ class LocalTree:
 
 @final
 class RemoteTree:
-    """A folder in a store. What it holds is listed once."""
+    """A folder in a remote store, listed once."""
 
     def __init__(self, store: RemotePlace, root: str) -> None:
         self._store = store

@@ -34,7 +34,7 @@ _BLOCK = 2**24
 @final
 @dataclass(frozen=True, slots=True)
 class IdxFile:
-    """The content of an IDX file, uint8 in the shape that its header says."""
+    """Content of an IDX file, uint8 in the shape of its header."""
 
     values: Bytes
     version: FileVersion

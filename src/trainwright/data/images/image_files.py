@@ -1,4 +1,4 @@
-"""Image files of a contract to arrays and label codes."""
+"""Image files of a contract as arrays and label codes."""
 
 from __future__ import annotations
 

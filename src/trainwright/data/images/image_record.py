@@ -1,4 +1,4 @@
-"""What every source of images gives: records, one after the other, and never all at once."""
+"""Image records, streamed from every image source."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Record(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """A file of images as it is asked for: the file, what the contract or the command calls it,
-    where image, label and group stand in it, and the contract path to blame. Where it is not
-    `labelled` no label is looked for."""
+    """Request for a file of images: the file, its name in the contract or command, where image,
+    label and group stand in it, and the contract path to blame. Where it is not `labelled` no label
+    is looked for."""
 
     file: Path
     written: str

@@ -1,4 +1,4 @@
-"""Images that a table names: by their paths, or as the bytes of their files."""
+"""Tables of images, by path or as embedded bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 64
 
 
 def names_table(written: str) -> bool:
-    """Whether a file's name says that it is a table."""
+    """Is a file a table, by its name?"""
     return bool(known_format(written))
 
 

@@ -85,7 +85,7 @@ def _prefixes(folder: Path) -> tuple[tuple[PartName, str], ...]:
 
 
 def _find(folder: Path, path: str, name: str) -> str:
-    """The file as it is there: plain, or with `.gz`."""
+    """The existing file: plain, or with `.gz`."""
     plain = f"{path.rstrip('/')}/{name}"
     return plain if (folder / plain).is_file() else f"{plain}.gz"
 

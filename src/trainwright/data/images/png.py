@@ -1,4 +1,4 @@
-"""PNG files that end early: every pixel may be there, but what would prove it is not."""
+"""Truncation and checksum check of PNG files."""
 
 from __future__ import annotations
 

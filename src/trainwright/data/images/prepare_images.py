@@ -1,4 +1,4 @@
-"""Images with a label each: read, divided, and prepared."""
+"""Labelled images: reading, splitting and preparation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def prepare_image_fold(raw: RawImages, section: ImageData, seed: int, number: in
 
 
 def image_folds(raw: RawImages, section: ImageData, seed: int) -> Integers:
-    """The fold of each image, counted from 0."""
+    """Fold of each image, from 0."""
     frame = _frame(raw, "train", grouped=bool(section.fields.group))
     return cut_folds(frame, LABEL, split_of(section), seed).of_row
 

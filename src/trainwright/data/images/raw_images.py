@@ -1,4 +1,4 @@
-"""Images before they are divided."""
+"""Raw images, before the split."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.fractions import PARTS
 
-AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
+UNCHANGED = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
 """The rule of images that come as arrays: nothing is decoded."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class UnreadableImages:
-    """How many images could not be read, and the names of the first of them."""
+    """Count of unreadable images, and the names of the first ones."""
 
     count: int
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class RawImages:
     facts: DataFacts
     notes: tuple[str, ...] = ()
     records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
-    rule: Rule = AS_IT_IS
+    rule: Rule = UNCHANGED
     left_out: Mapping[PartName, UnreadableImages] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class RawImages:
 def facts_of(
     labels: Mapping[PartName, Integers], names: tuple[str, ...], files: tuple[FileVersion, ...]
 ) -> DataFacts:
-    """What a plan needs to know of labelled images."""
+    """Facts about labelled images for the plan."""
     counts = np.bincount(labels["train"], minlength=len(names))
     rows = {part: len(codes) for part, codes in labels.items()}
     classes = dict(zip(names, map(int, counts), strict=True))

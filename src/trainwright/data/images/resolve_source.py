@@ -1,4 +1,4 @@
-"""What a path of images is: folders of classes, a table, tar shards or TFRecord files."""
+"""Resolution of image paths: class folders, tables, tar shards or TFRecord files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RemoteFile:
 
 @final
 class Shards:
-    """Several files that are one source, in the order of their names."""
+    """Several files as one source, in name order."""
 
     def __init__(self, written: str, sources: Sequence[PictureSource]) -> None:
         self.written = written
@@ -173,7 +173,7 @@ def _matching(
     written: str, folder: Path, path: str, one: Callable[[str], PictureSource]
 ) -> list[PictureSource]:
     base = Path(written).parent
-    # The pattern may stand in the last part alone: a walk through folders finds what nobody meant.
+    # Wildcards are allowed in the last component only: a recursive walk finds unintended files.
     found = sorted((folder / base).glob(Path(written).name))
     if not found:
         raise DataMistake(_no_match(written, path))

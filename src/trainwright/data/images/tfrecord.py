@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example`, read without TensorFlow.
+"""TFRecord files of `tf.train.Example`, without TensorFlow.
 
 A record is: its length (uint64, little-endian), the masked CRC-32C of these 8 bytes, the data, the
 masked CRC-32C of the data. The mask is ((crc >> 15 | crc << 17) + 0xa282ead8) mod 2**32

@@ -1,4 +1,4 @@
-"""Whether the end of an image file is that of a whole one, without unpacking a pixel."""
+"""Truncation check of image files without decoding."""
 
 from __future__ import annotations
 
