@@ -1,1 +1,1 @@
-"""From files to encoded rows: sources, columns, splits, features, versions, the feed."""
+"""Data: sources, quality checks, splits, features, versions and the feed."""

@@ -1,4 +1,4 @@
-"""The kinds of data behind two names: `read_data` and `prepare`."""
+"""Dispatch by modality: `read_data` and `prepare`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read_data(
     frames: Mapping[str, Frame] = NO_FRAMES,
     most_images: int = sys.maxsize,
 ) -> Raw:
-    """Read everything the section names: files relative to `folder`, and frames by name. Of more
-    image files than `most_images` as many are decoded.
+    """Read all data of a section: files relative to `folder`, and frames by name. At most
+    `most_images` image files are decoded.
 
     Raises:
         DataMistake: with every problem that could be found at once.
@@ -47,10 +47,10 @@ def read_data(
 
 
 def prepare_one_fold(raw: Raw, section: Data, task: TaskKind, seed: int, number: int) -> Prepared:
-    """The data of the training that tests fold `number`, counted from 0, of what has folds.
+    """Data of the training that tests fold `number`, from 0.
 
     Raises:
-        As `prepare`, which has found every mistake before.
+        As `prepare`, which raises every mistake first.
     """
     match section:
         case TableData():
@@ -67,12 +67,11 @@ def prepare_one_fold(raw: Raw, section: Data, task: TaskKind, seed: int, number:
 
 
 def prepare(raw: Raw, section: Data, task: TaskKind, seed: int) -> Prepared:
-    """Divide and encode what was read with this section. Every `auto` of it must be decided.
-
-    Nothing of the validation and test rows reaches what is fitted.
+    """Split and encode raw data. Every `auto` of the section must be decided. Nothing is fitted on
+    validation or test rows.
 
     Raises:
-        DataMistake: the rows cannot be divided so.
+        DataMistake: the rows cannot be split as asked.
     """
     match section:
         case TableData():

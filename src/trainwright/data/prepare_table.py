@@ -1,4 +1,4 @@
-"""Typed rows to three encoded parts: divided, then fitted on the training part alone."""
+"""Table preparation: split, fit on the training part, encode."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ from trainwright.data.versions.fingerprint import data_version
 def prepare_table(
     raw: RawTable, section: TableData, task: Literal["classification", "regression"], seed: int
 ) -> Prepared:
-    """Divide and encode the rows. Every `auto` of the section must be decided.
+    """Split and encode the rows. Every `auto` of the section must be decided.
 
-    Nothing of the validation and test rows reaches what is fitted. With folds this is the data of
-    the run's own model, which trains on all rows; its test part are the rows of all folds.
+    Nothing is fitted on validation or test rows. Under cross-validation this is the data of the
+    run's own model, which trains on all rows; its test part is the rows of all folds.
 
     Raises:
-        DataMistake: the rows cannot be divided so, or groups or time cross the given files.
+        DataMistake: the rows cannot be split as asked, or groups or time cross the given files.
     """
     table = _Table.of(raw, section, task, seed)
     if fold_count(section):
@@ -89,10 +89,10 @@ def prepare_fold(
     seed: int,
     number: int,
 ) -> Prepared:
-    """The data of the training that tests fold `number`, counted from 0.
+    """Data of the training that tests fold `number`, from 0.
 
     Raises:
-        As `prepare_table`, which has found every mistake before.
+        As `prepare_table`, which raises every mistake first.
     """
     table = _Table.of(raw, section, task, seed)
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
@@ -128,7 +128,7 @@ def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], 
 
 
 def _check_classes(target: Target, train: pl.Series, number: int) -> None:
-    """Every model gives an answer for the same classes."""
+    """Check that every model predicts the same classes."""
     if not isinstance(target, Classes):
         return
     absent = sorted(set(target.names) - set(train.unique().to_list()))
@@ -148,7 +148,7 @@ def _check_classes(target: Target, train: pl.Series, number: int) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows with the target typed as the task says, ready to be divided."""
+    """Rows with the target typed by the task, ready to split."""
 
     raw: RawTable
     typed: Mapping[PartName, pl.DataFrame]
@@ -166,8 +166,8 @@ class _Table:
         task: Literal["classification", "regression"],
         seed: int,
     ) -> _Table:
-        """The rows of a section with their past, which is of all rows: a part begins with what the
-        part before ended with."""
+        """Rows of a section with lag features computed over all rows: the past of a part includes
+        the previous part."""
         typed = {
             part: _target_typed(frame, section, task, raw.space)
             for part, frame in raw.frames.items()
@@ -182,14 +182,14 @@ class _Table:
         return cls(raw, typed, section, task, feature_columns(raw.columns, section), history, seed)
 
     def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
-        """The rows of a part: of its own file, or chosen from the training file."""
+        """Rows of a part: of its own file, or chosen from the training file."""
         if part in self.typed and part != "train":
             return self.typed[part]
         rows = self.typed["train"].drop(PART_COLUMN, strict=False)
         return self.raw.space.frame(taken(rows, chosen[part]))
 
     def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
-        """What the split did."""
+        """Report of the split."""
         compared = [self.section.target, *(column.name for column in self.columns)]
         made = len(self.raw.frames) < len(PARTS)
         target, split = self.section.target, self.section.split
@@ -198,8 +198,8 @@ class _Table:
     def prepared(
         self, chosen: Mapping[PartName, Integers], left_out: int, *, apart: bool = True
     ) -> Prepared:
-        """Encode the chosen rows. `apart` says that no row stands in two parts: else the test part
-        is of rows that train too, and nothing is held against it."""
+        """Encode the chosen rows. `apart`: the parts are disjoint; otherwise the test part contains
+        training rows and is not compared with them."""
         rows = self._chosen(chosen, left_out, apart)
         features, train_inputs = self._fitted(rows)
         parts = {
@@ -230,7 +230,7 @@ class _Table:
         )
 
     def _fitted(self, rows: _ChosenRows) -> tuple[TableEncoder, TableInputs]:
-        """Features of the training rows, and these encoded."""
+        """Fit features on the training rows, and encode these."""
         known = partial(
             train_target,
             rows.target,
@@ -247,7 +247,7 @@ class _Table:
     def _chosen(
         self, chosen: Mapping[PartName, Integers], left_out: int, apart: bool
     ) -> _ChosenRows:
-        """The rows of each part after the contract's actions, with their targets."""
+        """Rows of each part after the contract's quality actions, with targets."""
         section, space = self.section, self.raw.space
         frames = {part: self.rows_of(part, chosen) for part in PARTS}
         places = {
@@ -283,8 +283,8 @@ class _Table:
 @final
 @dataclass(frozen=True, slots=True)
 class _ChosenRows:
-    """The rows of each part, ready to be encoded: `places` are those in their files, `encoded` the
-    targets. `columns`, `limits` and `done` come from the contract's actions."""
+    """Rows of each part, ready to encode: `places` are their positions in the files, `encoded` the
+    targets. `columns`, `limits` and `done` come from the contract's quality actions."""
 
     frames: Mapping[PartName, pl.DataFrame]
     places: Mapping[PartName, Integers]
@@ -298,8 +298,8 @@ class _ChosenRows:
 
 
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
-    """The columns that become inputs: not the target, not excluded, not ignored, not the split's
-    group or part, and its time only as a date."""
+    """The feature columns: not the target, not excluded, not ignored, not the split's group or
+    part, and its time only as a date."""
     never = {section.target, *section.exclude}
     if not isinstance(section.split, TimeSplit):
         never |= {name for _, name in split_columns(section.split)}
@@ -316,7 +316,7 @@ def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tupl
 def read_part(
     frame: pl.DataFrame, features: TableEncoder, target: Target, name: PartName = "test"
 ) -> Part:
-    """New labelled rows as a part of their own, for judging a fitted model on them.
+    """New labelled rows as a part, to evaluate a fitted model.
 
     Raises:
         DataMistake: columns or targets are missing or cannot be read.
@@ -348,8 +348,8 @@ def _target_typed(
     task: Literal["classification", "regression"],
     space: RowStorage,
 ) -> pl.DataFrame:
-    """The target as labels or numbers, as the task says: the contract may call few numbers a
-    regression, or many numbers classes."""
+    """Target as labels or numbers by the task: the contract may declare few numbers a regression,
+    or many numbers classes."""
     series = frame[section.target]
     wanted = pl.String() if task == "classification" else pl.Float64()
     if series.dtype == wanted:
@@ -358,7 +358,7 @@ def _target_typed(
         return space.frame(
             rows.with_columns(to_labels(rows[section.target])) for rows in slices_of(frame)
         )
-    # All rows at once, so that those without a number are told at once.
+    # Over all rows, so that one error names all of them.
     values = encoded(Numbers(section.target, 0.0, 1.0), series, space)
     typed = (
         rows.with_columns(pl.Series(section.target, values[start:stop]))

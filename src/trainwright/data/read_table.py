@@ -1,4 +1,4 @@
-"""Files to typed frames: what is wrong with the data is said here, all of it at once."""
+"""Read tables into typed frames, reporting all problems at once."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ from trainwright.data.split.split_file import WrittenSplit, read_split_file, wit
 @final
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
-    have a file of their own; `columns` leaves the target out. `documents` are the tokens of
-    each document of the training part of each source of a text, by the name of the source,
-    `placing` is where the rows of a table lie, `doubts` are what its columns left open."""
+    """Facts about the data for the plan. `rows` counts all files; `given` names the parts with
+    their own file; `columns` excludes the target. `documents` are the token counts of the training
+    documents of a text by source, `placing` is the storage of the rows of a table, `doubts` are its
+    ambiguous columns."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -81,7 +81,7 @@ class DataFacts:
     doubts: tuple[Doubt, ...] = ()
 
     def to_json(self) -> Json:
-        """Everything, as JSON."""
+        """All fields, as JSON."""
         return {
             "rows": self.rows,
             "columns": [column.to_json() for column in self.columns],
@@ -95,9 +95,9 @@ class DataFacts:
 @final
 @dataclass(frozen=True, slots=True)
 class RawTable:
-    """Typed rows before they are divided. `frames` holds `train` and the parts that were given;
-    `positions` int64 says which row (0-based) of its file each row was; `notes` are for people;
-    `space` is where the rows lie, and what is made of them."""
+    """Typed rows before the split. `frames` holds `train` and the given parts; `positions` int64 is
+    the 0-based row of each in its file; `notes` are messages; `space` is the storage of the rows
+    and derived arrays."""
 
     frames: Mapping[PartName, pl.DataFrame]
     positions: Mapping[PartName, Integers]
@@ -111,9 +111,9 @@ class RawTable:
 def read_table(
     section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
 ) -> RawTable:
-    """Read everything the section names, files relative to `folder`, and type its columns.
+    """Read the files of a section, relative to `folder`, and type their columns.
 
-    The training file alone decides the types; the other files are read with them.
+    Types are inferred from the training file only, and applied to the others.
 
     Raises:
         DataMistake: with every problem that could be found at once.
@@ -148,7 +148,7 @@ def read_table(
 @final
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """Files typed as a section says, with every problem; `cells` are those of the training file."""
+    """Typed files of a section, with all problems; `cells` are those of the training file."""
 
     columns: tuple[ColumnType, ...]
     target: TargetColumn
@@ -164,7 +164,7 @@ def _typed(
     space: RowStorage,
     known: Mapping[str, Cells],
 ) -> _Typed:
-    """`known` are cells of the training file that were cleaned in the same way before."""
+    """`known` are training cells already cleaned in the same way."""
     cleaning = Cleaning.of(section)
     cells = {
         part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
@@ -199,7 +199,7 @@ def _placed(
 def read_sources(
     section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
 ) -> dict[PartName, SourceFile]:
-    """The file of each part that has one, before any cleaning.
+    """Source file of each given part, uncleaned.
 
     Raises:
         DataMistake: with every problem of every file, or of a format of dates that cannot be read.
@@ -239,7 +239,7 @@ def read_sources(
 
 
 def _on_path(problem: Problem, path: str) -> Problem:
-    """The problem with the contract path that named its file."""
+    """The problem, with the contract path of its file."""
     return problem if problem.path else replace(problem, path=path)
 
 
@@ -289,18 +289,18 @@ def _infer_columns(
 
 
 def _left_out(section: TableData, cells: Cells) -> str:
-    """Why the contract itself keeps a column from being a feature; empty if it does not."""
+    """Why the contract excludes a column from the features; empty if it does not."""
     if cells.name in section.exclude:
         return "listed in data.exclude"
     match section.split:
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name) if name == cells.name:
-            return "names the group of the split"
+            return "group of the split"
         case RandomSplit(key=name) | FileSplit(key=name) if name == cells.name:
-            return "names the row for the split"
+            return "row key of the split"
         case ColumnSplit(column=name) if name == cells.name:
-            return "says which part a row belongs to"
+            return "part of the split"
         case TimeSplit(column=name) if name == cells.name:
-            return "" if _is_date(section, cells) else "orders the rows of the split"
+            return "" if _is_date(section, cells) else "time of the split"
         case _:
             return ""
 
@@ -330,9 +330,9 @@ def _raw(
         if left := frame.height - len(places[part]):
             kept[part] = space.frame(taken(frame, places[part]))
             dropped += left
-            notes.append(f"{many(left, 'row')} of {sources[part].version.path} left out: no target")
+            notes.append(f"{many(left, 'row')} of {sources[part].version.path} excluded: no target")
     notes += [note for source in sources.values() for note in skipped_notes(source)]
-    notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
+    notes += [f"{c.name} excluded: {c.reason}" for c in columns if c.kind == "ignored"]
     series = kept["train"][target.name]
     counts = {} if target.kind == "numbers" else dict(sorted(count_labels(series).items()))
     distinct = Cells(series, space=space).distinct
@@ -358,11 +358,11 @@ def _with_target(series: pl.Series, space: RowStorage) -> Integers:
 
 
 def skipped_notes(source: SourceFile) -> list[str]:
-    """What was left out because it could not be read, by file."""
+    """Notes on unreadable records that were skipped, by file."""
     notes = []
     for file in source.files:
         if count := len(file.skipped):
             records = "record" if count == 1 else "records"
             lines = some(list(file.skipped), 5)
-            notes.append(f"{count} {records} of {file.path} left out, not readable: line {lines}")
+            notes.append(f"{count} {records} of {file.path} skipped, not readable: line {lines}")
     return notes

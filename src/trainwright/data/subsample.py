@@ -1,4 +1,4 @@
-"""Data with fewer rows, where there are too many to look at all, to score or to fit."""
+"""Subsampling of rows for checks, scoring and fitting."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SAMPLE = 0x73616D70
 
 
 def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Prepared]:
-    """About so many rows in memory, at equal distances in each file, and the same ones of each
-    part. Places in files, versions and fitted features stay what they are of all rows."""
+    """About `most` evenly spaced rows of each file in memory, and the same rows of each part.
+    Positions, versions and fitted features are those of all rows."""
     total = sum(frame.height for frame in raw.frames.values())
     chosen = {
         name: spread_rows(frame.height, max(1, most * frame.height // total))
@@ -40,21 +40,21 @@ def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Pre
 
 
 def sampled(part: Part, rows: Literal["all"] | int, seed: int) -> Part:
-    """So many rows of a part, drawn without replacement, in their order; all of them if it has no
-    more. The same for the same seed."""
+    """A random sample of rows of a part without replacement, in order; all if it has no more.
+    Deterministic in the seed."""
     if rows == "all" or rows >= len(part):
         return part
     return _taken(part, drawn_rows(len(part), rows, seed))
 
 
 def drawn_rows(count: int, rows: int, seed: int) -> Integers:
-    """Positions of `rows` of `count` rows, ascending, int64 [rows]."""
+    """Sample positions of `rows` of `count` rows, ascending, int64 [rows]."""
     generator = np.random.default_rng([seed, _SAMPLE])
     return np.sort(generator.choice(count, size=rows, replace=False))
 
 
 def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
-    """Those of its rows that are at these places of its file."""
+    """Rows of a part at these positions of its file."""
     wanted = places.get(part.name, places["train"])
     at = np.minimum(np.searchsorted(part.rows, wanted), len(part) - 1)
     assert isinstance(part.inputs, TableInputs)
@@ -62,7 +62,7 @@ def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
 
 
 def _taken(part: Part, rows: Integers) -> Part:
-    """The rows at these positions of the part, which ascend."""
+    """Rows at these (ascending) positions of the part."""
     return Part(
         name=part.name,
         frame=IN_MEMORY.frame(taken(part.frame, rows)),

@@ -1,4 +1,4 @@
-"""Data ready for a learner and a judge, of whatever kind."""
+"""Prepared data of any modality."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.split.split_report import SplitReport
 
 Encoding = TableEncoder | Pixels | TextVocabulary
-"""How rows of a file become inputs: of a table, of images, of a text."""
+"""Encoding of rows as inputs, by modality."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything that a learner and a judge get of the data. `done` is what the contract's actions
-    changed; `space` is where the rows lie, and what is made of them."""
+    """Prepared data for training and evaluation. `done` records the contract's quality actions;
+    `space` is the storage of the rows and derived arrays."""
 
     train: Part
     validation: Part
@@ -37,13 +37,13 @@ class Prepared:
 
     @property
     def table(self) -> TableEncoder:
-        """The fitted features of a table; of other data there are none."""
+        """Fitted features of a table."""
         assert isinstance(self.features, TableEncoder), "only rows of a table have columns"
         return self.features
 
 
 def encoding_from_json(json: Json) -> Encoding:
-    """The encoding that `to_json` wrote; one without a kind is of a table."""
+    """The encoding that `to_json` wrote; the default kind is a table."""
     match json.get("kind", "table"):
         case "images":
             return Pixels.from_json(json)

@@ -102,7 +102,7 @@ def test_a_column_without_values_is_left_out_and_said(tmp_path: Path) -> None:
     (column,) = (column for column in raw.columns if column.name == "b")
     assert column.kind == "ignored"
     assert "missing in every training row" in column.reason
-    assert any(note.startswith("b left out") for note in raw.notes)
+    assert any(note.startswith("b excluded") for note in raw.notes)
 
 
 def test_nan_in_a_feature_is_missing(tmp_path: Path) -> None:

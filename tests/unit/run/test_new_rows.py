@@ -104,7 +104,7 @@ def test_records_that_are_left_out_are_told_and_none_is_left_out_of_predictions(
     (project / "broken.csv").write_bytes(broken)
     with inside(project):
         warnings = json.loads(judged("broken.csv").out)["warnings"]
-        assert "1 record of broken.csv left out, not readable: line 301" in warnings
+        assert "1 record of broken.csv skipped, not readable: line 301" in warnings
         ran = command("predict", "one", "broken.csv", "-o", "out.csv")
         assert ran.code == 2
         assert "rows have too few fields" in ran.err

@@ -83,11 +83,11 @@ def file_faults(raw: RawImages) -> list[Finding]:
     height, width = raw.rule.size
     area = pl.col("height") * pl.col("width")
     shape = (pl.col("height") * width) / (pl.col("width") * height)
-    stretched = (shape > _SHAPE) | (shape < 1 / _SHAPE)
+    elongated = (shape > _SHAPE) | (shape < 1 / _SHAPE)
     small = area * _SMALLER < height * width
     fix = "inspect them: thumbnails and bad crops add noise"
     text = f"of less than a quarter of {height} x {width} pixels, or of another aspect ratio"
-    odd = frame.select((small | (stretched & (raw.rule.fit == "stretch"))).alias("x"))["x"]
+    odd = frame.select((small | (elongated & (raw.rule.fit == "stretch"))).alias("x"))["x"]
     return [*found, *_of_rows("image_size", odd, text, fix, "warning")]
 
 
