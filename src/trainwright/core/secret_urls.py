@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 
-# A URL that was parsed as a path has one slash. Each pattern takes linear time: none starts a search
-# that runs to the end from more than one position of a word.
+# A URL that was parsed as a path has one slash. Each pattern takes linear time: none starts a
+# search that runs to the end from more than one position of a word.
 _URL = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z0-9+.\-]++:/{1,2}[^\s'\"<>`]*")
 # A password may contain a slash; a colon with digits and a slash after it is a port.
 _USER_AND_PASSWORD = re.compile(r"(:/{1,2})([^\s@:/]*:(?![0-9]+/)[^\s@]*)@")
