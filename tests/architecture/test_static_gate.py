@@ -179,3 +179,22 @@ def test_no_tracked_file_names_a_path_of_a_machine() -> None:
 def test_the_path_pattern_sees_a_home_folder() -> None:
     assert HOME.search("read /" + "home/ann/data.csv")
     assert not HOME.search("https://example.org/home/page")
+
+
+FOREIGN_WORDS = re.compile(
+    r"\b(whoever|somebody|nobody|everybody|the wall(?![ -](clock|time)))\b", re.I
+)
+"""Words that make a text read as translated, or a metaphor for a term of the field."""
+
+
+def test_texts_are_written_in_the_words_of_the_field() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    found = [
+        f"{name}:{number}: {match[0]}"
+        for path in (*SOURCES, *pages)
+        for name in [path.relative_to(ROOT).as_posix()]
+        if not name.startswith(("docs/decisions/", "tests/"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := FOREIGN_WORDS.search(line))
+    ]
+    assert not found, "\n".join(found)

@@ -252,7 +252,7 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     if not files and before["data"] == ready.prepared.version:
         return _check_contract(folder, ready, changed)
     what = ", ".join(files) or "the installed libraries prepare it otherwise"
-    # Other data may lead to other resolved values: nobody changed these settings.
+    # Other data may lead to other resolved values: these settings were not changed by the user.
     decided = {choice.path for choice in ready.plan.choices}
     written = [change for change in changed if change[0] not in decided]
     _check_contract(folder, ready, written)

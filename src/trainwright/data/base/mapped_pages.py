@@ -11,7 +11,7 @@ _MAPPED: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 def map_to_read(file: Path) -> mmap.mmap:
-    """The bytes of a file that is not empty and that nobody writes to."""
+    """Bytes of a non-empty file that is not written to."""
     with file.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     _MAPPED.add(mapped)
