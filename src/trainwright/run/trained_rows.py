@@ -29,6 +29,9 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
     """Store a 64-bit hash of each training row (features and target), and the share of test rows
     that equal one: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
 
+    With folds the share is of the rows that a fold's model did not see (validation and test) and
+    equal one of that fold's own training rows: the run's own model trains on those as well.
+
     Raises:
         StorageFailed: the disk.
     """
@@ -36,11 +39,15 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
     if not isinstance(features, TableEncoder) or len(prepared.train) > MOST_ROWS:
         return
     trained = np.unique(_hashes(prepared.train, features))
-    of_test = _hashes(prepared.test, features)
     packed = io.BytesIO()
     pl.DataFrame({"row": trained}).write_parquet(packed)
     write_atomic(folder / _ROWS, packed.getvalue())
-    repeats = float(np.isin(of_test, trained).mean()) if len(of_test) else 0.0
+    if folds := prepared.split.folds:
+        held_out = sum(rows["validation"] + rows["test"] for rows in folds)
+        repeats = prepared.split.duplicate_rows / max(1, held_out)
+    else:
+        of_test = _hashes(prepared.test, features)
+        repeats = float(np.isin(of_test, trained).mean()) if len(of_test) else 0.0
     write_json(folder / _ABOUT, {"rows": len(prepared.train), "test_rows_repeated": repeats})
 
 

@@ -20,10 +20,13 @@ def people(rows: int, seed: int, *, coarse: bool = False) -> pl.DataFrame:
     return pl.DataFrame({"age": ages, "city": [draw.choice("ab") for _ in ages], "bought": bought})
 
 
-def train(folder: Path, *, coarse: bool = False) -> RunFolder:
+def train(folder: Path, *, coarse: bool = False, folds: int = 0) -> RunFolder:
     people(400, 0, coarse=coarse).write_csv(folder / "rows.csv")
+    data: dict[str, object] = {"path": str(folder / "rows.csv"), "target": "bought"}
+    if folds:
+        data["split"] = {"kind": "stratified", "folds": folds}
     sections = {
-        "data": {"path": str(folder / "rows.csv"), "target": "bought"},
+        "data": data,
         "model": {"kind": "linear"},
         "metric": {"name": "roc_auc", "target": 0.6, "resamples": 100},
     }
@@ -55,6 +58,16 @@ def test_new_rows_get_no_word(run: RunFolder, tmp_path: Path) -> None:
     assert warnings(run, people(200, 5), tmp_path / "new.parquet") == []
 
 
-def test_coarse_rows_that_repeat_by_chance_get_no_word(tmp_path: Path) -> None:
-    run = train(tmp_path, coarse=True)
+def test_rows_of_the_training_are_recognised_in_a_run_with_folds(tmp_path: Path) -> None:
+    """Its own model trains on nearly all rows that the folds test."""
+    run = train(tmp_path, folds=3)
+    trained = pl.read_csv(tmp_path / "rows.csv")
+    (warning,) = warnings(run, trained.head(300), tmp_path / "first.parquet")
+    assert "(0.0% of its own test rows do)" in warning
+    assert warnings(run, people(200, 5), tmp_path / "new.parquet") == []
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+def test_coarse_rows_that_repeat_by_chance_get_no_word(tmp_path: Path, folds: int) -> None:
+    run = train(tmp_path, coarse=True, folds=folds)
     assert warnings(run, people(200, 5, coarse=True), tmp_path / "new.parquet") == []
