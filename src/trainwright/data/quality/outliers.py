@@ -35,13 +35,14 @@ def outliers(data: ExaminedData) -> list[Finding]:
         if not len(rows):
             continue
         low, high = look.numbers[rows].min(), look.numbers[rows].max()
+        ends = f"{low:g} to {high:g}" if high > low else f"{low:g}"
         middle = float(np.nanmedian(look.numbers))
         found.append(
             Finding(
                 "outliers",
                 "warning",
-                f"{look.name!r} has {many(len(rows), 'outlier')}: {low:g} to "
-                f"{high:g}, median {middle:g}, robust z-score up to {worst:.0f}",
+                f"{look.name!r} has {many(len(rows), 'outlier')}: {ends}, median {middle:g}, "
+                f"robust z-score up to {worst:.0f}",
                 len(rows),
                 data.places(rows),
                 (look.name,),
@@ -149,8 +150,8 @@ def strange_rows(data: ExaminedData) -> list[Finding]:
         Finding(
             "outliers",
             "info",
-            f"{len(rows):,} rows are multivariate outliers in {len(looks)} numeric columns "
-            f"(isolation score up to {scores.max():.2f})",
+            f"{many(len(rows), 'row is a multivariate outlier', 'rows are multivariate outliers')} "
+            f"in {len(looks)} numeric columns (isolation score up to {scores.max():.2f})",
             len(rows),
             data.places(rows),
             fix="inspect them: errors, or a separate group",
