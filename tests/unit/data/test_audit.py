@@ -376,3 +376,22 @@ def test_near_texts_are_looked_for_unless_the_look_is_quick(tmp_path: Path) -> N
         tmp_path / "rows.parquet", "label", STRATIFIED, quality={"look": "quick"}, **given
     )
     assert "near texts" not in worst(quick)
+
+
+@pytest.mark.parametrize(("copies", "verdict"), [(1, "suspicious"), (2, "suspicious"), (3, "leak")])
+def test_one_or_two_copies_of_few_rows_are_no_leak(
+    tmp_path: Path, copies: int, verdict: str
+) -> None:
+    """They are a large share of few held-out rows, as the flower that iris holds twice."""
+    frame = honest().head(120)
+    parts = ["train"] * 80 + ["validation"] * 20 + ["test"] * (20 + copies)
+    frame = pl.concat([frame, frame.head(copies)]).with_columns(part=pl.Series(parts))
+    frame.write_csv(tmp_path / "a.csv")
+    found = audited(tmp_path / "a.csv", "price", {"kind": "column", "column": "part"})
+    (same,) = (one for one in found if one.test == "same rows")
+    verb = "equals" if copies == 1 else "equal"
+    assert (same.verdict, same.count) == (verdict, copies)
+    assert same.message.startswith(f"{copies} of {40 + copies} held-out rows {verb} a training row")
+    assert [one.severity for one in same.findings()] == [
+        "error" if verdict == "leak" else "warning"
+    ]

@@ -73,7 +73,7 @@ def audit_images(
     return (
         AuditResult(
             "same images",
-            verdict_of_share(len(exact) / max(1, count)),
+            verdict_of_share(len(exact) / max(1, count), len(exact)),
             len(exact) / max(1, count),
             f"{len(exact):,} of {of_all} equal a training image, {equal}",
             "exact_duplicates",
@@ -99,7 +99,7 @@ def _audit_near(
     of_sample = f", against {seen:.1%} of the training images: about {share:.2%} of all"
     return AuditResult(
         "near images",
-        verdict_of_share(share),
+        verdict_of_share(share, len(found)),
         share,
         f"{len(found):,} of {many(len(looked_at), 'held-out image')} equal a training image up "
         f"to scale, compression or brightness{of_sample if raw.is_sample else ''}",

@@ -36,7 +36,7 @@ def near_texts(sides: Sides) -> list[AuditResult]:
     return [
         AuditResult(
             "near texts",
-            verdict_of_share(share),
+            verdict_of_share(share, len(found)),
             share,
             f"{len(found):,} of {many(len(near), 'held-out row')} nearly repeat the texts of a "
             f"training row ({share:.2%})",

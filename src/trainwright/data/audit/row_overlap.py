@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
@@ -21,6 +22,10 @@ from trainwright.data.quality.near_duplicates import FEWEST_NUMBERS, FINE, TOLER
 LEAK, SUSPICIOUS = 0.01, 0.003
 """Shares of the held-out rows. From 1 % on, a memorising model gains a point of accuracy; clean
 tables reach 0.1 % (elec2, with coarse numbers: 0.0011)."""
+
+_FEWEST = 3
+"""Rows that it takes for a leak: one or two of few held-out rows are a large share by chance, as
+the one flower of 150 irises that was measured like another."""
 
 _COPIES = 0.95
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
@@ -39,15 +44,15 @@ def same_rows(sides: Sides) -> list[AuditResult]:
     copied = repeats.copied
     share = copied / max(1, len(repeats.equal))
     message = (
-        f"{len(equal):,} of {len(repeats.equal):,} held-out rows equal a training row in every "
-        "feature and the target"
+        f"{len(equal):,} of {many(len(repeats.equal), 'held-out row')} "
+        f"{'equals' if len(equal) == 1 else 'equal'} a training row in every feature and the target"
     )
     if copied < len(equal):
         message += f", about {copied:,.0f} more than expected by chance"
     return [
         AuditResult(
             "same rows",
-            verdict_of_share(share),
+            verdict_of_share(share, copied),
             share,
             message,
             "exact_duplicates",
@@ -123,13 +128,13 @@ def near_rows(sides: Sides) -> list[AuditResult]:
     found = asked[near_rows_of(sides.train, sides.held_out[asked], sides.columns, sides.target)]
     share = len(found) / max(1, len(asked))
     message = (
-        f"{len(found):,} of {len(asked):,} held-out rows equal a training row up to rounding "
-        f"({share:.2%})"
+        f"{len(found):,} of {many(len(asked), 'held-out row')} "
+        f"{'equals' if len(found) == 1 else 'equal'} a training row up to rounding ({share:.2%})"
     )
     return [
         AuditResult(
             "near rows",
-            verdict_of_share(share),
+            verdict_of_share(share, len(found)),
             share,
             message,
             "near_duplicates",
@@ -156,9 +161,9 @@ def _but_for_rounding(
     return found
 
 
-def verdict_of_share(share: float) -> Verdict:
-    """Verdict for a share of duplicated held-out rows."""
-    if share >= LEAK:
+def verdict_of_share(share: float, count: float) -> Verdict:
+    """Verdict for a share of duplicated held-out rows, and their number."""
+    if share >= LEAK and round(count) >= _FEWEST:
         return "leak"
     return "suspicious" if share >= SUSPICIOUS else "clean"
 

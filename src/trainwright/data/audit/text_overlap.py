@@ -36,7 +36,7 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
     return (
         AuditResult(
             "text overlap",
-            verdict_of_share(share),
+            verdict_of_share(share, len(rows)),
             share,
             message,
             "text_overlap",

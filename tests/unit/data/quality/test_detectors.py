@@ -191,12 +191,12 @@ def test_rows_unlike_all_others() -> None:
         columns[name][17] *= 4
     (finding,) = outliers.strange_rows(examine(pl.DataFrame(columns), "won"))
     assert finding.rows == (17,)
-    assert finding.message.startswith("1 row is unlike all others in 3 numeric columns")
+    assert finding.message.startswith("1 row is a multivariate outlier in 3 numeric columns")
 
 
 def test_one_value_far_from_the_others_is_said_once() -> None:
     finding = only(outliers.outliers(with_values("height", {7: 17_000.0})))
-    assert "has 1 value far from the others: 17000, median" in finding.message
+    assert "has 1 outlier: 17000, median" in finding.message
 
 
 def test_a_copy_of_the_target_is_a_leak() -> None:
