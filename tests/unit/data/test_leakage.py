@@ -6,8 +6,10 @@ import tracemalloc
 
 import numpy as np
 import polars as pl
+import pytest
 
 from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.statistics.dependence import told_share
 from trainwright.data.statistics.leak_tests import Leak, find_leaks, find_suspicions
 
 ROWS = 400
@@ -119,3 +121,62 @@ def test_two_columns_of_many_classes_take_no_column_each() -> None:
     tracemalloc.stop()
     assert suspicion.columns == ("one", "other")
     assert peak < 10e6
+
+
+def sheet(kind: str) -> pl.DataFrame:
+    """400 rows of independent columns and a target that one of them moves a little, with one row of
+    totals at the end, or one every month too."""
+    random = np.random.default_rng(8)
+    frame = pl.DataFrame(
+        {
+            "x": random.normal(100, 20, ROWS).round(1),
+            "z": random.normal(50, 10, ROWS).round(1),
+            "count": random.poisson(3, ROWS).astype(float),
+        }
+    ).with_columns(y=(0.3 * pl.col("x") + random.normal(80, 20, ROWS)).round(1))
+    if kind == "subtotals":
+        months = [frame[at : at + 33] for at in range(0, ROWS, 33)]
+        return pl.concat([part for one in months for part in (one, one.sum())] + [frame.sum()])
+    return pl.concat([frame, frame.sum() if kind == "totals" else frame[:1] * 500])
+
+
+@pytest.mark.parametrize("kind", ["totals", "subtotals", "a slip"])
+def test_a_row_of_totals_makes_no_leak(kind: str) -> None:
+    frame = sheet(kind)
+    target = frame["y"]
+    assert abs(float(np.corrcoef(frame["x"], target)[0, 1])) > 0.99
+    columns = [ColumnType(name, "numeric", "", 0, ROWS, "") for name in ("x", "z", "count")]
+    assert find_leaks(frame, columns, target) == ()
+    assert find_suspicions(frame, columns, target) == ()
+    assert all(told_share(frame[one.name], target) < 0.9 for one in columns)
+
+
+@pytest.mark.parametrize("kind", ["totals", "subtotals", "a slip"])
+def test_a_leak_beside_a_row_of_totals_is_found(kind: str) -> None:
+    frame = sheet(kind)
+    assert leaks(frame["y"], copy=frame["y"] * 1.19)[0].columns == ("copy",)
+    noise = np.random.default_rng(3).normal(0, 0.1, frame.height)
+    assert leaks(frame["y"], x=frame["x"], near=frame["y"] + noise)[0].columns == ("near",)
+    both = leaks(frame["y"], x=frame["x"], rest=frame["y"] - frame["x"])
+    assert [leak.columns for leak in both] == [("x", "rest")]
+
+
+HEAVY = {
+    "Cauchy": np.random.default_rng(1).standard_cauchy(ROWS),
+    "lognormal": np.random.default_rng(2).lognormal(0, 3, ROWS),
+    "mostly 0": np.where(np.arange(ROWS) % 50 == 0, np.random.default_rng(3).normal(size=ROWS), 0),
+}
+
+
+@pytest.mark.parametrize("tail", HEAVY)
+def test_a_multiple_of_a_target_with_a_heavy_tail_is_a_leak(tail: str) -> None:
+    target = pl.Series("y", HEAVY[tail])
+    (leak,) = leaks(target, euro=target * 0.92, noise=NOISE[:, 2])
+    assert leak.columns == ("euro",)
+
+
+@pytest.mark.parametrize("rows", [50, 52, 60])
+def test_a_copy_in_the_fewest_rows_is_a_leak(rows: int) -> None:
+    target = NUMBERS[:rows]
+    (leak,) = leaks(target, other=target * 3 - 7)
+    assert "has a correlation of 1.00000" in leak.message

@@ -16,6 +16,7 @@ from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData
+from trainwright.data.statistics.dependence import far_rows
 
 _CODES = 100
 _DENSE = 0.4
@@ -166,6 +167,8 @@ def _linear(data: ExaminedData) -> list[Finding]:
     related = correlations(data, looks)
     found = []
     for i, j in np.argwhere(np.abs(np.triu(related, 1)) > _LINEAR).tolist():
+        if not _hold(looks[i].numbers, looks[j].numbers):
+            continue
         one, other = looks[i].name, looks[j].name
         text = f"correlation {related[i, j]:.5f} with {other!r}"
         found.append(_redundant((one, other), f"{one!r} is redundant: {text}"))
@@ -173,6 +176,15 @@ def _linear(data: ExaminedData) -> list[Finding]:
         numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
         found += _products(data, numeric)
     return found
+
+
+def _hold(one: Floats, other: Floats) -> bool:
+    """Whether two columns go together also without the few rows that lie farthest away."""
+    both = np.stack([one, other], axis=1)
+    both = both[np.isfinite(both).all(axis=1)]
+    rest = both[~far_rows(both)]
+    product = _standardised(rest[:, 0]) @ _standardised(rest[:, 1])
+    return abs(float(product)) > _LINEAR * len(rest)
 
 
 def correlations(data: ExaminedData, looks: list[ColumnView]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
@@ -20,6 +21,8 @@ _BESIDE = 2
 _ROWS_PER_VALUE = 5
 _FEWEST_ROWS = 50
 _MOST_CODES = 200
+_FAR_SHARE, _FEWEST_FAR, _MOST_FAR = 0.05, 3, 20
+"""How many rows a relation must hold without: those of a total, of subtotals, of slips."""
 
 
 def told_share(values: pl.Series, target: pl.Series) -> float:
@@ -42,7 +45,8 @@ def made_share(values: pl.Series, target: pl.Series) -> float:
 def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
     """Share of the variance of `wanted` explained by `known`: R2 of the mean over the four nearest
     neighbours in the order of `known`, or over all other rows of the same value where values
-    repeat. 1 for any smooth function, near 0 or below for an uninformative column."""
+    repeat. 1 for any smooth function, near 0 or below for an uninformative column. A few rows far
+    from all others do not raise it."""
     both = _present(known, wanted)
     if both.height < _FEWEST_ROWS:
         return 0.0
@@ -52,10 +56,31 @@ def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
     values, guesses = values[told], guesses[told]
     if len(values) < _FEWEST_ROWS:
         return 0.0
+    share = _explained(values, guesses)
+    if share <= SUSPICIOUS:
+        return share
+    others = ~far_rows(values[:, None])
+    # A target that varies in these rows alone has nothing else to tell.
+    return (
+        min(share, _explained(values[others], guesses[others])) if np.ptp(values[others]) else share
+    )
+
+
+def far_rows(values: Floats) -> npt.NDArray[np.bool_]:
+    """The few rows of values [N, C] that lie farthest from the medians, in deviations: a twentieth,
+    between 3 and 20. What one row of totals makes of two columns, or a handful of slips, is none of
+    their relation."""
+    away = np.abs(values - np.median(values, axis=0)) / np.maximum(values.std(axis=0), 1e-300)
+    few = int(np.clip(_FAR_SHARE * len(values), _FEWEST_FAR, _MOST_FAR))
+    far = np.zeros(len(values), dtype=np.bool_)
+    far[np.argsort(away.max(axis=1), kind="stable")[-few:]] = True
+    return far
+
+
+def _explained(values: Floats, guesses: Floats) -> float:
+    """R2 of guesses [N] of values [N]; 0 where these are all equal."""
     spread = float(((values - values.mean()) ** 2).sum())
-    if not spread:
-        return 0.0
-    return 1 - float(((values - guesses) ** 2).sum()) / spread
+    return 1 - float(((values - guesses) ** 2).sum()) / spread if spread else 0.0
 
 
 def told_classes(known: pl.Series, wanted: pl.Series) -> float:

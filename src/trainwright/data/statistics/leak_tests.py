@@ -15,7 +15,7 @@ from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Floats
 from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.statistics.dependence import told_share
+from trainwright.data.statistics.dependence import far_rows, told_share
 
 ALONE = 0.999
 TOGETHER = 0.9999
@@ -61,8 +61,8 @@ def find_leaks(
 
     For classes, a column with one class per value or missing in one class only, or a rank AUC above
     0.999; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear combination of
-    values or of logarithms with R2 above 0.9999, or the product or ratio of two columns. Fewer than
-    50 rows are no evidence.
+    values or of logarithms with R2 above 0.9999, or the product or ratio of two columns, each of
+    them also without a few rows far from the others. Fewer than 50 rows are no evidence.
     """
     if frame.height < _FEWEST_ROWS:
         return ()
@@ -98,7 +98,7 @@ def find_suspicions(
     for column in columns:
         if column.kind != "numeric":
             continue
-        correlation = _correlation(frame[column.name], target)
+        correlation = _firm_correlation(frame[column.name], target)
         if abs(correlation) > SUSPICIOUS:
             message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
             found.append(SuspectColumns((column.name,), correlation, message))
@@ -199,7 +199,7 @@ def rank_auc(values: pl.Series, chosen: npt.NDArray[np.bool_]) -> float:
 
 def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Leak, ...]:
     values = frame[name]
-    linear = abs(_correlation(values, target))
+    linear = abs(_firm_correlation(values, target))
     if linear > ALONE:
         return (Leak((name,), f"{name!r} has a correlation of {linear:.5f} with the target"),)
     ranked = abs(_rank_correlation(values, target))
@@ -215,6 +215,22 @@ def _correlation(values: pl.Series, target: pl.Series) -> float:
         return 0.0
     x = values.to_numpy()[present].astype(np.float64)
     y = target.to_numpy()[present].astype(np.float64)
+    return _pearson(x, y)
+
+
+def _firm_correlation(values: pl.Series, target: pl.Series) -> float:
+    """Pearson's correlation, with or without the few rows that lie farthest away: the weaker. One
+    row of totals makes a correlation of 0.9999 of any two columns."""
+    whole = _correlation(values, target)
+    if abs(whole) <= SUSPICIOUS:
+        return whole
+    both = pl.DataFrame({"values": values, "target": target}).drop_nulls()
+    numbers = both.cast(pl.Float64).to_numpy()
+    rest = numbers[~far_rows(numbers)]
+    return min(whole, _pearson(rest[:, 0], rest[:, 1]), key=abs)
+
+
+def _pearson(x: Floats, y: Floats) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 0 else 0.0
@@ -256,23 +272,35 @@ def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Le
 def _combination(
     frame: pl.DataFrame, names: list[str], target: pl.Series, what: str
 ) -> tuple[Leak, ...]:
-    """Columns with a linear combination (described by `what`) equal to the target."""
+    """Columns with a linear combination (described by `what`) equal to the target, also without
+    the few rows farthest away."""
     if not names:
         return ()
     whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
     if whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
         return ()
-    values = _standardised(whole.select(names).to_numpy().astype(np.float64))
-    wanted = _standardised(whole["\x00target"].to_numpy().astype(np.float64)[:, None])[:, 0]
-    coefficients, *_ = np.linalg.lstsq(values, wanted, rcond=None)
-    left = wanted - values @ coefficients
-    explained = 1 - float(left @ left) / max(float(wanted @ wanted), 1e-300)
+    values = whole.select(names).to_numpy().astype(np.float64)
+    wanted = whole["\x00target"].to_numpy().astype(np.float64)
+    coefficients, explained = _fitted(values, wanted)
+    if explained > TOGETHER:
+        others = ~far_rows(np.column_stack([values, wanted]))
+        explained = min(explained, _fitted(values[others], wanted[others])[1])
     if explained <= TOGETHER:
         return ()
     largest = float(np.abs(coefficients).max())
     share = np.abs(coefficients) / largest
     members = tuple(name for name, part in zip(names, share, strict=True) if part > _NEGLIGIBLE)
     return (Leak(members, f"{what} {quoted(members)} has an R2 of {explained:.6f}"),)
+
+
+def _fitted(values: Floats, wanted: Floats) -> tuple[Floats, float]:
+    """The linear combination of columns [N, F] that is closest to `wanted` [N], all standardised:
+    its coefficients and its R2, which is 0 where `wanted` is constant."""
+    columns, target = _standardised(values), _standardised(wanted[:, None])[:, 0]
+    coefficients, *_ = np.linalg.lstsq(columns, target, rcond=None)
+    left = target - columns @ coefficients
+    size = float(target @ target)
+    return coefficients, 1 - float(left @ left) / size if size else 0.0
 
 
 def _standardised(values: Floats) -> Floats:

@@ -75,6 +75,13 @@ def test_redundant_columns_and_products() -> None:
     }
 
 
+def test_a_row_of_totals_makes_no_two_columns_the_same() -> None:
+    frame = pl.DataFrame({name: clean()[name] for name in ("height", "age")})
+    frame = pl.concat([frame, 100 * frame.sum()])
+    assert abs(float(np.corrcoef(frame["height"], frame["age"])[0, 1])) > 0.9999
+    assert redundant_columns(examine(frame)) == []
+
+
 def test_wide_and_long_tables_are_looked_at_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each column is read a few times, not once for each other column or each stretch of it."""
     reads = 0
