@@ -109,6 +109,19 @@ def test_unique_whole_numbers_are_an_identifier_if_the_name_says_so() -> None:
     assert infer("PassengerId", values, Column(kind="numeric")).kind == "numeric"
 
 
+def test_an_identifier_of_which_a_few_repeat_is_one_still() -> None:
+    values = [str(10_000 + i) for i in range(495)]
+    order = infer("order_id", [*values, *values[:5]])
+    assert order.kind == "ignored"
+    expected = "identifier: 495 different whole numbers in 500 rows, and its name says id"
+    assert order.reason == expected
+    assert infer("height", [*values, *values[:5]]).kind == "numeric"
+    # Three in a hundred that repeat are customers who came again.
+    assert infer("customer_id", [*values, *values[:15]]).kind == "numeric"
+    halves = [str(i / 2) for i in range(495)]
+    assert infer("order_id", [*halves, *halves[:5]]).kind == "numeric"
+
+
 def test_strings_that_hardly_repeat_are_left_out_with_the_reason() -> None:
     assert infer("key", [f"k{i:05d}" for i in range(40)]).reason.startswith("identifier")
     text = [f"the quick brown fox number {i}" for i in range(40)]

@@ -26,7 +26,7 @@ from trainwright.data.base.cell_values import (
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
-from trainwright.data.columns.identifiers import identifying
+from trainwright.data.columns.identifiers import identifying, nearly_identifying
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.sources.data_source import SourceFile
@@ -239,8 +239,10 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
     if present < _FEWEST_TO_JUDGE:
         return ""
     if column.kind == "numeric":
-        different = not column.missing and column.distinct == len(cells)
-        return identifying(cells, name_tokens(column.name)) if different else ""
+        if column.missing:
+            return ""
+        names_rows = identifying if column.distinct == len(cells) else nearly_identifying
+        return names_rows(cells, name_tokens(column.name))
     if column.kind != "categorical" or column.distinct <= MOSTLY_DISTINCT * present:
         return ""
     share = f"{column.distinct:,} different values in {present:,} rows"

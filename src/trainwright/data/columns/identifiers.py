@@ -9,6 +9,10 @@ import numpy as np
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.column_reader import Cells
 
+MOSTLY_DIFFERENT = 0.98
+"""The share of different values from which a column whose name says id names the rows, and what
+repeats is a mistake or two rows of one thing."""
+
 _DENSE = 0.2
 _PAIRS = 20
 _YEARS = (1500, 2200)
@@ -50,7 +54,7 @@ def identifying(cells: Cells, words: frozenset[str]) -> str:
     low, high, count = numbers.low, numbers.high, len(cells)
     if numbers.by_one and low in (0, 1):
         return "identifier: it numbers the rows"
-    if words & _IDENTIFIERS:
+    if says_id(words):
         return "identifier: unique integers, and its name says id"
     if low >= 0 and words and words <= _OWNERS:
         return "identifier: unique integers, and its name says whose"
@@ -67,6 +71,20 @@ def identifying(cells: Cells, words: frozenset[str]) -> str:
         f"identifier: unique integers, which are {count / spread:.0%} of those "
         f"from {low:.0f} to {high:.0f}: measurements repeat"
     )
+
+
+def nearly_identifying(cells: Cells, words: frozenset[str]) -> str:
+    """Why a column of numbers, of which a few repeat, names the rows nevertheless; empty if it may
+    as well say something. `words` are those of its name."""
+    if not says_id(words) or cells.distinct < MOSTLY_DIFFERENT * len(cells) or _read(cells) is None:
+        return ""
+    share = f"{cells.distinct:,} different integers in {len(cells):,} rows"
+    return f"identifier: {share}, and its name says id"
+
+
+def says_id(words: frozenset[str]) -> bool:
+    """Whether the words of a column's name say that it names the rows."""
+    return bool(words & _IDENTIFIERS)
 
 
 def _read(cells: Cells) -> _Numbers | None:

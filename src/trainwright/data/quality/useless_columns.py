@@ -10,9 +10,12 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.messages import some
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.table import Floats
 from trainwright.data.base.value_counts import count_values
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
 from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData
@@ -54,7 +57,8 @@ def constant_columns(data: ExaminedData) -> list[Finding]:
 
 
 def identifier(data: ExaminedData) -> list[Finding]:
-    """Columns that name or number the rows, and integers that are codes, not quantities."""
+    """Columns that name or number the rows, rows that repeat such a name, and integers that are
+    codes, not quantities."""
     found = []
     for look in data.features:
         text = (
@@ -64,7 +68,9 @@ def identifier(data: ExaminedData) -> list[Finding]:
             continue
         if not text and look.kind == "numeric":
             text = _numbered(look)
-        if text:
+        if repeats := _repeated(data, look):
+            found.append(repeats)
+        elif text:
             found.append(
                 Finding(
                     "identifier",
@@ -77,6 +83,30 @@ def identifier(data: ExaminedData) -> list[Finding]:
                 )
             )
     return found
+
+
+def _repeated(data: ExaminedData, look: ColumnView) -> Finding | None:
+    """The rows that repeat the identifier of an earlier row, where its name says that it is one."""
+    present = look.cells.drop_nulls()
+    if not look.reason.startswith("identifier") or not says_id(name_tokens(look.name)):
+        return None
+    distinct = present.n_unique()
+    if not MOSTLY_DIFFERENT * len(present) <= distinct < len(present):
+        return None
+    rows = look.cells.is_not_null() & ~look.cells.is_first_distinct()
+    count = int(rows.sum())
+    values = quoted(to_labels(look.cells.filter(rows)).unique(maintain_order=True).to_list(), 3)
+    return Finding(
+        "identifier",
+        "warning",
+        f"{look.name!r} identifies rows, and "
+        f"{many(count, 'row repeats', 'rows repeat')} the value of an earlier one: {values}",
+        count,
+        data.places(rows),
+        (look.name,),
+        "check whether these rows are duplicated; if rows of one value belong together, split "
+        f"by it: data.split: {{kind: group, column: {look.name}}}",
+    )
 
 
 def _numbered(look: ColumnView) -> str:

@@ -59,6 +59,19 @@ def test_identifiers_and_codes() -> None:
     assert identifier(examine(ages)) == []
 
 
+@pytest.mark.parametrize("code", ["{}", "A-{}"])
+def test_an_identifier_that_repeats_names_the_rows(code: str) -> None:
+    ids = [code.format(10_000 + 7 * row) for row in range(ROWS)]
+    assert only(identifier(made(order_id=ids))).severity == "info"
+    ids[17], ids[30] = ids[3], ids[5]
+    finding = only(identifier(made(order_id=ids)))
+    assert (finding.severity, finding.rows, finding.columns) == ("warning", (17, 30), ("order_id",))
+    assert f"2 rows repeat the value of an earlier one: '{ids[3]}', '{ids[5]}'" in finding.message
+    assert [one.severity for one in identifier(made(note=ids))] in ([], ["info"])
+    visits = [code.format(row % (ROWS - 20)) for row in range(ROWS)]
+    assert [one.severity for one in identifier(made(customer_id=visits))] in ([], ["info"])
+
+
 def test_redundant_columns_and_products() -> None:
     names = {"Bern": 1, "Oslo": 2, "Rome": 3}
     columns = clean()
