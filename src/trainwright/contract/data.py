@@ -42,8 +42,10 @@ class Column(Section):
 
     unit: str = ""
     """A sign or word that may stand before or after the numbers of the column and is taken off:
-    `$` for `$554`, `EUR` for `60.91 EUR`, `%` for `5%` (which is 5). A number beside another unit
-    is no number. With commas in them, `data.reading.numbers` says of which kind they are."""
+    `$` for `$554`, `EUR` for `60.91 EUR`, `%` for `5%` (which is 5). The sign and the code of a
+    currency are one unit (`€` and `EUR`, `£` and `GBP`, `¥` and `JPY`, `$` and `USD`). A number
+    beside another unit is no number. With commas in them, `data.reading.numbers` says of which kind
+    they are."""
 
     unreadable: Literal["refuse", "missing"] = "refuse"
     """What becomes of values that are no numbers in a `numeric` column, or no dates in a `datetime`

@@ -113,7 +113,7 @@ def test_an_identifier_of_which_a_few_repeat_is_one_still() -> None:
     values = [str(10_000 + i) for i in range(495)]
     order = infer("order_id", [*values, *values[:5]])
     assert order.kind == "ignored"
-    expected = "identifier: 495 different whole numbers in 500 rows, and its name says id"
+    expected = "identifier: 495 different integers in 500 rows, and its name says id"
     assert order.reason == expected
     assert infer("height", [*values, *values[:5]]).kind == "numeric"
     # Three in a hundred that repeat are customers who came again.

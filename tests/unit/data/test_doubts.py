@@ -73,6 +73,24 @@ def test_words_and_codes_are_left_alone(cells: list[str]) -> None:
     assert find_doubt(Cells(pl.Series("a", cells))) is None
 
 
+@pytest.mark.parametrize(("sign", "code"), [("€", "EUR"), ("£", "GBP"), ("¥", "JPY"), ("$", "usd")])
+def test_sign_and_code_of_a_currency_are_one_unit(sign: str, code: str, tmp_path: Path) -> None:
+    cells = [f"{sign}{at}.50" if at % 2 else f"{at}.50 {code}" for at in range(ROWS)]
+    section = table(tmp_path, "price", cells)
+    raw = read_table(section, tmp_path)
+    assert column(raw, "price") == ("numeric", [at + 0.5 for at in range(ROWS)])
+    again = read_table(with_doubts(section, raw.facts.doubts), tmp_path)
+    assert column(again, "price") == column(raw, "price")
+
+
+@pytest.mark.parametrize(("sign", "code"), [("$", "AUD"), ("¥", "CNY"), ("€", "GBP")])
+def test_a_sign_that_may_mean_another_currency_stays_apart(sign: str, code: str) -> None:
+    cells = [f"{sign}{at}.50" if at % 2 else f"{at}.50 {code}" for at in range(ROWS)]
+    found = find_doubt(Cells(pl.Series("price", cells)))
+    assert found is not None
+    assert found.settings.kind == "ignored"
+
+
 def test_an_ambiguous_date_is_read_so_that_the_dates_lie_together() -> None:
     cells = [f"{at % 9 + 1:02d}/03/2021" for at in range(ROWS)]
     found = find_doubt(Cells(pl.Series("day", cells)))

@@ -23,6 +23,23 @@ _NUMBER = MappingProxyType(
 )
 
 
+_CODES = MappingProxyType({"€": "EUR", "£": "GBP", "¥": "JPY", "$": "USD", "US$": "USD"})
+"""Signs of currencies, which mean one code each. A sign that others share (`$` of AUD, `¥` of CNY)
+is not one unit with their codes."""
+
+
+def one_unit(units: pl.Series) -> pl.Series:
+    """Units in capitals, the sign of a currency as its code: `€` and `eur` are `EUR`."""
+    return units.str.to_uppercase().replace(list(_CODES), list(_CODES.values()))
+
+
+def spellings(unit: str) -> list[str]:
+    """The ways of writing a unit, the longest first: sign and code of a currency."""
+    code = _CODES.get(unit.upper(), unit.upper())
+    same = [sign for sign, other in _CODES.items() if other == code]
+    return sorted({unit, *same, code} if same else {unit}, key=len, reverse=True)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Unit:
@@ -33,8 +50,9 @@ class Unit:
 
     def without(self, cells: pl.Series) -> pl.Series:
         """Strip the unit from text cells that are a number, with or without it; other cells are
-        unchanged."""
-        unit = rf"(?:(?i:{re.escape(self.text)})\s*)?"
+        unchanged. Sign and code of one currency are one unit."""
+        same = "|".join(re.escape(one) for one in spellings(self.text))
+        unit = rf"(?:(?i:{same})\s*)?"
         pattern = rf"^([+-]?)\s*{unit}([+-]?{_NUMBER[self.commas]})\s*{unit}$"
         bare = cells.str.replace(pattern, "${1}${2}")
         match self.commas:

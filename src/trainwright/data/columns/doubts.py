@@ -14,7 +14,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.number_units import Unit
+from trainwright.data.base.number_units import Unit, one_unit, spellings
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written
 
@@ -173,7 +173,8 @@ def _units(spelled: _Spelled) -> Doubt | None:
         values=spelled.blanks(),
         unreadable="missing" if bad.any() else "refuse",
     )
-    reason = f"numbers in {text}"
+    same = " or ".join([text, *(one for one in spellings(text) if one != text)])
+    reason = f"numbers in {same}"
     if alone:
         reason += f"; {many(alone, 'number')} without it, assumed to be in it too"
     if bad.any():
@@ -190,11 +191,11 @@ def _currencies(spelled: _Spelled) -> Doubt | None:
     units = parts["before"].zip_with(parts["before"].is_not_null(), parts["behind"])
     amounts = units.str.contains(rf"^{_BEFORE}$").fill_null(value=False)
     counted = (
-        pl.DataFrame({"unit": units.str.to_uppercase(), "rows": spelled.counts})
+        pl.DataFrame({"same": one_unit(units), "unit": units, "rows": spelled.counts})
         .filter(amounts)
-        .group_by("unit")
-        .agg(pl.col("rows").sum())
-        .sort("rows", "unit", descending=[True, False])
+        .group_by("same")
+        .agg(pl.col("unit").sort_by("rows").last(), pl.col("rows").sum())
+        .sort("rows", "same", descending=[True, False])
     )
     if spelled.share(amounts) < _MOSTLY or counted.height < 2:
         return None
@@ -212,10 +213,11 @@ def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
     like = spelled.values.str.contains(_WITH_UNIT)
     both = before.is_not_null() & behind.is_not_null()
     units = before.zip_with(before.is_not_null(), behind).fill_null("")
+    same = one_unit(units)
     counted = (
-        pl.DataFrame({"unit": units, "rows": spelled.counts})
+        pl.DataFrame({"unit": same, "rows": spelled.counts})
         .filter(like & ~both & (units != ""))
-        .group_by(pl.col("unit").str.to_lowercase())
+        .group_by("unit")
         .agg(pl.col("rows").sum())
         .sort("rows", descending=True)
     )
@@ -223,8 +225,7 @@ def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
         return None
     if int(counted["rows"][0]) < _MOSTLY * int(counted["rows"].sum()):
         return None
-    lower = counted["unit"][0]
-    chosen = units.str.to_lowercase() == lower
+    chosen = same == counted["unit"][0]
     alone = int(spelled.counts.filter(like & (units == "")).sum())
     # A single number with one word is a name (`Level 3`), and so are a few among many bare numbers.
     if spelled.values.filter(chosen).n_unique() < 3 or alone > int(counted["rows"][0]):

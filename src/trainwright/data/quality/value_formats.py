@@ -13,6 +13,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.base.messages import quoted, some
+from trainwright.data.base.number_units import one_unit
 from trainwright.data.base.spelling import folded
 from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.doubtful_dates import find_dates
@@ -190,6 +191,7 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
             continue
         units = look.cells.str.extract_groups(WITH_UNIT)
         unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
+        unit = one_unit(unit)
         counts = count_values(unit.drop_nulls())
         present = len(look.cells) - look.cells.null_count()
         if not counts.height or int(counts["count"].sum()) < _HALF * present:

@@ -66,6 +66,13 @@ def test_several_units_as_text() -> None:
     assert (finding.kind, finding.rows) == ("mixed_units", (6, 60))
 
 
+def test_sign_and_code_of_a_currency_are_one_unit() -> None:
+    prices = [f"€{at}.5" if at % 2 else f"{at}.5 EUR" for at in range(ROWS)]
+    assert "'EUR'" in only(value_formats.units_as_text(made(weight=prices))).message
+    others = [f"${at}.5" if at % 2 else f"{at}.5 AUD" for at in range(ROWS)]
+    assert only(value_formats.units_as_text(made(weight=others))).kind == "mixed_units"
+
+
 def test_spellings_of_one_word() -> None:
     finding = only(value_formats.variant_spellings(with_values("place", {1: "oslo", 2: "Rome."})))
     assert (finding.rows, finding.severity) == ((1, 2), "warning")
