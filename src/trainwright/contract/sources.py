@@ -52,10 +52,13 @@ class Reading(Section):
     quotes: Literal["double", "none"] = "double"
     """`double`: a field in `"` may hold separators and line breaks. `none`: a quote is text."""
 
-    numbers: dict[str, Literal["decimal_comma", "thousands_comma"]] = Field(default_factory=dict)
+    numbers: dict[str, Literal["decimal_comma", "thousands_comma", "accounting"]] = Field(
+        default_factory=dict
+    )
     """The columns of files whose numbers are text and not written as `1234.5`, by name.
     `decimal_comma`: `1.234,5` is 1234.5 and `1.234` is 1234 (blanks or apostrophes may stand
-    between the thousands too). `thousands_comma`: `1,234.5` is 1234.5 and `1,234` is 1234. Every
+    between the thousands too). `thousands_comma`: `1,234.5` is 1234.5 and `1,234` is 1234.
+    `accounting`: the same, and a number in parentheses is negative: `(1,234.5)` is -1234.5. Every
     cell of a named column is read so, in every file; one that looks like a number written in
     another way is refused. A number that stands bare in JSON is what it is. Other columns stay as
     they are. `data.missing_values` is compared with what comes out: `-99.9` where the file says

@@ -15,6 +15,7 @@ from faults.tiers import times
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
+from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
@@ -52,6 +53,45 @@ def test_commas_of_thousands_go(tmp_path: Path) -> None:
     written = ["1,234", "-1,234,567.5", "950", "0.5", "1.234", "1,5x", "x"]
     meant = ["1234", "-1234567.5", "950", "0.5", "1.234", "1,5x", "x"]
     assert cells(tmp_path, written, THOUSANDS) == meant
+
+
+def test_parentheses_of_accounting_are_a_minus(tmp_path: Path) -> None:
+    written = ["(1,234.50)", "1,234.5", "(7)", " ( 8.25 ) ", "-3", "(note)", "(1) x", "0"]
+    meant = ["-1234.50", "1234.5", "-7", "-8.25", "-3", "(note)", "(1) x", "0"]
+    reading = Reading(numbers={"x": "accounting"}, cache="off")
+    assert cells(tmp_path, written, reading) == meant
+    assert cells(tmp_path, ["(1,234.50)"], THOUSANDS) == ["(1,234.50)"]
+    with pytest.raises(DataMistake, match="not all written as in accounting"):
+        cells(tmp_path, ["(1.234,50)"], reading)
+
+
+@pytest.mark.parametrize("other", ["{}.82", "{},000.5"])
+@pytest.mark.parametrize("every", [2, 25])
+def test_accounting_is_proposed_and_read(tmp_path: Path, other: str, every: int) -> None:
+    rows = [f"({at},500.25)" if at % every == 1 else other.format(at) for at in range(1, 101)]
+    meant = float(other.format(2).replace(",", ""))
+    text = "\n".join(["x;y", *(f"{cell};{at % 2}" for at, cell in enumerate(rows))])
+    (tmp_path / "a.csv").write_text(text)
+    proposed = propose_contract(str(tmp_path / "a.csv"), "y", tmp_path)
+    assert "x: accounting  # (1,234.5) is -1234.5" in proposed
+    raw = read_table(TableData(path="a.csv", target="y"), tmp_path)
+    assert raw.facts.doubts[0].numbers == "accounting"
+    assert raw.frames["train"]["x"][:2].to_list() == [-1500.25, meant]
+
+
+@pytest.mark.parametrize("column", [["(1)", "(2)"], ["(a)", "1"], ["(555) 123-4567", "1"]])
+def test_other_parentheses_are_no_accounting(column: list[str]) -> None:
+    assert how_written(pl.Series(column * 50)) == "plain"
+
+
+def test_negative_amounts_beside_a_unit(tmp_path: Path) -> None:
+    rows = ["($1,500.25)", "$(7)", "$1,000", "(8) USD"] * 25
+    pl.DataFrame({"x": rows, "y": ["0", "1", "1", "0"] * 25}).write_csv(tmp_path / "a.csv")
+    section = TableData(path="a.csv", target="y")
+    raw = read_table(section, tmp_path)
+    assert raw.frames["train"]["x"][:4].to_list() == [-1500.25, -7, 1000, -8]
+    again = read_table(with_doubts(section, raw.facts.doubts), tmp_path)
+    assert again.frames["train"]["x"][:4].to_list() == [-1500.25, -7, 1000, -8]
 
 
 @pytest.mark.parametrize("name", ["train.csv", "val.csv", "new.csv"])

@@ -16,6 +16,7 @@ _NUMBER = MappingProxyType(
     {
         "": _PLAIN,
         "thousands_comma": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
+        "accounting": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
         "decimal_comma": (
             r"(?:[0-9]{1,3}(?:[.' \u00a0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:,[0-9]+)?)"
         ),
@@ -33,6 +34,11 @@ def one_unit(units: pl.Series) -> pl.Series:
     return units.str.to_uppercase().replace(list(_CODES), list(_CODES.values()))
 
 
+def with_minus(cells: pl.Series) -> pl.Series:
+    """Cells with a minus instead of parentheses around an amount: `-$5` for `($5)` and `$(5)`."""
+    return cells.str.replace(r"^([^()+-]*)\(([^()+-]*)\)([^()+-]*)$", "-${1}${2}${3}")
+
+
 def spellings(unit: str) -> list[str]:
     """The ways of writing a unit, the longest first: sign and code of a currency."""
     code = _CODES.get(unit.upper(), unit.upper())
@@ -46,7 +52,7 @@ class Unit:
     """Unit of a column and the format of its numbers."""
 
     text: str
-    commas: Literal["", "decimal_comma", "thousands_comma"] = ""
+    commas: Literal["", "decimal_comma", "thousands_comma", "accounting"] = ""
 
     def without(self, cells: pl.Series) -> pl.Series:
         """Strip the unit from text cells that are a number, with or without it; other cells are
@@ -54,16 +60,17 @@ class Unit:
         same = "|".join(re.escape(one) for one in spellings(self.text))
         unit = rf"(?:(?i:{same})\s*)?"
         pattern = rf"^([+-]?)\s*{unit}([+-]?{_NUMBER[self.commas]})\s*{unit}$"
-        bare = cells.str.replace(pattern, "${1}${2}")
+        signed = with_minus(cells) if self.commas == "accounting" else cells
+        bare = signed.str.replace(pattern, "${1}${2}")
         match self.commas:
-            case "thousands_comma":
+            case "thousands_comma" | "accounting":
                 bare = bare.str.replace_all(",", "", literal=True)
             case "decimal_comma":
                 bare = bare.str.replace_all(r"[.' \u00a0\u202f]", "")
                 bare = bare.str.replace(",", ".", literal=True)
             case "":
                 return bare
-        return bare.zip_with(cells.str.contains(pattern).fill_null(value=False), cells)
+        return bare.zip_with(signed.str.contains(pattern).fill_null(value=False), cells)
 
     def to_json(self) -> Json:
         """What `from_json` reads."""

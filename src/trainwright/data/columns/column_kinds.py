@@ -332,7 +332,7 @@ def _numbers_fix(cells: pl.Series) -> str:
     """Fix for numbers with commas; empty for other values."""
     name = as_key(cells.name)
     match how_written(cells):
-        case "decimal_comma" | "thousands_comma" as way:
+        case "decimal_comma" | "thousands_comma" | "accounting" as way:
             return f"data.reading.numbers: {{{name}: {way}}} reads numbers written so"
         case "either":
             return (

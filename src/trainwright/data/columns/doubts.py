@@ -14,7 +14,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.number_units import Unit, one_unit, spellings
+from trainwright.data.base.number_units import Unit, one_unit, spellings, with_minus
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written
 
@@ -48,6 +48,13 @@ _BEHIND = rf"(?:{_BEFORE}|%|°[CFcf]?|[A-Za-zµμ]{{1,10}}(?:[23²³]|/[A-Za-z]{
 _DIGITS = r"(?:[0-9][0-9.,' \u00a0\u202f]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WITH_UNIT = rf"^[+-]?\s*(?P<before>{_BEFORE})?\s*[+-]?{_DIGITS}\s*(?P<behind>{_BEHIND})?$"
 _CODE = r"^[A-Za-z]{1,3}[-. ]?[0-9]"
+_SHOWN: Mapping[Commas, str] = MappingProxyType(
+    {
+        "decimal_comma": "1,5 is 1.5",
+        "thousands_comma": "1,234 is 1234",
+        "accounting": "(1,234) is -1234",
+    }
+)
 _MOSTLY = 0.9
 _LOOKED_AT = 300
 _FEWEST_LOOKS = 0.3
@@ -161,7 +168,10 @@ def _units(spelled: _Spelled) -> Doubt | None:
     if found is None:
         return None
     text, alone = found
-    ways: tuple[Literal[""] | Commas, ...] = ("", "thousands_comma", "decimal_comma")
+    ways: tuple[Literal[""] | Commas, ...] = (
+        *("", "thousands_comma", "decimal_comma"),
+        "accounting",
+    )
     unread = {way: _no_number(Unit(text, way).without(spelled.values)) for way in ways}
     commas = max(ways, key=lambda way: spelled.share(~unread[way]))
     bad = unread[commas]
@@ -180,8 +190,7 @@ def _units(spelled: _Spelled) -> Doubt | None:
     if bad.any():
         reason += f"; {spelled.told(bad)} are not and become missing"
     if commas:
-        shown = "1,5 is 1.5" if commas == "decimal_comma" else "1,234 is 1234"
-        reason += f"; {shown}"
+        reason += f"; {_SHOWN[commas]}"
     return Doubt(spelled.name, settings, _and(reason, _missing(spelled)), commas)
 
 
@@ -208,9 +217,10 @@ def _currencies(spelled: _Spelled) -> Doubt | None:
 
 def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
     """The unit of nearly all values, and the row count of numbers without one."""
-    parts = spelled.values.str.extract_groups(_WITH_UNIT).struct.unnest()
+    values = with_minus(spelled.values)
+    parts = values.str.extract_groups(_WITH_UNIT).struct.unnest()
     before, behind = parts["before"], parts["behind"]
-    like = spelled.values.str.contains(_WITH_UNIT)
+    like = values.str.contains(_WITH_UNIT)
     both = before.is_not_null() & behind.is_not_null()
     units = before.zip_with(before.is_not_null(), behind).fill_null("")
     same = one_unit(units)
@@ -235,20 +245,20 @@ def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:
 
 def _has_units(spelled: _Spelled, bad: pl.Series) -> bool:
     """Are the non-numeric values numbers with a unit?"""
-    like = spelled.values.str.contains(_WITH_UNIT)
+    like = with_minus(spelled.values).str.contains(_WITH_UNIT)
     return bool(like.filter(bad).all()) and _unit_of(spelled) is not None
 
 
 def _commas(spelled: _Spelled) -> Doubt | None:
-    """Numbers written with commas."""
+    """Numbers written with commas, or negative ones in parentheses."""
     commas = _commas_of(spelled.values)
     if not commas:
         return None
-    shown = "1,5 is 1.5" if commas == "decimal_comma" else "1,234 is 1234"
+    shown = _SHOWN[commas]
     if how_written(spelled.values) == "either":
         shown += ", though 1.234 as a decimal_comma"
     settings = Column(kind="numeric", values=spelled.blanks())
-    bad = ~spelled.values.str.contains(r"^[+-]?[0-9.,' \u00a0\u202f]+$")
+    bad = ~spelled.values.str.contains(r"^\(?[+-]?[0-9.,' \u00a0\u202f]+\)?$")
     if bad.any():
         settings = settings.model_copy(update={"unreadable": "missing"})
         shown += f"; {spelled.told(bad)} are no numbers and become missing"
@@ -259,8 +269,8 @@ def _commas_of(values: pl.Series) -> Literal[""] | Commas:
     if not _has_commas(values):
         return ""
     match how_written(values):
-        case "decimal_comma":
-            return "decimal_comma"
+        case "decimal_comma" | "accounting" as way:
+            return way
         case "thousands_comma" | "either":
             return "thousands_comma"
         case _:
@@ -268,7 +278,8 @@ def _commas_of(values: pl.Series) -> Literal[""] | Commas:
 
 
 def _has_commas(values: pl.Series) -> bool:
-    return bool(values.str.contains(r"^\s*[+-]?[0-9][0-9.' ]*,[0-9]").any())
+    with_commas = values.str.contains(r"^\s*[+-]?[0-9][0-9.' ]*,[0-9]").any()
+    return bool(with_commas) or how_written(values) == "accounting"
 
 
 def _words(spelled: _Spelled) -> Doubt | None:

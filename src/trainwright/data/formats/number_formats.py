@@ -1,9 +1,10 @@
-"""Numbers with commas, rewritten as `1234.5`."""
+"""Numbers with commas or parentheses, rewritten as `1234.5`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import polars as pl
@@ -13,7 +14,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.messages import quoted
 from trainwright.data.formats.parse_result import ParseResult
 
-Commas = Literal["decimal_comma", "thousands_comma"]
+Commas = Literal["decimal_comma", "thousands_comma", "accounting"]
 
 Look = Commas | Literal["either", "points", "plain"]
 """How a column looks. `either`: its commas may be of both kinds, as in `1,234`. `points`: it has no
@@ -24,15 +25,33 @@ _MARKS = (r"\.", "'", "\u2019", " ", "\u00a0", "\u202f")
 _GROUPS = "[1-9][0-9]{0,2}(?:" + "|".join(f"(?:{mark}[0-9]{{3}})+" for mark in _MARKS) + ")"
 
 _DECIMAL_COMMA = rf"^\s*[+-]?(?:{_GROUPS}(?:,[0-9]+)?|(?:[0-9]*,)?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*$"
-_THOUSANDS_COMMA = (
-    r"^\s*[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?"
-    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*$"
+_POINTED = (
+    r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?"
+    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 )
+_THOUSANDS_COMMA = rf"^\s*[+-]?{_POINTED}\s*$"
+_ACCOUNTING = rf"^\s*(?:[+-]?{_POINTED}|\(\s*{_POINTED}\s*\))\s*$"
+_PATTERNS: Mapping[Commas, str] = MappingProxyType(
+    {
+        "decimal_comma": _DECIMAL_COMMA,
+        "thousands_comma": _THOUSANDS_COMMA,
+        "accounting": _ACCOUNTING,
+    }
+)
+_WORDS: Mapping[Commas, tuple[str, str]] = MappingProxyType(
+    {
+        "decimal_comma": ("with a decimal comma", "1.234,5"),
+        "thousands_comma": ("with a thousands comma", "1,234.5"),
+        "accounting": ("as in accounting", "1,234.5 or (1,234.5)"),
+    }
+)
+_IN_PARENTHESES = r"^\s*\(\s*[0-9.][0-9.,]*\s*\)\s*$"
 _LIKE_A_NUMBER = r"^[\s.,'\u2019+-]*\d[\d\s.,'\u2019eE+-]*$"
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _MOSTLY = 0.9
 _LOOKED_AT = 10_000
 _SHOWN = 3
+_FEWEST_BARE = 0.1
 
 
 def how_written(cells: pl.Series) -> Look:
@@ -40,7 +59,10 @@ def how_written(cells: pl.Series) -> Look:
     does not affect reading."""
     if cells.dtype != pl.String:
         return "plain"
-    if not _are_numbers(cells.drop_nulls().head(_LOOKED_AT)):
+    first = cells.drop_nulls().head(_LOOKED_AT)
+    if _is_accounting(cells, first):
+        return "accounting"
+    if not _are_numbers(first):
         return "plain"
     numbers = cells.filter(cells.str.contains(_LIKE_A_NUMBER))
     decimal = bool(numbers.str.contains(_DECIMAL_COMMA).all())
@@ -58,6 +80,19 @@ def _are_numbers(cells: pl.Series) -> bool:
     present = cells.filter(cells.str.contains(r"\S"))
     like = int(present.str.contains(_LIKE_A_NUMBER).sum())
     return like > 0 and like >= _MOSTLY * len(present)
+
+
+def _is_accounting(cells: pl.Series, first: pl.Series) -> bool:
+    """Whether some numbers stand in parentheses among others that do not: all in parentheses may be
+    notes or citations."""
+    if not first.str.contains("(", literal=True).any():
+        return False
+    negative = first.str.contains(_IN_PARENTHESES)
+    others = first.filter(~negative)
+    if len(others) < _FEWEST_BARE * len(first) or not (negative.any() and _are_numbers(others)):
+        return False
+    like = cells.str.contains(_LIKE_A_NUMBER) | cells.str.contains(_IN_PARENTHESES)
+    return bool(cells.filter(like).str.contains(_ACCOUNTING).all())
 
 
 def spelled(number: str, way: Commas) -> str:
@@ -94,12 +129,14 @@ def rewrite_commas(
 
 
 def _is_number(name: str, way: Commas) -> pl.Expr:
-    form = _DECIMAL_COMMA if way == "decimal_comma" else _THOUSANDS_COMMA
-    return pl.col(name).str.contains(form)
+    return pl.col(name).str.contains(_PATTERNS[way])
 
 
 def _is_other(name: str, way: Commas) -> pl.Expr:
-    return pl.col(name).str.contains(_LIKE_A_NUMBER) & ~_is_number(name, way)
+    like = pl.col(name).str.contains(_LIKE_A_NUMBER)
+    if way == "accounting":
+        like |= pl.col(name).str.contains(_IN_PARENTHESES)
+    return like & ~_is_number(name, way)
 
 
 def _rewritten(name: str, way: Commas) -> pl.Expr:
@@ -109,6 +146,8 @@ def _rewritten(name: str, way: Commas) -> pl.Expr:
         number = number.str.replace(",", ".", literal=True)
     else:
         number = number.str.replace_all(",", "", literal=True)
+    if way == "accounting":
+        number = number.str.replace(r"^\(\s*(.*?)\s*\)$", "-${1}")
     return pl.when(_is_number(name, way)).then(number).otherwise(pl.col(name)).alias(name)
 
 
@@ -119,11 +158,12 @@ def _other(
     wrong = numbered.filter(_is_other(name, way)).head(_SHOWN).collect(engine="streaming")
     row = int(wrong[""][0])
     has_lines = len(parsed.lines) > 0
+    words, expected = _WORDS[way]
     return Problem(
-        f"the column's numbers are not all written with a {way.replace('_', ' ')}",
+        f"the column's numbers are not all written {words}",
         path=name,
         found=quoted(wrong[name].to_list()) + ("" if has_lines else f", first in row {row + 1:,}"),
-        expected="1.234,5" if way == "decimal_comma" else "1,234.5",
+        expected=expected,
         fix=f"write all of them alike, or correct data.reading.numbers.{as_key(name)}",
         place=Place(written, int(parsed.lines[row]) if has_lines else 0),
     )

@@ -14,6 +14,7 @@ from trainwright.planner.init.yaml_lines import scalar
 _SURE: Mapping[Look, tuple[Commas, str]] = {
     "decimal_comma": ("decimal_comma", "1,5 is 1.5"),
     "thousands_comma": ("thousands_comma", "1,234.5 is 1234.5"),
+    "accounting": ("accounting", "(1,234.5) is -1234.5"),
 }
 _IN_DOUBT: Mapping[tuple[Commas, Look], str] = {
     ("decimal_comma", "either"): "1,234 is 1.234; thousands_comma would make it 1234",
@@ -35,7 +36,7 @@ def with_numbers(
         return reading, lines
     looks = {name: how_written(source.frame[name]) for name in source.frame.columns}
     known = {name: _SURE[look] for name, look in looks.items() if look in _SURE}
-    ways = {way for way, _ in known.values()}
+    ways = {"thousands_comma" if way == "accounting" else way for way, _ in known.values()}
     for name, look in looks.items():
         for way in ways if len(ways) == 1 else ():
             if why := _IN_DOUBT.get((way, look)):
