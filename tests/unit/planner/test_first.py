@@ -116,6 +116,25 @@ def test_a_file_that_cannot_be_read_as_usual(
     assert "  # " in line
 
 
+@pytest.mark.parametrize("above", ["Quarterly report,,\n,,\n", "Report,a b,\n\n\n,,\n"])
+def test_the_fix_for_title_lines_as_wide_as_the_rows_works(tmp_path: Path, above: str) -> None:
+    (tmp_path / "rows.csv").write_text(above + CSV)
+    with pytest.raises(DataMistake, match="looks like the header") as caught:
+        ready(tmp_path)
+    (fix,) = [problem.fix for problem in caught.value.problems]
+    setting = fix.split("--set ")[1].split()[0]
+    assert setting == f"data.reading.skip_lines={above.count(chr(10))}"
+    contract, _ = ready(tmp_path, overrides=[setting])
+    assert "z" in read_table(contract.data, tmp_path).frames["train"].columns
+
+
+def test_a_target_that_stands_nowhere_is_named_as_absent(tmp_path: Path) -> None:
+    lines = CSV.splitlines(keepends=True)
+    (tmp_path / "rows.csv").write_text("".join([*lines[:30], "1,2,won\n", *lines[30:]]))
+    with pytest.raises(DataMistake, match="name one of the columns"):
+        ready(tmp_path, "won")
+
+
 def test_the_guess_of_an_encoding_says_what_it_rests_on(tmp_path: Path) -> None:
     cells = [("Müllerstraße", "Café", "Nord")[at % 3] for at in range(ROWS)]
     text = pl.DataFrame({"street": cells, "x": X, "y": LABELS}).write_csv()

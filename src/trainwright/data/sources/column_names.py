@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -11,8 +12,10 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Place, Problem
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import PartName
-from trainwright.data.formats.file_format import known_format
+from trainwright.data.formats.file_format import is_untyped, known_format
 from trainwright.data.sources.data_source import SourceFile
+
+_MOST_ABOVE = 20
 
 
 def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
@@ -30,6 +33,12 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
         for path, name in wanted
         if name not in names
     ]
+    if section.target not in names and (above := _lines_above(section, source)):
+        fix = (
+            f"line {above + 1} looks like the header: --set data.reading.skip_lines={above} leaves "
+            "out the lines above it"
+        )
+        problems[0] = replace(problems[0], fix=fix)
     problems += _useless_numbers(section, source)
     unused = {*section.exclude}
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
@@ -49,6 +58,18 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
                 )
             )
     return problems
+
+
+def _lines_above(section: TableData, source: SourceFile) -> int:
+    """The lines above the first of a text file that holds the target's name, among its first; 0
+    where none does."""
+    if not section.reading.header or source.parts or not is_untyped(source.version.path):
+        return 0
+    first = source.frame.head(_MOST_ABOVE)
+    holds = first.select(pl.any_horizontal(pl.all().str.strip_chars() == section.target))
+    rows = holds.to_series().arg_true()
+    line = int(source.lines[rows[0]]) if len(rows) else 1
+    return line - 1 if line <= _MOST_ABOVE else 0
 
 
 def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
