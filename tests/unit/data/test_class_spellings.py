@@ -15,6 +15,7 @@ from trainwright.data.columns import doubtful_classes
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.read_table import read_table
+from trainwright.planner.init.first_contract import propose_contract
 
 TWELVE = ["yes", "Yes", "YES", "yes ", "yes.", "yEs", "no", "No", "NO", "no ", "no.", "nO"]
 
@@ -44,6 +45,30 @@ def test_the_commonest_spelling_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["TRUE", "true", "True", "1", "FALSE", "false", "0", "FALSE"], {"TRUE": 80, "FALSE": 80}),
+        (["yes", "Y", "yes", "no", "N", "n"], {"yes": 60, "no": 60}),
+        (["1", "1", "1", "true", "0", "0", "0", "f"], {"1": 80, "0": 80}),
+        (["yes", "yes", "1", "no", "no", "no"], {"yes": 60, "no": 60}),
+        (["t", "no", "0", "T"], {"T": 40, "0": 40}),
+    ],
+)
+def test_yes_and_no_are_two_classes(
+    labels: list[str], classes: dict[str, int], tmp_path: Path
+) -> None:
+    asked = section(tmp_path, labels * 20)
+    raw = read_table(asked, tmp_path)
+    assert raw.facts.target.classes == classes
+    again = read_table(with_doubts(asked, raw.facts.doubts), tmp_path)
+    assert (again.facts.doubts, again.facts.target.classes) == ((), classes)
+    proposed = propose_contract(str(tmp_path / "rows.csv"), "y", tmp_path)
+    (line,) = (one for one in proposed.splitlines() if one.startswith('    "y": {'))
+    assert "values: {" in line
+    assert "  # 2 classes in " in line
+
+
+@pytest.mark.parametrize(
     "column",
     [
         Column(kind="categorical"),
@@ -66,6 +91,12 @@ def test_classes_that_the_contract_names_are_as_it_says(tmp_path: Path, column: 
         ["0", "1"],
         ["+1", "-1"],
         ["C++", "C"],
+        ["true", "false"],
+        ["1", "no"],
+        ["0", "1", "2", "true"],
+        ["yes", "1", "no", "unknown"],
+        ["no", "n", "f"],
+        ["y", "n", "1", "0", "x"],
     ],
 )
 def test_honest_classes_stay_apart(labels: list[str]) -> None:

@@ -16,6 +16,7 @@ from trainwright.data.base.value_counts import counted_slices
 from trainwright.data.columns.doubts import Doubt
 
 _MOST_SPELLINGS = 2000
+_ANSWERS = (("true", "false"), ("yes", "no"), ("1", "0"), ("y", "n"), ("t", "f"))
 
 
 def find_class_spellings(cells: Cells) -> Doubt | None:
@@ -25,13 +26,38 @@ def find_class_spellings(cells: Cells) -> Doubt | None:
     if cells.distinct > _MOST_SPELLINGS:
         return None
     counts = counted_slices(to_labels(one.drop_nulls()) for one in cells.slices())
-    spellings = one_spelling(counts)
+    spellings = _yes_or_no(counts) or one_spelling(counts)
     if not spellings:
         return None
     known = len(counts)
     shown = some([f"{one!r} for {other!r}" for one, other in spellings.items()], 3)
     reason = f"{known - len(spellings):,} classes in {many(known, 'spelling')}: {shown}"
     return Doubt(cells.name, Column(values=dict(spellings)), reason)
+
+
+def _yes_or_no(counts: pl.DataFrame) -> Mapping[str, str]:
+    """For each spelling of yes and no (`TRUE`, `1`, `y`) another one of its side: that of the pair
+    that most rows are written in. Nothing where other classes stand beside these, which may be
+    codes, or where each side has one spelling."""
+    plain = folded(counts["value"], "kept").to_list()
+    sides = {word: side for pair in _ANSWERS for side, word in enumerate(pair)}
+    found = [sides.get(word, -1) for word in plain]
+    if len(found) < 3 or set(found) != {0, 1}:
+        return {}
+    rows = dict.fromkeys(plain, 0)
+    for word, count in zip(plain, counts["count"], strict=True):
+        rows[word] += count
+    whole = [pair for pair in _ANSWERS if set(pair) <= set(rows)]
+    pair = max(whole, key=lambda pair: sum(rows[word] for word in pair), default=())
+    values = counts["value"].to_list()
+    # The commonest spelling comes first.
+    wanted = [
+        next(at for at, word in enumerate(plain) if found[at] == side and word in (pair or plain))
+        for side in (0, 1)
+    ]
+    chosen = [values[at] for at in wanted]
+    named = {value: chosen[side] for value, side in zip(values, found, strict=True)}
+    return {value: name for value, name in named.items() if value != name}
 
 
 def one_spelling(spellings: pl.DataFrame) -> Mapping[str, str]:
