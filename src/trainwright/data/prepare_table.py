@@ -36,7 +36,14 @@ from trainwright.data.base.row_storage import (
 )
 from trainwright.data.base.table import Integers, Part, PartName, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
-from trainwright.data.columns.target import Classes, Numbers, Target, encoded, fit_target
+from trainwright.data.columns.target import (
+    Classes,
+    Numbers,
+    Target,
+    encode_new,
+    encoded,
+    fit_target,
+)
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
@@ -337,7 +344,7 @@ def read_part(
         for column in frame.get_columns()
         if column.name not in known
     ]
-    encoded = target.encode(features.cleaning.cells(frame[target.column]))
+    encoded = encode_new(target, features.cleaning.cells(frame[target.column]))
     whole = typed.with_columns(others)
     return Part(name, whole, features.transform(typed), encoded, rows, rows)
 

@@ -199,6 +199,10 @@ def test_new_labelled_rows_become_a_part(tmp_path: Path) -> None:
     assert part.frame["g"].dtype == pl.Float64
     with pytest.raises(DataMistake, match="holds the target"):
         read_part(part.frame.drop("y"), prepared.features, prepared.target)
+    strange = part.frame.with_columns(pl.lit("other").alias("y"))
+    with pytest.raises(DataMistake) as caught:
+        read_part(strange, prepared.features, prepared.target)
+    assert caught.value.problems[0].fix.startswith("correct column 'y' in rows 1, 2, 3, 4, 5 and ")
 
 
 def test_regression_keeps_values_and_training_moments(tmp_path: Path) -> None:

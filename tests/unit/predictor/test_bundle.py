@@ -107,6 +107,16 @@ def test_a_missing_column_is_named(predictor: Predictor) -> None:
         predictor.predict({"age": [1.0]})
 
 
+@pytest.mark.parametrize("cell", ["abc", "1e300", "inf"])
+def test_a_bad_cell_is_to_be_corrected_in_the_rows(predictor: Predictor, cell: str) -> None:
+    """No setting of the contract can help: the model is trained."""
+    with pytest.raises(DataMistake) as caught:
+        predictor.predict({"age": ["30", cell, ""], "city": ["Bern", "Rome", "Oslo"]})
+    (problem,) = caught.value.problems
+    assert problem.fix.startswith("correct column 'age' in row 2 of the input")
+    assert "data." not in problem.fix
+
+
 def test_a_number_is_predicted_in_its_own_unit(tmp_path: Path) -> None:
     prepared = _prepared(tmp_path, "regression")
     baselines = fit_baselines(prepared)

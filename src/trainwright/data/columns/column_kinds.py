@@ -161,6 +161,26 @@ def kind_problems(
     return _refused(Cells(cells), ReadColumn(*type_column(cells, column)), column, source)
 
 
+def new_problems(
+    cells: pl.Series, column: ColumnType, source: SourceFile
+) -> tuple[pl.Series, tuple[Problem, ...]]:
+    """`kind_problems` of rows for a model that is trained already: how they are read is settled, so
+    that only the rows can change."""
+    series, problems = kind_problems(cells, column, source)
+    if not problems:
+        return series, ()
+    wrong = (cells.is_not_null() & series.is_null()) | (_is_too_large(series))
+    rows = source.rows_text(wrong.fill_null(value=False).arg_true().cast(pl.Int64).to_numpy())
+    fix = f"correct column {column.name!r} in {rows} of the input, or leave these cells empty"
+    return series, tuple(replace(problem, fix=fix) for problem in problems)
+
+
+def _is_too_large(series: pl.Series) -> pl.Series:
+    if not series.dtype.is_numeric():
+        return pl.repeat(False, len(series), eager=True)
+    return series.abs() > LARGEST
+
+
 def _refused(
     cells: Cells, reading: ReadColumn, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
@@ -174,7 +194,7 @@ def _refused(
 
 def infinite_problems(numbers: pl.Series, source: SourceFile) -> list[Problem]:
     """Problem of infinite or too large values in a numeric column, if any."""
-    rows = (numbers.abs() > LARGEST).arg_true().cast(pl.Int64).to_numpy()
+    rows = _is_too_large(numbers).arg_true().cast(pl.Int64).to_numpy()
     if not len(rows):
         return []
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final, get_args
 
 import numpy as np
@@ -18,7 +18,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
-from trainwright.data.base.messages import Wrong, nearest_option, quoted
+from trainwright.data.base.messages import Wrong, nearest_option, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
@@ -180,6 +180,26 @@ class NextToken:
 
 
 Target = Classes | Numbers | NextToken
+
+
+def encode_new(target: Target, cells: pl.Series) -> Integers | Floats:
+    """Cleaned targets of rows for a model that is trained already: how they are read is settled, so
+    that only the rows can change.
+
+    Raises:
+        DataMistake: as `encode`, with the rows.
+    """
+    try:
+        return target.encode(cells)
+    except DataMistake as mistake:
+        if isinstance(target, Classes):
+            right = to_labels(cells).is_in(list(target.names))
+        else:
+            right = to_numbers(cells).series.abs() <= LARGEST
+        rows = ((~right.fill_null(value=False)).arg_true() + 1).to_list()
+        shown = f"row{'s' if len(rows) > 1 else ''} {some(rows)}"
+        fix = f"correct column {target.column!r} in {shown} of the input, or remove these rows"
+        raise DataMistake([replace(one, fix=fix) for one in mistake.problems]) from None
 
 
 def fit_target(

@@ -22,7 +22,7 @@ from trainwright.data.base.messages import nearest_option, some
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice
 from trainwright.data.base.sparse import below, beside
 from trainwright.data.base.table import Floats, Integers, TableInputs
-from trainwright.data.columns.column_kinds import ColumnType, kind_problems
+from trainwright.data.columns.column_kinds import ColumnType, new_problems
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
@@ -153,7 +153,7 @@ class TableEncoder:
                 problems.append(_missing_column(column, list(names), file))
                 continue
             cells = self.cleaning.cells(self._spelled(frame[column.name]))
-            series, found = kind_problems(cells, column, file)
+            series, found = new_problems(cells, column, file)
             typed.append(series)
             problems += found
         if problems:
