@@ -239,15 +239,3 @@ def test_leaks_of_very_many_rows_are_looked_for_in_some(
     frame = pl.DataFrame({"copy": numbers, "x": others, "y": numbers})
     assert from_frame(tmp_path, frame, "y")[0].data.exclude == ("copy",)
     assert heights == [50_000]
-
-
-def test_texts_alone_get_a_linear_model_and_a_table_gets_trees(tmp_path: Path) -> None:
-    words = ["card", "money", "late", "lost", "transfer", "fee", "rate", "app", "pin", "bank"]
-    texts = [
-        " ".join(words[at * step % 10] for step in range(1, 9)) + f" {at}" for at in range(300)
-    ]
-    frame = pl.DataFrame({"text": texts, "y": [f"c{at % 3}" for at in range(300)]})
-    frame.write_csv(tmp_path / "texts.csv")
-    frame.with_columns(x=pl.int_range(300) % 17 + 0.5).write_csv(tmp_path / "table.csv")
-    assert "model: {kind: linear}" in propose_contract(str(tmp_path / "texts.csv"), "y", tmp_path)
-    assert "model: {kind: boosting}" in propose_contract(str(tmp_path / "table.csv"), "y", tmp_path)

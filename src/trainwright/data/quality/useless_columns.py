@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.base.cell_values import to_labels
@@ -16,6 +17,7 @@ from trainwright.data.base.table import Floats
 from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
+from trainwright.data.columns.free_text import FREE_TEXT
 from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData
@@ -78,8 +80,7 @@ def identifier(data: ExaminedData) -> list[Finding]:
                     f"{look.name!r} identifies rows rather than describing them: {text}",
                     1,
                     columns=(look.name,),
-                    fix="list it in data.exclude; if it names groups of related rows, split by "
-                    f"it: data.split: {{kind: group, column: {look.name}}}",
+                    fix=_use_of_names(look),
                 )
             )
     return found
@@ -106,6 +107,17 @@ def _repeated(data: ExaminedData, look: ColumnView) -> Finding | None:
         (look.name,),
         "check whether these rows are duplicated; if rows of one value belong together, split "
         f"by it: data.split: {{kind: group, column: {look.name}}}",
+    )
+
+
+def _use_of_names(look: ColumnView) -> str:
+    """What to do with a column that identifies rows."""
+    if look.reason.startswith(FREE_TEXT):
+        name = as_key(look.name)
+        return f"list it in data.exclude, or use its words: data.columns.{name}.kind: text"
+    return (
+        "list it in data.exclude; if it names groups of related rows, split by it: "
+        f"data.split: {{kind: group, column: {look.name}}}"
     )
 
 

@@ -20,6 +20,7 @@ from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.formatting import show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.doubts import Doubt
+from trainwright.data.columns.free_text import find_free_text
 from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.images.resolve_source import is_idx
@@ -156,6 +157,7 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
     except DataMistake as mistake:
         raw = _with_target(section, folder, mistake)
     _check_classes(raw, target, found)
+    raw = _with_texts(section, folder, raw)
     rows = []
     if dropped := raw.facts.target.missing:
         what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
@@ -201,6 +203,20 @@ def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawT
     )
     raw = read_table(with_doubts(section, [doubt]), folder)
     return replace(raw, facts=replace(raw.facts, doubts=(*raw.facts.doubts, doubt)))
+
+
+def _with_texts(section: TableData, folder: Path, raw: RawTable) -> RawTable:
+    """The rows with free text as a feature, where its terms fit into memory."""
+    if raw.facts.placing.rows_in == "files":
+        return raw
+    frame = raw.frames["train"]
+    found = [find_free_text(column, frame[column.name]) for column in raw.columns]
+    texts = [doubt for doubt in found if doubt and doubt.column not in section.exclude]
+    if not texts:
+        return raw
+    doubts = (*raw.facts.doubts, *texts)
+    read = read_table(with_doubts(section, doubts), folder)
+    return replace(read, facts=replace(read.facts, doubts=doubts))
 
 
 def _check_classes(raw: RawTable, target: str, found: str) -> None:

@@ -12,6 +12,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.free_text import FREE_TEXT
 from trainwright.data.columns.propose_columns import said
 from trainwright.data.columns.target import choose_positive
 from trainwright.data.read_table import RawTable
@@ -24,6 +25,7 @@ _BALANCED = 0.2
 _MOST_SLICES = 10
 _MOST_ROWS = 50_000
 _MOST_OF_A_NAME = 40
+_FEW_BESIDE_TEXTS = 3
 
 
 @final
@@ -83,9 +85,12 @@ def propose(raw: RawTable, path: str, target: str, settings: ProposalSettings = 
 
 
 def _model_line(raw: RawTable, excluded: Mapping[str, str]) -> str:
-    kinds = {column.kind for column in raw.columns if column.name not in excluded}
-    if kinds - {"ignored"} == {"text"} and raw.facts.target.classes:
-        reason = "the strongest start on texts alone, and trees take minutes; or boosting, mlp"
+    kinds = [column.kind for column in raw.columns if column.name not in excluded]
+    texts = kinds.count("text")
+    others = len(kinds) - texts - kinds.count("ignored")
+    if texts and others <= _FEW_BESIDE_TEXTS and raw.facts.target.classes:
+        what = "texts with few other columns" if others else "texts alone"
+        reason = f"the strongest start on {what}, and trees take minutes; or boosting, mlp"
         return f"model: {{kind: linear}}  # {reason}"
     return "model: {kind: boosting}  # the strongest start on tables; or linear, mlp"
 
@@ -216,8 +221,14 @@ def _excluded(
 def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
     if not excluded:
         return []
-    names = [f"    - {scalar(name)}  # {comment(reason)}" for name, reason in excluded.items()]
-    return ["  exclude:", *names]
+    return ["  exclude:", *(_exclude_line(name, reason) for name, reason in excluded.items())]
+
+
+def _exclude_line(name: str, reason: str) -> str:
+    said = comment(reason)
+    if reason.startswith(FREE_TEXT):
+        said += f"; columns: {{{scalar(name)}: {{kind: text}}}} to use it"
+    return f"    - {scalar(name)}  # {said}"
 
 
 def _line(key: str, chosen: _Chosen) -> str:
