@@ -9,6 +9,7 @@ from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSpli
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.column_kinds import names_birth
 from trainwright.data.statistics.dependence import as_numbers
 
 RESEMBLE = 0.3
@@ -127,12 +128,13 @@ def _places(sides: Sides) -> Integers:
 
 
 def _dates(frame: pl.DataFrame) -> list[str]:
-    """Date columns that could order the rows."""
+    """Date columns that could order the rows, except dates of birth."""
     found = [
         series.name
         for series in frame.get_columns()
         if series.dtype == pl.Datetime("us")
         and not series.null_count()
+        and not names_birth(series.name)
         and series.n_unique() >= _FEWEST_MOMENTS
     ]
     return found[:_MOST_NAMED]

@@ -39,6 +39,8 @@ NEARLY_UNIQUE = 0.95
 _FEWEST_TO_JUDGE = 20
 _FREE_TEXT_LENGTH = 20
 _FREE_TEXT_WORDS = 3
+_OF_BIRTH = ("birth", "geburt", "geboren", "naissance", "nacimiento", "nascimento", "nascita")
+_BIRTHS = frozenset({"born", "dob", "bday"})
 
 
 @final
@@ -90,6 +92,13 @@ def name_tokens(name: str) -> frozenset[str]:
     """The words of a column name: `PassengerId` and `passenger_id` give passenger, id."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     return frozenset(token.lower() for token in re.findall(r"[A-Za-z]+|\d+", spaced))
+
+
+def names_birth(name: str) -> bool:
+    """Whether a column is called after a birth: it says how old somebody is, and not when the row
+    was known."""
+    tokens = name_tokens(name)
+    return bool(tokens & _BIRTHS) or any(part in one for one in tokens for part in _OF_BIRTH)
 
 
 def infer_column(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -19,7 +20,7 @@ from trainwright.data.audit.row_overlap import LEAK, repeats_of
 from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers
-from trainwright.data.columns.column_kinds import ColumnType, name_tokens
+from trainwright.data.columns.column_kinds import ColumnType, name_tokens, names_birth
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
 from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
@@ -56,6 +57,9 @@ _LARGEST = (2200, 4, 12, 53, 366, 24, 60, 61)
 _FEWEST_GROUPS, _FEWEST_NUMBERED, _FEWEST_UNNAMED = 10, 50, 100
 _ROWS_PER_GROUP, _ROWS_PER_NUMBER = 2, 5
 _FEWEST_MOMENTS = 10
+_MICROSECONDS_A_YEAR = 365.25 * 24 * 3600 * 1e6
+_LIFETIME = 40
+"""Dates over so many years in no order are more likely of people and things than of rows."""
 _FEW_ROWS, _FOLDS = 1_000, 5
 _FEWEST_OF_A_CLASS = 10
 _PARTS = 3
@@ -95,7 +99,7 @@ def find_divisions(raw: RawTable, target: str) -> list[Division]:
     found = [*people, *dates, *parts, *places]
     if not found:
         found = [*_unnamed_group(raw, frame, target), *_by_order(raw, frame, target)]
-    found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target)]
+    found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target, usable)]
     return [form for one in found for form in dict.fromkeys((_in_folds(one, raw), one))]
 
 
@@ -153,8 +157,17 @@ def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Divisio
     return [Division('kind: random, key: "*"', "", reason)]
 
 
-def _by_chance(raw: RawTable, frame: pl.DataFrame, target: str) -> Division:
+def _by_chance(
+    raw: RawTable, frame: pl.DataFrame, target: str, usable: list[ColumnType]
+) -> Division:
     said = "no column says a group or a time"
+    for column in _dates(usable, frame):
+        values = frame[column.name]
+        if (years := _years(values)) >= _LIFETIME and not values.is_sorted():
+            said += (
+                f"; {column.name!r} spreads over {years:.0f} years in no order and is a feature: "
+                f"{{kind: time, column: {scalar(column.name)}}} if it says when a row was known"
+            )
     alike = _alike(frame, target, np.arange(frame.height))
     if alike >= RESEMBLE:
         said += (
@@ -205,21 +218,35 @@ def _names_groups(column: ColumnType, frame: pl.DataFrame, *, few: bool) -> bool
 
 def _by_date(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
     """Split by a date, if the file is sorted by it or the target is autocorrelated along it."""
-    for column in columns:
+    for column in _dates(columns, frame):
         values = frame[column.name]
-        if values.dtype != pl.Datetime("us") or values.null_count():
-            continue
-        if values.n_unique() < _FEWEST_MOMENTS:
-            continue
         name = f"kind: time, column: {scalar(column.name)}"
         if values.is_sorted():
             reason = "the file is sorted by this date: the test is the future"
             return [Division(name, column.name, reason)]
+        if _years(values) >= _LIFETIME:
+            continue
         order = values.rank("ordinal").arg_sort().to_numpy().astype(np.int64)
         alike = _alike(frame, target, order)
         if alike >= RESEMBLE:
             return [Division(name, column.name, _resembling(alike, "of the date before"))]
     return []
+
+
+def _dates(columns: list[ColumnType], frame: pl.DataFrame) -> Iterator[ColumnType]:
+    """The columns that may say when a row was known: dates without a gap, and none of birth."""
+    for column in columns:
+        values = frame[column.name]
+        if values.dtype != pl.Datetime("us") or values.null_count() or names_birth(column.name):
+            continue
+        if values.n_unique() >= _FEWEST_MOMENTS:
+            yield column
+
+
+def _years(values: pl.Series) -> float:
+    """From the oldest date to the newest."""
+    moments = values.to_physical().to_numpy()
+    return float(moments.max() - moments.min()) / _MICROSECONDS_A_YEAR
 
 
 def _by_parts(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
@@ -229,7 +256,9 @@ def _by_parts(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> li
         named = [
             column.name
             for column in columns
-            if name_tokens(column.name) & words and _is_part(frame[column.name], largest)
+            if name_tokens(column.name) & words
+            and not names_birth(column.name)
+            and _is_part(frame[column.name], largest)
         ]
         parts += named[:1]
     years = bool(parts) and bool(name_tokens(parts[0]) & TIME_PARTS[0])
