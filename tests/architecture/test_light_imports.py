@@ -58,6 +58,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.script.reachable",
         "trainwright.run.script.same_settings",
         "trainwright.run.script.script_run",
+        "trainwright.run.script.step_settings",
         "trainwright.run.trial.compute_trial",
         "trainwright.run.trial.rehearse",
         "trainwright.run.trial.trial_model",

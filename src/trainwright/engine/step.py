@@ -87,8 +87,8 @@ class OptimizerStep:
         self._objective = objective
         self._optimizer = optimizer
         self._clipping = clipping or NormLimit(max_norm)
-        precision = precision or Full()
-        self._forward, self._scale = precision.forward, precision.scale
+        self._precision = precision or Full()
+        self._forward, self._scale = self._precision.forward, self._precision.scale
         self._norm = (strategy or SingleProcess()).gradient_norm
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
@@ -110,6 +110,16 @@ class OptimizerStep:
     def clipping(self) -> Clipping:
         """Gradient clipping of this step."""
         return self._clipping
+
+    @property
+    def objective(self) -> Objective:
+        """What it makes small."""
+        return self._objective
+
+    @property
+    def precision(self) -> Precision:
+        """The number format of its forward passes."""
+        return self._precision
 
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
         """This step, with `wait` called each time before it writes weights and moments, and before

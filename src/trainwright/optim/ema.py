@@ -22,6 +22,7 @@ class EMA:
         named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         self._live = {name: one.detach() for name, one in named.items() if one.is_floating_point()}
         self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}
+        self.decay = decay
         self._share = 1 - decay
 
     def take(self, dropped: float | Tensor) -> None:

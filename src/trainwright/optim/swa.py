@@ -83,6 +83,11 @@ class SWA:
         self._is_stale = bool(self._norms)
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """After which steps weights are taken."""
+        return tuple(sorted(self._steps))
+
+    @property
     def count(self) -> int:
         """Number of averaged weights; synchronises with the device."""
         return round(float(self._count))

@@ -17,11 +17,13 @@ from trainwright.engine.job import Job
 from trainwright.engine.step import OptimizerStep
 from trainwright.optim.schedule import LearningRate
 from trainwright.run.script.reachable import find_within
+from trainwright.run.script.step_settings import LOSSES, MEANS, PRECISION, describe_step
 
 DATA = "feed.data"
 _MOST_MODULES = 2000
 _SAMPLED_ROWS = 64
 _SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
+_KEPT_SINCE = (PRECISION, LOSSES, MEANS)
 _SCALARS = (bool, int, float, str)
 
 
@@ -29,7 +31,7 @@ def describe_job(job: Job) -> dict[str, Json]:
     """Settings of model, optimizer, learning rate, step and feed by name.
 
     They include everything that determines an update, except code: custom losses and steps are not
-    compared.
+    compared, nor are the numbers in them.
     """
     return {
         **_describe_model(job.model),
@@ -37,6 +39,7 @@ def describe_job(job: Job) -> dict[str, Json]:
         **dict(_describe_optimizers(optimizers_of(job))),
         **dict(_describe_schedules(find_within(job.knobs, LearningRate))),
         **dict(_describe_steps(find_within(job.step, OptimizerStep))),
+        **dict(describe_step(job)),
         **dict(_describe_feed(job.feed)),
     }
 
@@ -48,9 +51,11 @@ def optimizers_of(job: Job) -> dict[str, Optimizer]:
 
 
 def compare_settings(before: Json, now: Mapping[str, Json]) -> list[tuple[str, Json, Json]]:
-    """Name, old and new value of each setting that differs."""
+    """Name, old and new value of each setting that differs. What an earlier version did not keep
+    counts as unknown, and as the same."""
     if not isinstance(before, Mapping):
         return []
+    before = {**{name: now[name] for name in _KEPT_SINCE if name in now}, **before}
     names = [*now, *(name for name in before if name not in now)]
     return [
         (name, before.get(name, "absent"), now.get(name, "absent"))

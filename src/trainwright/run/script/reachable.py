@@ -17,7 +17,7 @@ _OPAQUE = (nn.Module, Tensor, Optimizer, ModuleType, str, bytes, int, float, typ
 _LIBRARIES = ("torch", "trainwright", "numpy")
 
 
-def find_within(root: object, kind: type[Found]) -> list[Found]:
+def find_within(root: object, kind: type[Found] | tuple[type[Found], ...]) -> list[Found]:
     """Every object of `kind` reachable from `root` through attributes, containers or closures, or
     named by its functions in their own module.
 

@@ -13,6 +13,7 @@ from trainwright.core.files import Json
 from trainwright.run.script.job_settings import DATA, JobSettings
 
 SETTINGS = "settings"
+PROGRESS = "progress"
 OnChange = Literal["refuse", "record"]
 _SHOWN = 8
 
@@ -51,11 +52,12 @@ class SameSettings:
                 Problem(
                     f"{found.name} holds no part named {', '.join(missing)}",
                     path="Job.state",
-                    found=", ".join(sorted(set(found.parts) - {"progress"})),
+                    found=", ".join(sorted(set(found.parts) - {PROGRESS})),
                     expected="the parts of the job that wrote it",
                     fix="train into another folder, or remove this one to start over",
                 )
             )
+        self._check_dropped(found)
         before = found.inventory.get(SETTINGS) if isinstance(found.inventory, dict) else None
         changed = self._settings.compare(before)
         if not changed:
@@ -71,6 +73,23 @@ class SameSettings:
                 'back, train into another folder, or accept them: tw.fit(job, changed="record")'
             )
         raise Mistake([_refused(name, old, new, found.name) for name, old, new in changed[:_SHOWN]])
+
+    def _check_dropped(self, found: Loaded) -> None:
+        """Refuse to leave out a part that the checkpoint holds, or announce it."""
+        dropped = ", ".join(sorted(set(found.parts) - self._parts - {PROGRESS}))
+        if dropped and self._on_change == "record":
+            self._say(f"{found.name} holds {dropped}, which the job does not: not restored")
+        elif dropped:
+            raise Mistake(
+                Problem(
+                    f"the job does not go on with a part that {found.name} holds: {dropped}",
+                    path="Job.state",
+                    found=", ".join(sorted(self._parts)),
+                    expected="the parts of the job that wrote it",
+                    fix="put it back, train into another folder, or go on without it: "
+                    'tw.fit(job, changed="record")',
+                )
+            )
 
 
 def _refused(name: str, old: Json, new: Json, checkpoint: str) -> Problem:

@@ -1,0 +1,168 @@
+"""A resume with another number format, loss or mean of the weights is refused by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+import trainwright as tw  # noqa: E402
+from trainwright.checkpoint.state import Stateful  # noqa: E402
+from trainwright.engine.precision import Precision  # noqa: E402
+from trainwright.objective.losses import Objective  # noqa: E402
+from trainwright.run.script.job_settings import compare_settings, describe_job  # noqa: E402
+
+pytestmark = pytest.mark.torch
+CPU = torch.device("cpu")
+
+
+def squared(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+    return tw.LossSum((model(batch[0]) - batch[1]).square().sum(), len(batch[0]))
+
+
+def make_job(
+    folder: Path,
+    objective: Objective = squared,
+    precision: Precision | None = None,
+    decay: float | None = None,
+    taken: tuple[int, ...] = (),
+    steps: int = 2,
+) -> tw.Job:
+    torch.manual_seed(0)
+    inputs = torch.randn(24, 3)
+    target = inputs.sum(dim=1, keepdim=True)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step: Any = tw.OptimizerStep(model, objective, optimizer, precision=precision)
+    state: dict[str, Stateful] = {
+        "model": tw.ModuleState(model),
+        "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
+    }
+    if decay is not None:
+        ema = tw.EMA(model, decay)
+        step, state["mean"] = tw.AveragedStep(step, ema), tw.EMAState(ema)
+    if taken:
+        swa = tw.SWA(model, tw.SWASchedule(0, taken), lambda: None)
+        step, state["swa"] = tw.AveragedStep(step, swa), tw.SWAState(swa)
+    return tw.Job(
+        model=model,
+        feed=tw.Feed([inputs, target], batch_size=4),
+        step=step,
+        stop_rules=(tw.StepLimit(steps),),
+        checkpoints=tw.Checkpoints(folder, keep_top_k=1),
+        state=state,
+    )
+
+
+def closure(delta: float) -> Objective:
+    loss = tw.HuberLoss(delta)
+
+    def objective(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+        return loss.total(model(batch[0]), batch[1])
+
+    return objective
+
+
+def of_torch(delta: float) -> Objective:
+    loss = nn.HuberLoss(reduction="sum", delta=delta)
+
+    def objective(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+        return tw.LossSum(loss(model(batch[0]), batch[1]), len(batch[0]))
+
+    return objective
+
+
+def weighted(weight: float) -> Objective:
+    return tw.Supervised(tw.CrossEntropyLoss(class_weights=torch.tensor([weight])))
+
+
+def penalised(weight: float) -> Objective:
+    return tw.GradientPenalty(tw.Supervised(tw.HuberLoss(1.0)), weight)
+
+
+CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"precision": tw.Autocast(CPU)}, "step.precision"),
+    ({"precision": tw.Autocast(CPU)}, {}, "step.precision"),
+    (
+        {"precision": tw.Autocast(CPU)},
+        {"precision": tw.Autocast(CPU, torch.float16)},
+        "step.precision",
+    ),
+    ({"decay": 0.5}, {"decay": 0.9}, "step.means"),
+    ({"taken": (1, 2)}, {"taken": (2,)}, "step.means"),
+    *[
+        ({"objective": make(1.0)}, {"objective": make(0.5)}, "step.losses")
+        for make in (
+            lambda delta: tw.Supervised(tw.HuberLoss(delta)),
+            lambda gamma: tw.Supervised(tw.FocalLoss(gamma)),
+            lambda share: tw.Supervised(tw.CrossEntropyLoss(label_smoothing=share / 4)),
+            lambda weight: tw.Supervised(tw.BinaryCrossEntropyLoss(weight)),
+            lambda quantile: tw.GradientPenalty(closure(quantile), 0.5),
+            penalised,
+            weighted,
+            closure,
+            of_torch,
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("before", "now", "path"), CHANGES)
+def test_a_changed_setting_of_the_step_is_named(
+    before: dict[str, Any], now: dict[str, Any], path: str, tmp_path: Path
+) -> None:
+    old = describe_job(make_job(tmp_path, **before))
+    assert compare_settings(old, describe_job(make_job(tmp_path, **before))) == []
+    new = describe_job(make_job(tmp_path, **now))
+    assert [name for name, _, _ in compare_settings(json.loads(json.dumps(old)), new)] == [path]
+
+
+def test_a_resume_with_another_number_format_is_refused(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path), progress=False)
+    job = make_job(tmp_path, precision=tw.Autocast(CPU), steps=4)
+    with pytest.raises(tw.Mistake, match=r"step\.precision"):
+        tw.fit(job, progress=False)
+    assert tw.fit(job, progress=False, changed="record").progress.step == 4
+
+
+def test_settings_that_an_earlier_version_did_not_keep_are_taken_as_the_same(
+    tmp_path: Path,
+) -> None:
+    now = describe_job(make_job(tmp_path, precision=tw.Autocast(CPU), decay=0.5))
+    before = {name: one for name, one in now.items() if name not in CHANGED_LATER}
+    assert len(before) == len(now) - len(CHANGED_LATER)
+    assert compare_settings(before, now) == []
+
+
+CHANGED_LATER = ("step.precision", "step.losses", "step.means")
+
+
+def test_a_mean_that_is_dropped_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tw.fit(make_job(tmp_path, decay=0.5), progress=False)
+    job = make_job(tmp_path, steps=4)
+    with pytest.raises(tw.Mistake, match=r"a part that .* holds: mean"):
+        tw.fit(job, progress=False)
+    assert tw.fit(job, progress=False, changed="record").progress.step == 4
+    assert "holds mean, which the job does not" in capsys.readouterr().err
+
+
+def test_other_observers_and_rules_are_no_other_settings(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    other = replace(job, stop_rules=(tw.StepLimit(9),), observers=())
+    assert compare_settings(describe_job(job), describe_job(other)) == []
+
+
+def test_a_loss_is_described_with_its_numbers(tmp_path: Path) -> None:
+    said = describe_job(make_job(tmp_path, penalised(0.5)))["step.losses"]
+    assert said == [
+        ["GradientPenalty(objective=Supervised(loss=HuberLoss(delta=1.0)), weight=0.5)"]
+    ]
