@@ -64,8 +64,20 @@ class LoaderFeed:
         self.samples = 0
         self._pass = 0
         self._taken = 0
+        self._rows = 0
         self._digest = 0
+        self._takes_others = False
         self._iterator: Iterator[Batch] | None = None
+
+    @property
+    def batches(self) -> Iterable[Batch]:
+        """What is iterated."""
+        return self._batches
+
+    def take_other_batches(self, allowed: bool) -> None:
+        """Whether a resume goes on where the iterable gives other batches than before: behind as
+        many rows of the pass."""
+        self._takes_others = allowed
 
     def next_step(self) -> StepBatches:
         """Batches of the next step; a step never spans two epochs.
@@ -76,7 +88,7 @@ class LoaderFeed:
         started = time.perf_counter()
         batches = self._take_step()
         if not batches:
-            self._pass, self._taken, self._iterator = self._pass + 1, 0, None
+            self._pass, self._taken, self._rows, self._iterator = self._pass + 1, 0, 0, None
             batches = self._take_step()
         if not batches:
             raise _no_batches(self._pass)
@@ -97,7 +109,7 @@ class LoaderFeed:
                 than before.
         """
         if samples == 0:
-            self._pass = self._taken = self.samples = 0
+            self._pass = self._taken = self._rows = self.samples = 0
         if samples != self.samples:
             raise Mistake(
                 Problem(
@@ -106,26 +118,34 @@ class LoaderFeed:
                     fix='keep the feed in the job\'s state: "feed": feed',
                 )
             )
-        self._iterator = None
-        taken, self._taken = self._taken, 0
+        taken, rows = self._taken, self._rows
+        self._begin_again()
         last: Batch = None
-        for _ in range(taken):
-            last = self._take()
-        if taken and (last is None or digest_of(last) != self._digest):
-            raise DataChanged(
-                f"batch {taken:,} of pass {self._pass + 1:,} is not the one that was trained on: "
-                "the iterable cannot be repeated, so the run cannot go on from here. Give the "
-                "DataLoader a dataset whose rows do not change, or train into another folder"
-            )
+        while self._taken < taken and (last := self._take()) is not None:
+            pass
+        if not taken or (last is not None and digest_of(last) == self._digest):
+            return
+        if not self._takes_others:
+            raise _other_batches(taken, self._pass)
+        if rows:
+            self._begin_again()
+            while self._rows < rows and (batch := self._take()) is not None:
+                last = batch
+        self._digest = digest_of(last) if last is not None else 0
+
+    def _begin_again(self) -> None:
+        self._taken, self._rows, self._iterator = 0, 0, None
 
     def snapshot(self) -> Snapshot:
-        """Epoch, batches of it, samples, and a checksum of the last batch."""
+        """Epoch, batches of it, samples, a checksum of the last batch, and the rows of the epoch."""
         values = [self._pass, self._taken, self.samples, self._digest]
-        return Snapshot(values={"position": values})
+        return Snapshot(values={"position": values, "rows": self._rows})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the position, to which `seek` then moves."""
-        self._pass, self._taken, self.samples, self._digest = snapshot.values["position"]
+        values = snapshot.values
+        self._pass, self._taken, self.samples, self._digest = values["position"]
+        self._rows = values.get("rows", self.samples if self._pass == 0 else 0)
         self._iterator = None
 
     def _take_step(self) -> list[Batch]:
@@ -141,7 +161,9 @@ class LoaderFeed:
             if self._iterator is None:
                 self._iterator = self._begin_pass()
             batch = next(self._iterator, None)
-        self._taken += batch is not None
+        if batch is not None:
+            self._taken += 1
+            self._rows += count_rows(batch)
         return batch
 
     def _begin_pass(self) -> Iterator[Batch]:
@@ -220,6 +242,15 @@ def _to(batch: Batch, device: str | torch.device) -> Batch:
     if isinstance(batch, tuple | list):
         return tuple(_to(one, device) for one in batch)
     return batch
+
+
+def _other_batches(taken: int, number: int) -> DataChanged:
+    return DataChanged(
+        f"batch {taken:,} of pass {number + 1:,} is not the one that was trained on: the iterable "
+        "cannot be repeated, or its rows, their order or the size of a batch are others, so the "
+        "run cannot go on from here. Give the DataLoader a dataset whose rows do not change, train "
+        'into another folder, or go on with these: tw.fit(job, changed="record")'
+    )
 
 
 def _no_batches(number: int) -> Mistake:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from torch import Tensor, nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 import trainwright as tw  # noqa: E402
+from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.core.errors import DataChanged  # noqa: E402
+from trainwright.run.script.job_settings import compare_settings, describe_job  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -142,3 +145,71 @@ def test_the_position_must_be_in_the_state(tmp_path: Path) -> None:
     with pytest.raises(tw.Mistake, match="lack the feed"):
         tw.fit(replace(job, state=state))
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"batch_size": 2, "shuffle": True}, "feed.batches.batch_size"),
+        ({"batch_size": 4, "shuffle": False}, "feed.batches.sampler"),
+        ({"batch_size": 4, "shuffle": True, "drop_last": True}, "feed.batches.drop_last"),
+    ],
+)
+def test_a_resume_with_another_loader_names_what_differs(
+    options: dict[str, Any], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tw.fit(make_job(tmp_path, loader("shuffled"), 2), progress=False)
+    other: DataLoader[dict[str, Tensor]] = DataLoader(Noisy(), **options)
+    with pytest.raises(tw.Mistake) as refused:
+        tw.fit(make_job(tmp_path, other, 8), progress=False)
+    assert [one.path for one in refused.value.problems] == [named]
+    ended = tw.fit(make_job(tmp_path, other, 8), progress=False, changed="record")
+    assert ended.progress.step == 8
+    assert named in capsys.readouterr().err
+
+
+class Rows(Dataset[Tensor]):
+    """Each row is its own number."""
+
+    def __init__(self, count: int = 12) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, row: int) -> Tensor:
+        return torch.tensor([float(row)])
+
+
+def test_other_batches_go_on_behind_the_rows_that_were_trained_on() -> None:
+    first = tw.LoaderFeed(DataLoader(Rows(), batch_size=4))
+    for _ in range(5):
+        first.next_step()
+    second = tw.LoaderFeed(DataLoader(Rows(), batch_size=2))
+    second.restore(first.snapshot())
+    with pytest.raises(DataChanged, match='changed="record"'):
+        second.seek(20)
+    second.restore(first.snapshot())
+    second.take_other_batches(allowed=True)
+    second.seek(20)
+    (batch,) = second.next_step().micro_batches
+    assert batch.flatten().tolist() == [8.0, 9.0]  # type: ignore[attr-defined]
+
+
+def test_another_number_of_rows_is_named(tmp_path: Path) -> None:
+    before = describe_job(make_job(tmp_path, DataLoader(Rows(12), batch_size=4), 2))
+    now = describe_job(make_job(tmp_path, DataLoader(Rows(10), batch_size=4), 2))
+    assert compare_settings(before, now) == [("feed.batches.rows", 12, 10)]
+    kept = {name: one for name, one in before.items() if not name.startswith("feed.batches")}
+    assert compare_settings(kept, now) == []
+
+
+def test_a_position_of_an_earlier_version_is_taken() -> None:
+    feed = tw.LoaderFeed(DataLoader(Rows(), batch_size=4))
+    feed.next_step()
+    position = feed.snapshot().values["position"]
+    again = tw.LoaderFeed(DataLoader(Rows(), batch_size=4))
+    again.restore(Snapshot(values={"position": position}))
+    again.seek(4)
+    (batch,) = again.next_step().micro_batches
+    assert batch.flatten().tolist() == [4.0, 5.0, 6.0, 7.0]  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
 from trainwright.engine.job import Job
+from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.loop import fit as run_loop
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.numeric_env import numerics_of
@@ -136,6 +137,8 @@ def _guard(
         for part_name, part in job.state.items():
             if isinstance(part, OptimizerState) and id(part.optimizer) in names:
                 state[part_name] = ChangedOptions(part, names[id(part.optimizer)], settings)
+    for feed in find_within(job.feed, LoaderFeed):
+        feed.take_other_batches(changed == "record")
     compared = SameSettings(settings, changed, say, state)
     inventory = dict(job.inventory) if isinstance(job.inventory, dict) else {}
     device = next((one.device for one in job.model.parameters()), torch.device("cpu"))

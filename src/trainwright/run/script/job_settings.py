@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from trainwright.core.files import Json
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
+from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.step import OptimizerStep
 from trainwright.optim.schedule import LearningRate
 from trainwright.run.script.reachable import find_within
@@ -23,6 +25,7 @@ DATA = "feed.data"
 _MOST_MODULES = 2000
 _SAMPLED_ROWS = 64
 _SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
+BATCHES = "feed.batches"
 _KEPT_SINCE = (PRECISION, LOSSES, MEANS)
 _SCALARS = (bool, int, float, str)
 
@@ -55,7 +58,10 @@ def compare_settings(before: Json, now: Mapping[str, Json]) -> list[tuple[str, J
     counts as unknown, and as the same."""
     if not isinstance(before, Mapping):
         return []
-    before = {**{name: now[name] for name in _KEPT_SINCE if name in now}, **before}
+    added = {name: now[name] for name in _KEPT_SINCE if name in now}
+    if BATCHES not in before:
+        added |= {name: one for name, one in now.items() if name.startswith(BATCHES)}
+    before = {**added, **before}
     names = [*now, *(name for name in before if name not in now)]
     return [
         (name, before.get(name, "absent"), now.get(name, "absent"))
@@ -120,6 +126,8 @@ def _describe_feed(feed: object) -> Iterator[tuple[str, Json]]:
         for text in _scalars_of(feed):
             name, _, value = text.partition("=")
             yield f"feed.{name}", value
+        for loader in find_within(feed, LoaderFeed):
+            yield from _describe_batches(loader.batches)
         return
     yield "feed.batch_size", feed.batch_size
     yield "feed.rows_of_a_step", [int(rows) for rows in feed.step_rows.values]
@@ -129,6 +137,20 @@ def _describe_feed(feed: object) -> Iterator[tuple[str, Json]]:
     yield "feed.order", _digest([repr(orders).encode()])
     rows = np.unique(np.linspace(0, feed.store.rows - 1, _SAMPLED_ROWS).astype(np.int64))
     yield DATA, _digest(_bytes_of(one) for one in feed.store.take(0, rows))
+
+
+def _describe_batches(batches: object) -> Iterator[tuple[str, Json]]:
+    yield BATCHES, type(batches).__name__
+    if not isinstance(batches, DataLoader):
+        return
+    own = batches.batch_sampler if batches.batch_size is None else None
+    made = own if isinstance(own, BatchSampler) else batches
+    yield f"{BATCHES}.batch_size", made.batch_size
+    yield f"{BATCHES}.drop_last", made.drop_last
+    yield f"{BATCHES}.sampler", type(batches.sampler if own is None else own).__name__
+    rows: object = batches.dataset
+    if isinstance(rows, Sized) and not isinstance(batches.dataset, IterableDataset):
+        yield f"{BATCHES}.rows", len(rows)
 
 
 def _bytes_of(tensor: Tensor) -> bytes:
