@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import final
 
 import torch
@@ -10,14 +10,21 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.mismatch import check_same_layout, check_same_names
 from trainwright.checkpoint.state import Snapshot
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+
+_EXTRA = "extra"
+_SUFFIX = "_extra_state"
+"""What torch calls the extra state of a module in its `state_dict`."""
 
 
 @final
 class ModuleState:
-    """Parameters and persistent buffers by name. Tied tensors are stored once.
+    """Parameters, persistent buffers and extra state by name. Tied tensors are stored once.
 
-    Restoring writes into the module's own tensors, so ties and the optimizer's references to the
-    parameters are preserved.
+    Extra state is what `get_extra_state` of a module gives: a tensor, or JSON values. Restoring
+    passes it to `set_extra_state` and writes the rest into the module's own tensors, so ties and
+    the optimizer's references to the parameters are preserved.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -35,15 +42,18 @@ class ModuleState:
 
     def snapshot_with(self, others: Mapping[str, Tensor]) -> Snapshot:
         """The same with other values for the named tensors, which only an update changes."""
-        first, tied = _first_names(self._named())
+        named, extra = self._parts()
+        first, tied = _first_names(named)
         parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
         tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
-        return Snapshot(tensors=tensors, values={"tied": tied}, updated={*parameters, *others})
+        values = {"tied": tied, **extra}
+        return Snapshot(tensors=tensors, values=values, updated={*parameters, *others})
 
     def snapshot_at_once(self) -> Snapshot:
         """The same for a caller that changes the parameters immediately afterwards."""
-        first, tied = _first_names(self._named())
-        return Snapshot(tensors=first, values={"tied": tied})
+        named, extra = self._parts()
+        first, tied = _first_names(named)
+        return Snapshot(tensors=first, values={"tied": tied, **extra})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the tensors.
@@ -51,8 +61,10 @@ class ModuleState:
         Raises:
             Mistake: names, shapes, dtypes or ties differ from the module's; nothing has changed.
         """
-        first, tied = _first_names(self._named())
-        found = snapshot.values["tied"]
+        named, extra = self._parts()
+        first, tied = _first_names(named)
+        values = snapshot.values
+        found, found_extra = values["tied"], values.get(_EXTRA, {})
         for name, other in found.items():
             # Older versions treated names that share memory as tied as well.
             if name in first and other in first and _share_memory(first[name], first[other]):
@@ -64,16 +76,72 @@ class ModuleState:
             (f"{a} = {b}" for a, b in tied.items()),
             (f"{a} = {b}" for a, b in found.items()),
         )
+        check_same_names("model", extra.get(_EXTRA, {}), found_extra)
         with torch.no_grad():
             for name, tensor in first.items():
-                tensor.copy_(snapshot.tensors[name])
+                if is_extra_state(name):
+                    self._set_extra(name, snapshot.tensors[name].clone())
+                else:
+                    tensor.copy_(snapshot.tensors[name])
+        for name, value in found_extra.items():
+            self._set_extra(name, value)
 
-    def _named(self) -> dict[str, Tensor]:
+    def _parts(self) -> tuple[dict[str, Tensor], dict[str, Json]]:
+        """The tensors, and the extra state that is no tensor, where there is some.
+
+        Raises:
+            Mistake: extra state cannot be kept.
+        """
         named = self._module.state_dict(keep_vars=True)
-        for name, tensor in named.items():
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"{name} is extra state that is not a tensor and cannot be kept")
-        return dict(named)
+        if problems := list(extra_state_problems(self._module, named)):
+            raise Mistake(problems)
+        tensors = {name: one for name, one in named.items() if isinstance(one, Tensor)}
+        extra = {name: one for name, one in named.items() if name not in tensors}
+        return tensors, {_EXTRA: extra} if extra else {}
+
+    def _set_extra(self, name: str, value: object) -> None:
+        path = name.removesuffix(_SUFFIX).removesuffix(".")
+        self._module.get_submodule(path).set_extra_state(value)
+
+
+def extra_state_problems(module: nn.Module, named: Mapping[str, object]) -> Iterator[Problem]:
+    """Extra state in the `state_dict` of a module that a checkpoint cannot hold, or that nothing
+    would put back."""
+    for name, value in named.items():
+        if not is_extra_state(name):
+            continue
+        path = name.removesuffix(_SUFFIX).removesuffix(".")
+        kind = type(module.get_submodule(path))
+        if not (isinstance(value, Tensor) or _is_plain(value)):
+            yield Problem(
+                "the extra state of a module cannot be kept in a checkpoint",
+                path=f"{kind.__name__}.get_extra_state",
+                found=f"{type(value).__name__}: {value!r:.80}",
+                expected="a tensor, or texts, numbers, lists and dictionaries named by texts",
+                fix="return that from get_extra_state, and make what you need of it in "
+                "set_extra_state",
+            )
+        elif kind.set_extra_state is nn.Module.set_extra_state:
+            yield Problem(
+                "the extra state of a module is kept, and nothing puts it back",
+                path=f"{kind.__name__}.set_extra_state",
+                found="get_extra_state alone",
+                fix="write set_extra_state(self, state) beside it",
+            )
+
+
+def is_extra_state(name: str) -> bool:
+    """Whether torch keeps extra state under this name of a `state_dict`."""
+    return name.rpartition(".")[2] == _SUFFIX
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON gives the same value back."""
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _first_names(named: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

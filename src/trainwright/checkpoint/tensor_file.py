@@ -154,6 +154,11 @@ def _tensor(buffer: bytearray | mmap, at: int, place: _Place) -> Tensor:
     return torch.frombuffer(buffer, dtype=place.dtype, count=count, offset=at).view(place.shape)
 
 
+def is_storable(dtype: torch.dtype) -> bool:
+    """Whether a file can hold tensors of it."""
+    return dtype in _NAMES
+
+
 def _dtype_name(name: str, tensor: Tensor) -> str:
     known = _NAMES.get(tensor.dtype)
     if known is None:

@@ -11,7 +11,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
 from trainwright.checkpoint.eval_weights_state import EvaluatedState
-from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.module_state import ModuleState, is_extra_state
 from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.random_state import Generator, RandomState
 from trainwright.checkpoint.state import Snapshot, Stateful
@@ -22,6 +22,7 @@ from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
 from trainwright.optim.ema import EMA
 from trainwright.optim.swa import SWA
+from trainwright.run.script.check_tensors import uninitialised, unstorable
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
 
@@ -35,10 +36,11 @@ def check_job(job: Job) -> None:
     Raises:
         Mistake: all gaps at once; nothing was written.
     """
-    gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation, _names)
+    gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (uninitialised, _ending, _validation)
+    gaps += (_names,)
     if not isinstance(job.checkpoints, NoCheckpoints):
         gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
-        gaps += (_own_generators, _source, _means)
+        gaps += (_own_generators, _source, _means, unstorable)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
@@ -136,8 +138,10 @@ def _tensors_of(module: nn.Module) -> list[torch.Tensor]:
 
 
 def _named_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Parameters and persistent buffers."""
     named = module.state_dict(keep_vars=True)
-    return [(name, one) for name, one in named.items() if isinstance(one, torch.Tensor)]
+    tensors = [(name, one) for name, one in named.items() if isinstance(one, torch.Tensor)]
+    return [(name, one) for name, one in tensors if not is_extra_state(name)]
 
 
 def _is_in_snapshots(job: Job, tensors: list[torch.Tensor]) -> bool:
