@@ -137,7 +137,7 @@ class LoaderFeed:
         self._taken, self._rows, self._iterator = 0, 0, None
 
     def snapshot(self) -> Snapshot:
-        """Epoch, batches of it, samples, a checksum of the last batch, and the rows of the epoch."""
+        """Epoch, its batches and rows, samples, and a checksum of the last batch."""
         values = [self._pass, self._taken, self.samples, self._digest]
         return Snapshot(values={"position": values, "rows": self._rows})
 

@@ -16,8 +16,8 @@ from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.table import Floats
 from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import name_tokens
-from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
 from trainwright.data.columns.free_text import FREE_TEXT
+from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
 from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData
