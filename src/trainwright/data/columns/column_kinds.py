@@ -95,8 +95,7 @@ def name_tokens(name: str) -> frozenset[str]:
 
 
 def names_birth(name: str) -> bool:
-    """Whether a column is called after a birth: it says how old somebody is, and not when the row
-    was known."""
+    """Does a column's name say date of birth? It gives an age, not the time of the row."""
     tokens = name_tokens(name)
     return bool(tokens & _BIRTHS) or any(part in one for one in tokens for part in _OF_BIRTH)
 

@@ -294,10 +294,10 @@ def _combination(
 
 
 def _fitted(values: Floats, wanted: Floats) -> tuple[Floats, float]:
-    """The linear combination of columns [N, F] that is closest to `wanted` [N], all standardised:
-    its coefficients and its R2, which is 0 where `wanted` is constant."""
+    """Least-squares fit of `wanted` [N] by columns [N, F], all standardised: coefficients, and R2,
+    which is 0 where `wanted` is constant."""
     columns, target = _standardised(values), _standardised(wanted[:, None])[:, 0]
-    coefficients, *_ = np.linalg.lstsq(columns, target, rcond=None)
+    coefficients = np.asarray(np.linalg.lstsq(columns, target, rcond=None)[0], np.float64)
     left = target - columns @ coefficients
     size = float(target @ target)
     return coefficients, 1 - float(left @ left) / size if size else 0.0

@@ -66,7 +66,7 @@ def test_the_mean_goes_on_to_the_same_bits(tmp_path: Path) -> None:
 
 def test_a_mean_that_no_checkpoint_holds_is_refused(tmp_path: Path) -> None:
     job, _ = make_job(tmp_path / "job")
-    with pytest.raises(tw.Mistake, match="lack the mean of the weights") as refused:
+    with pytest.raises(tw.Mistake, match="lack the weight average") as refused:
         tw.fit(without(job, "mean"), progress=False)
     assert "tw.EMAState(mean)" in refused.value.problems[0].fix
     assert not (tmp_path / "job").exists()

@@ -316,7 +316,7 @@ def test_one_process_trains_into_a_folder(tmp_path: Path) -> None:
 
 def test_a_value_that_the_validation_does_not_give_is_named(tmp_path: Path) -> None:
     job = replace(make_job(tmp_path), validate=lambda: {"accuracy": 0.5})
-    with pytest.raises(Mistake, match="gives no 'val_loss'") as refused:
+    with pytest.raises(Mistake, match="returns no 'val_loss'") as refused:
         tw.fit(job)
     assert refused.value.problems[0].found == "accuracy"
 
@@ -555,7 +555,7 @@ def test_a_job_that_is_refused_leaves_its_run_as_it_was(tmp_path: Path) -> None:
 def test_a_new_run_that_is_refused_has_no_folder(tmp_path: Path) -> None:
     job = replace(make_job(tmp_path, last=4), checkpoints=NoCheckpoints())
     job = replace(job, validate=dict)
-    with pytest.raises(Mistake, match="gives no 'val_loss'"):
+    with pytest.raises(Mistake, match="returns no 'val_loss'"):
         tw.fit(replace(job, validate_every=tw.Every(1)), run=tmp_path / "deep" / "own")
     assert not (tmp_path / "deep").exists()
 
