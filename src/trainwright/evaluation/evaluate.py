@@ -11,7 +11,7 @@ from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.table import Floats, Part
+from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.columns.target import Classes, Target
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.evaluation_warnings import (
@@ -48,7 +48,8 @@ class Scored:
     `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values (for text the
     negative log-likelihood in nats of each segment), in the part's row order. `shares` is the
     contribution of each column to the linear baseline (summing to 1), which names the suspect if
-    that baseline is near-perfect. `notes` are earlier warnings.
+    that baseline is near-perfect. `notes` are earlier warnings. `folds` is the fold [N] of each
+    row, if models of folds scored them.
     """
 
     part: Part
@@ -57,6 +58,7 @@ class Scored:
     baselines: Mapping[str, Floats] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    folds: Integers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class Evaluation:
     """Results on one part.
 
     `baselines` holds the metrics of each baseline, `gains` the model's value minus the baseline's
-    with the interval of that difference over the same resamples (paired).
+    with the interval of that difference over the same resamples (paired). `method` says how the
+    intervals were found.
     """
 
     part: str
@@ -88,6 +91,7 @@ class Evaluation:
     gains: Mapping[str, Intervals]
     curves: Curves
     warnings: tuple[str, ...]
+    method: str = ""
 
     def to_json(self) -> Json:
         """Plain JSON; undefined values are null."""
@@ -96,7 +100,7 @@ class Evaluation:
             "rows": self.rows,
             "units": self.units,
             "confidence": self.confidence,
-            "intervals": method_of(self.units),
+            "intervals": self.method or method_of(self.units),
             "metrics": _intervals_to_json(self.metrics),
             "slices": [
                 {
@@ -145,6 +149,7 @@ class Evaluation:
             gains={k: _intervals_from_json(v) for k, v in json["gains"].items()},
             curves=curves_from_json(json["curves"]),
             warnings=tuple(json["warnings"]),
+            method=json.get("intervals", ""),
         )
 
 
@@ -193,6 +198,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             *find_warnings(metric.name, size, of_model, linear),
             *better_forecasts(metric.name, of_model, naive),
         ),
+        method=method_of(size.units, in_folds=scored.folds is not None),
     )
 
 
@@ -207,7 +213,10 @@ def _intervals(measured: Mapping[str, ResampledMetric]) -> dict[str, Interval]:
 def _answers(scored: Scored) -> dict[str, Answers]:
     positive = scored.target.positive if isinstance(scored.target, Classes) else 0
     given = {MODEL: scored.scores, **scored.baselines}
-    return {who: answers_of(scored.part.target, each, positive) for who, each in given.items()}
+    return {
+        who: answers_of(scored.part.target, each, positive, scored.folds)
+        for who, each in given.items()
+    }
 
 
 def _lines(

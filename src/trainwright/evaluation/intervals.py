@@ -24,7 +24,12 @@ from trainwright.evaluation.random_groups import (
     groups_of,
     weigh_groups,
 )
-from trainwright.evaluation.ranking import FEW_POSITIVES, OneAgainstRest, PrecisionAtRecall
+from trainwright.evaluation.ranking import (
+    FEW_POSITIVES,
+    OneAgainstRest,
+    PrecisionAtRecall,
+    WithinFolds,
+)
 from trainwright.evaluation.resampling_units import number_units
 from trainwright.evaluation.weighted_metrics import BinSums, Sums, Weighted
 
@@ -156,8 +161,10 @@ def resample(questions: Sequence[Question], draws: Resampling) -> Floats:
     return values
 
 
-def method_of(units: int) -> str:
+def method_of(units: int, *, in_folds: bool = False) -> str:
     """Interval method for a number of units."""
+    if in_folds:
+        return f"{method_of(units)}; roc_auc counts pairs of rows of one fold"
     if units > MOST_UNITS:
         return (
             f"bootstrap of {GROUPS} random groups of units; roc_auc and average_precision of more "
@@ -181,7 +188,7 @@ def _resample_groups(questions: Sequence[Question], groups: RowGroups, draws: Re
         match question.weighted:
             case Sums() | BinSums() as metric:
                 sums[number] = metric.grouped(last[1])
-            case OneAgainstRest() as metric if len(question.rows) > (
+            case OneAgainstRest() | WithinFolds() as metric if len(question.rows) > (
                 FEW_ROWS_OF_CLOSED_FORM if metric.has_closed_form else FEW_ROWS
             ):
                 sums[number] = metric.grouped(last[1])

@@ -1,9 +1,12 @@
 """Metrics of the contract by scikit-learn; beyond 10,000 units `resampled_metrics` uses
 `weighted_metrics`, equal up to rounding.
 
-An undefined metric is nan: roc_auc without rows of two classes; f1, precision, recall,
-precision_at_recall and average_precision without a positive row; r2 of a constant; anything of no
-rows. Without positive predictions, but with positive rows, precision and f1 are 0.
+`roc_auc` of rows that models of folds scored counts pairs of rows of one fold.
+
+An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
+f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
+constant; anything of no rows. Without positive predictions, but with positive rows, precision and
+f1 are 0.
 """
 
 from __future__ import annotations
@@ -159,7 +162,19 @@ def _roc_auc(answers: Answers, _: Metric) -> float:
 
     if len(present_classes(answers)) < 2:
         return math.nan
-    return _one_against_rest(lambda truth, score: float(roc_auc_score(truth, score)), answers)
+    if answers.folds is None:
+        return _one_against_rest(lambda truth, score: float(roc_auc_score(truth, score)), answers)
+    rows_of_folds = answers.rows_of_folds()
+
+    def within(truth: npt.NDArray[np.bool_], score: Floats) -> float:
+        pairs = np.array([truth[rows].sum() * (~truth[rows]).sum() for rows in rows_of_folds])
+        areas = [
+            float(roc_auc_score(truth[rows], score[rows])) if count else 0.0
+            for rows, count in zip(rows_of_folds, pairs, strict=True)
+        ]
+        return float(pairs @ areas / pairs.sum()) if pairs.any() else math.nan
+
+    return _one_against_rest(within, answers)
 
 
 def _average_precision(answers: Answers, _: Metric) -> float:

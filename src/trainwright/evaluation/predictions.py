@@ -20,12 +20,14 @@ class Answers:
 
     `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
     [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
-    otherwise unused. Build it by `answers_of`.
+    otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
+    two models are not ranked against each other. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
     scores: Floats
     positive: int = 1
+    folds: Integers | None = None
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -69,10 +71,18 @@ class Answers:
 
     def take(self, rows: Integers) -> Answers:
         """The given rows, in the given order."""
-        return Answers(self.truth[rows], self.scores[rows], self.positive)
+        folds = None if self.folds is None else self.folds[rows]
+        return Answers(self.truth[rows], self.scores[rows], self.positive, folds)
+
+    def rows_of_folds(self) -> list[Integers]:
+        """The rows of each fold that has any."""
+        assert self.folds is not None, "only asked where there are folds"
+        return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
 
 
-def answers_of(truth: npt.NDArray[Any], scores: Floats, positive: int = 1) -> Answers:
+def answers_of(
+    truth: npt.NDArray[Any], scores: Floats, positive: int = 1, folds: Integers | None = None
+) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
     Two or more columns of scores are probabilities, one column is values.
@@ -83,4 +93,4 @@ def answers_of(truth: npt.NDArray[Any], scores: Floats, positive: int = 1) -> An
     assert bool(np.isfinite(exact).all()), "a model's scores are finite"
     if exact.shape[1] > 1:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    return Answers(np.asarray(truth), exact, positive)
+    return Answers(np.asarray(truth), exact, positive, folds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -35,9 +35,12 @@ OfCounts = Callable[[Floats, Floats], Floats]
 class Ranked:
     """Rows by descending score, and the end of each run of ties."""
 
-    def __init__(self, truth: npt.NDArray[np.bool_], scores: Floats) -> None:
+    def __init__(
+        self, truth: npt.NDArray[np.bool_], scores: Floats, rows: Integers | None = None
+    ) -> None:
+        """`rows` are the places of these rows among all that are weighed."""
         order = np.argsort(-scores, kind="stable").astype(np.int64)
-        self.order: Integers = order
+        self.order: Integers = order if rows is None else rows[order]
         self.positive = truth[order].astype(np.float64)
         self.positives = int(truth.sum())
         falls = np.flatnonzero(np.diff(scores[order]))
@@ -101,6 +104,21 @@ OfRanked = Callable[[Ranked], Floats]
 """Derivative of the value by the weight of each row in descending order [N]."""
 
 
+def _mean_of(parts: Sequence[GroupSums]) -> GroupSums:
+    """The mean over classes."""
+    counts = [len(part.blocks) for part in parts]
+    starts = [sum(counts[:at]) for at in range(len(counts))]
+
+    def mean(*sums: Floats) -> Floats:
+        each = [
+            part.use(*sums[start : start + count])
+            for part, start, count in zip(parts, starts, counts, strict=True)
+        ]
+        return np.asarray(np.mean(each, axis=0))
+
+    return GroupSums(tuple(block for part in parts for block in part.blocks), mean)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class OneAgainstRest:
@@ -122,18 +140,7 @@ class OneAgainstRest:
 
     def grouped(self, groups: RowGroups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
-        parts = [self._grouped(ranked, groups) for ranked in self.each]
-        counts = [len(part.blocks) for part in parts]
-        starts = [sum(counts[:at]) for at in range(len(counts))]
-
-        def mean(*sums: Floats) -> Floats:
-            each = [
-                part.use(*sums[start : start + count])
-                for part, start, count in zip(parts, starts, counts, strict=True)
-            ]
-            return np.asarray(np.mean(each, axis=0))
-
-        return GroupSums(tuple(block for part in parts for block in part.blocks), mean)
+        return _mean_of([self._grouped(ranked, groups) for ranked in self.each])
 
     def _grouped(self, ranked: Ranked, groups: RowGroups) -> GroupSums:
         if ranked.positives <= FEW_POSITIVES:
@@ -141,6 +148,32 @@ class OneAgainstRest:
         value = self.use(*ranked.counts(np.ones((1, len(ranked.order)))))
         slopes = groups.take(ranked.order).sums(self.slope(ranked))
         return GroupSums((slopes,), lambda sums: value + sums)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WithinFolds:
+    """Area under the ROC curve of rows that the models of folds scored, from the pairs of rows of
+    one fold: the areas of the folds, weighted by their pairs (Forman and Scholz 2010, Apples-to-
+    Apples in Cross-Validation Studies). Of several classes the mean over each against the others.
+    """
+
+    each: Sequence[Sequence[Ranked]]
+    """Of each class its ranking in each fold."""
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        values = [_area_within(one.counts(weights) for one in folds) for folds in self.each]
+        return np.asarray(np.mean(values, axis=0))
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether there are positives enough for the first-order form."""
+        return all(map(_are_many, self.each))
+
+    def grouped(self, groups: RowGroups) -> GroupSums:
+        """The same as a function of how often each group is drawn [R, G]."""
+        return _mean_of([_grouped_within(folds, groups) for folds in self.each])
 
 
 @final
@@ -175,8 +208,10 @@ class PrecisionAtRecall:
         return GroupSums(counts, lambda found, total: self.use(found, total) + apart)
 
 
-def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest:
-    """Area under the ROC curve."""
+def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest | WithinFolds:
+    """Area under the ROC curve; where models of folds gave the scores, within the folds."""
+    if answers.folds is not None:
+        return WithinFolds(_each_in_folds(answers))
     return OneAgainstRest(_each(answers), _auc_of, _auc_slope)
 
 
@@ -193,6 +228,19 @@ def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:
 def _each(answers: Answers) -> list[Ranked]:
     """Of two classes the positive one, of several each that occurs."""
     return answers.once("ranked", lambda: _ranked(answers))
+
+
+def _each_in_folds(answers: Answers) -> list[list[Ranked]]:
+    """As `_each`, in each fold."""
+    codes = [answers.positive] if answers.classes == 2 else present_classes(answers)
+    rows_of_folds = answers.rows_of_folds()
+    return [
+        [
+            Ranked(answers.truth[rows] == code, answers.scores[rows, code], rows)
+            for rows in rows_of_folds
+        ]
+        for code in codes
+    ]
 
 
 def ranked_by_class(answers: Answers) -> dict[int, Ranked]:
@@ -212,12 +260,17 @@ def _ranked(answers: Answers) -> list[Ranked]:
 
 def _auc_of(found: Floats, total: Floats) -> Floats:
     """Area under the ROC curve by trapezoids, which count ties as half."""
+    return ratio(*_twice_area(found, total))
+
+
+def _twice_area(found: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """Twice the correctly ordered pairs of a positive and a negative, and twice all pairs."""
     missed = total - found
     twice = found[:, 0] * missed[:, 0]
     widths = missed[:, 1:] - missed[:, :-1]
     twice += np.einsum("rd,rd->r", widths, found[:, 1:])
     twice += np.einsum("rd,rd->r", widths, found[:, :-1])
-    return ratio(twice, 2 * found[:, -1] * missed[:, -1])
+    return twice, 2 * found[:, -1] * missed[:, -1]
 
 
 def _auc_slope(ranked: Ranked) -> Floats:
@@ -236,6 +289,52 @@ def _auc_slope(ranked: Ranked) -> Floats:
             ranked.positive > 0, (below[span] - area) / positives, (above[span] - area) / negatives
         )
     )
+
+
+def _are_many(folds: Sequence[Ranked]) -> bool:
+    """Whether all folds together have positives enough for the first-order form."""
+    return sum(one.positives for one in folds) > FEW_POSITIVES
+
+
+def _area_within(counts: Iterable[tuple[Floats, Floats]]) -> Floats:
+    """The area [R] of pairs within folds, from the counts of each."""
+    areas, pairs = zip(*(_twice_area(*one) for one in counts), strict=True)
+    return ratio(np.sum(areas, axis=0), np.sum(pairs, axis=0))
+
+
+def _grouped_within(folds: Sequence[Ranked], groups: RowGroups) -> GroupSums:
+    if _are_many(folds):
+        slopes = _slope_within(folds, groups)
+        ones = np.ones((1, len(groups.of_row)))
+        value = _area_within(one.counts(ones) for one in folds)
+        return GroupSums((slopes,), lambda sums: value + sums)
+    counts = [one.counts_at(one.few_ends(), groups) for one in folds]
+
+    def area(*sums: Floats) -> Floats:
+        return _area_within(zip(sums[::2], sums[1::2], strict=True))
+
+    return GroupSums(tuple(block for pair in counts for block in pair), area)
+
+
+def _slope_within(folds: Sequence[Ranked], groups: RowGroups) -> Floats:
+    """The derivative [G] of A = sum of a_f p_f / sum of p_f, where fold f has the area a_f and
+    p_f = P_f N_f pairs: for a row of fold f, (p_f da_f + (a_f - A) dp_f) / sum of p_f. Its da_f is
+    DeLong's component; its dp_f is N_f if it is positive, else P_f.
+    """
+    ends = [one.at_ends() for one in folds]
+    areas, pairs = np.concatenate(
+        [_twice_area(found[None], total[None]) for found, total, _ in ends], axis=1
+    )
+    if not pairs.any():
+        return np.full(groups.count, np.nan)
+    whole = float(areas.sum() / pairs.sum())
+    slopes = np.zeros(groups.count)
+    for one, area, most in zip(folds, areas, pairs, strict=True):
+        if most:
+            more = np.where(one.positive > 0, len(one.order) - one.positives, one.positives)
+            rows = _auc_slope(one) * most / 2 + (area / most - whole) * more
+            slopes += groups.take(one.order).sums(rows / (pairs.sum() / 2))
+    return slopes
 
 
 def _average_precision_of(found: Floats, total: Floats) -> Floats:

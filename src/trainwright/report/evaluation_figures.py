@@ -37,12 +37,15 @@ _MOST_FORECAST, _FEWEST_FORECAST = 300, 5
 _HEAT = (0.23, 0.49, 0.85)
 
 
-def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
+def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, ...]:
     """All figures with data."""
     match curves:
         case ClassificationCurves():
             shown = curves.curves[:_MOST_CURVES]
-            figures = [_roc(shown, len(curves.labels)), _precision(shown)] if shown else []
+            figures = []
+            if shown:
+                roc = _roc(shown, len(curves.labels), in_folds=in_folds)
+                figures = [roc, _precision(shown)]
             if curves.calibration:
                 figures.append(_calibration(curves.calibration, len(curves.labels) == 2))
             return tuple(figures)
@@ -133,7 +136,7 @@ def _keys(curves: Sequence[ClassCurve]) -> tuple[Key, ...]:
     return tuple(Key(number, curve.label) for number, curve in enumerate(curves))
 
 
-def _roc(curves: Sequence[ClassCurve], classes: int) -> Figure:
+def _roc(curves: Sequence[ClassCurve], classes: int, *, in_folds: bool) -> Figure:
     lines = _lines(curves, lambda curve: curve.roc)
 
     def draw(axes: Axes) -> None:
@@ -142,11 +145,12 @@ def _roc(curves: Sequence[ClassCurve], classes: int) -> Figure:
         _unit_axes(axes, "false positive rate", "true positive rate")
 
     whom = "the positive class" if classes == 2 else "each class against the rest"
+    pooled = " The rows of all folds together; roc_auc counts pairs within a fold."
     return Figure(
         "ROC",
         f"ROC curve of {whom}: true positive rate over false positive rate",
         draw_svg(Panel("roc", draw)),
-        f"Of {whom}. The dotted diagonal is chance level.",
+        f"Of {whom}. The dotted diagonal is chance level.{pooled if in_folds else ''}",
         _keys(curves),
     )
 

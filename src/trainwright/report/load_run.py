@@ -39,6 +39,11 @@ class StoredEvaluation:
     by_fold: Mapping[str, Json] = field(default_factory=dict)
     by_seed: Mapping[str, Json] = field(default_factory=dict)
 
+    @property
+    def in_folds(self) -> bool:
+        """Whether models of folds scored the rows."""
+        return bool(self.by_fold.get("folds"))
+
 
 @final
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def _views(contents: Contents) -> dict[str, Json]:
         "head": view("plan.json", lambda: _head(contents)),
         "judged": of_judged(lambda one: [view_judged(one)]),
         "figures": [
-            *of_judged(lambda one: draw_evaluation(one.evaluation.curves)),
+            *of_judged(lambda one: draw_evaluation(one.evaluation.curves, in_folds=one.in_folds)),
             *view(
                 "predictions.parquet",
                 lambda: [figure for one in contents.forecasts for figure in draw_forecast(one)],

@@ -80,6 +80,7 @@ class HeldOut:
             | _one_dummy(part, prepared.target.outputs),
             shares=shares,
             notes=tuple(said),
+            folds=self.fold_of_rows(part),
         )
 
     def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
@@ -180,7 +181,8 @@ def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
     """Dummy classifier, the same on all folds: the class shares of the judged rows.
 
     The more frequent a class is in a fold, the rarer it is in the fold's training rows: ranked
-    across folds, their class shares would have a ROC AUC far below 0.5, which noise would beat.
+    across folds, their class shares have an average precision far below the share of the class,
+    which noise would beat.
     """
     if outputs == 1:
         return {}

@@ -41,14 +41,16 @@ class ScoredRows:
 
 
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
-    """Write row, unit, target, prediction and probabilities of each test row, and its time if the
-    contract splits by time.
+    """Write row, unit, target, prediction and probabilities of each test row, its time if the
+    contract splits by time, and its fold if it has folds.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is unchanged.
     """
     part, target, scores = scored.part, scored.target, np.asarray(scored.scores, np.float64)
     columns = [pl.Series("row", part.rows), pl.Series("unit", part.units), *_time(part, data)]
+    if scored.folds is not None:
+        columns.append(pl.Series("fold", scored.folds + 1))
     match target:
         case Classes():
             columns += [
@@ -96,12 +98,13 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
+    folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     if not isinstance(target, Classes):
         truth = frame["target"].to_numpy()
-        return answers_of(truth, _matrix(frame, ["prediction"]))
+        return answers_of(truth, _matrix(frame, ["prediction"]), folds=folds)
     truth = target.encode(frame["target"].cast(pl.String))
     scores = _matrix(frame, [f"{PROBABILITY}{name}" for name in target.names])
-    return answers_of(truth, scores, target.positive)
+    return answers_of(truth, scores, target.positive, folds)
 
 
 def _matrix(frame: pl.DataFrame, names: list[str]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_other_test_rows_have_no_differences(runs: Path) -> None:
     compared = compare_runs([RunFolder(runs / "linear"), RunFolder(runs / "other")])
     assert compared.gains == {}
     assert compared.unpaired == {"other": "its test rows differ"}
+
+
+def test_runs_of_which_one_ranks_within_folds_have_no_differences(runs: Path) -> None:
+    """Their `roc_auc` counts other pairs of rows."""
+    folder = RunFolder(runs / "other")
+    folded = RunFolder(runs.parent / "more" / "other")
+    shutil.copytree(folder.path, folded.path)
+    frame = pl.read_parquet(folded.predictions)
+    frame.with_columns(fold=pl.int_range(pl.len()) % 3).write_parquet(folded.predictions)
+    (folded.path / "checksums.json").unlink()
+    twin = RunFolder(folded.path.rename(folded.path.with_name("twin")))
+    compared = compare_runs([folder, twin])
+    assert compared.gains == {}
+    assert "the fold of each row" in compared.unpaired["twin"]
 
 
 def test_a_comparison_needs_two_runs(runs: Path) -> None:

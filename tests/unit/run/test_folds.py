@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -13,12 +14,16 @@ import pytest
 
 from command import CONTRACT, command, project_in, with_layers
 from folded_runs import check_goes_on
+from trainwright.contract.metric import Metric
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
+from trainwright.evaluation.metric_values import measure
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run import train_folds
 from trainwright.run.learner import Learner
+from trainwright.run.write_predictions import read_predictions
+from trainwright.tracking.run_folder import RunFolder
 
 FOLDED = CONTRACT.replace(
     "  target: bought\n", "  target: bought\n  split: {kind: stratified, folds: 3}\n"
@@ -59,6 +64,7 @@ def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:
     assert split["folds"] == [{"train": 170, "validation": 30, "test": 100}] * 3
     page = Path("runs/one/report.html").read_text()
     assert "roc_auc of each fold, by a model that did not see it" in page
+    assert "The rows of all folds together; roc_auc counts pairs within a fold." in page
     assert command("runs", "verify", "one").code == 0
     assert command("predict", "one", "rows.csv", "-o", "p.csv").code == 0
 
@@ -82,6 +88,38 @@ def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -
     judged = json.loads(ran.out)
     assert judged["baselines"]["dummy"]["roc_auc"]["value"] == 0.5
     assert (judged["verdict"] == "met", ran.code) == (False, 3)
+
+
+def test_noise_whose_classes_drift_is_not_better_than_a_coin(tmp_path: Path) -> None:
+    """The model of a later fold expects more of a class, which there is: pooled over the folds its
+    scores rank rows by their fold."""
+    draws = np.random.default_rng(2)
+    day = np.arange(600)
+    answers = np.where(draws.random(600) < 0.1 + 0.85 * day / 600, "u", "v")
+    columns = {name: draws.normal(size=600) for name in "ab"}
+    pl.DataFrame({"day": day, **columns, "y": answers}).write_csv(tmp_path / "rows.csv")
+    (tmp_path / "noise.yaml").write_text(
+        "data: {path: rows.csv, target: y, split: {kind: time, column: day, folds: 5}}\n"
+        "model: {kind: linear}\n"
+        "metric: {name: roc_auc, target: baseline, resamples: 200}\n"
+    )
+    ran = command("train", str(tmp_path / "noise.yaml"), "--runs", str(tmp_path / "runs"), "--json")
+    judged = json.loads(ran.out)
+    (run,) = (tmp_path / "runs").iterdir()
+    rows = read_predictions(RunFolder(run)).answers
+    pooled = measure("roc_auc", replace(rows, folds=None), Metric())
+    assert pooled > 0.7
+    found = judged["metrics"]["roc_auc"]
+    assert found["low"] < 0.5 < found["high"] < pooled
+    assert (judged["verdict"] == "met", ran.code) == (False, 3)
+    assert measure("roc_auc", rows, Metric()) == pytest.approx(found["value"], abs=1e-12)
+    written = read_json(run / "evaluation.json")
+    assert written["evaluation"]["intervals"].endswith("roc_auc counts pairs of rows of one fold")
+    # Each fold's own score, weighted by its pairs of a positive and a negative.
+    scores = [one["metrics"]["roc_auc"] for one in written["by_fold"]["folds"]]
+    truth = [rows.is_positive()[of_fold] for of_fold in rows.rows_of_folds()]
+    pairs = [one.sum() * (~one).sum() for one in truth]
+    assert np.average(scores, weights=pairs) == pytest.approx(found["value"], abs=1e-12)
 
 
 def test_a_damaged_fold_is_found(project: Path) -> None:

@@ -301,7 +301,11 @@ def _carried(
     rows, part = _rows(sample, judged), judged.scored.part
     constant = answers_of(rows.target, constant_scores(rows), judged.positive)
     of_run, of_dummy = (
-        measure(own.metric, answers_of(part.target, each, judged.positive), judged.metric)
+        measure(
+            own.metric,
+            answers_of(part.target, each, judged.positive, judged.scored.folds),
+            judged.metric,
+        )
         for each in (judged.scored.scores, judged.scored.baselines[DUMMY])
     )
     of_constant = measure(own.metric, constant, judged.metric)

@@ -96,5 +96,5 @@ def _again(at: int, clause: Clause, found: dict[str, ResampledMetric], section: 
 def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> MeasuredMetric:
     positive = scored.target.positive if isinstance(scored.target, Classes) else 0
     scores = scored.baselines[who] if who else scored.scores
-    answers = answers_of(scored.part.target, scores, positive)
+    answers = answers_of(scored.part.target, scores, positive, scored.folds)
     return MeasuredMetric(metric, answers.take(rows), rows)

@@ -127,6 +127,8 @@ def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: S
         np.sort(one.rows), np.sort(other.rows)
     ):
         return "its test rows differ"
+    if (one.answers.folds is None) != (other.answers.folds is None):
+        return "only one of the two has the fold of each row, within which roc_auc ranks"
     return ""
 
 
