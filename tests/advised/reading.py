@@ -65,6 +65,12 @@ CASES = (
         leaves="no column 'y'",
     ),
     Case(
+        "line 3 looks like the header: --set data.reading.skip_lines=2 leaves out the lines above "
+        "it",
+        rows="Quarterly report,,,,\n,,,,\n" + csv(),
+        does=("data.reading.skip_lines=2",),
+    ),
+    Case(
         "mend the quotes of the row that starts on this line, or set data.reading.quotes to none "
         "if quotes are part of the text",
         rows=edited(50, '1,2,"red,2020-01-01,yes'),

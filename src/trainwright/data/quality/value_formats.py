@@ -191,6 +191,7 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
             continue
         units = look.cells.str.extract_groups(WITH_UNIT)
         unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
+        written = count_values(unit.drop_nulls())
         unit = one_unit(unit)
         counts = count_values(unit.drop_nulls())
         present = len(look.cells) - look.cells.null_count()
@@ -208,7 +209,7 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
             )  # fmt: skip
         else:
             rows = unit.is_not_null().arg_true().cast(pl.Int64).to_numpy()
-            text = f"{look.name!r} holds numbers with the unit {counts['value'][0]!r}"
+            text = f"{look.name!r} holds numbers with the unit {written['value'][0]!r}"
             found.append(_finding(data, look, rows, text))
     return found
 
