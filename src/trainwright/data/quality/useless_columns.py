@@ -13,7 +13,7 @@ from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted, some
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import Floats, Integers
 from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.free_text import FREE_TEXT
@@ -70,44 +70,38 @@ def identifier(data: ExaminedData) -> list[Finding]:
             continue
         if not text and look.kind == "numeric":
             text = _numbered(look)
-        if repeats := _repeated(data, look):
-            found.append(repeats)
-        elif text:
+        if text:
+            rows = _repeated(look)
             found.append(
                 Finding(
                     "identifier",
-                    "info",
-                    f"{look.name!r} identifies rows rather than describing them: {text}",
-                    1,
-                    columns=(look.name,),
+                    "warning" if len(rows) else "info",
+                    f"{look.name!r} identifies rows"
+                    + (_said(look, rows) if len(rows) else f" rather than describing them: {text}"),
+                    len(rows) or 1,
+                    data.places(rows),
+                    (look.name,),
                     fix=_use_of_names(look),
                 )
             )
     return found
 
 
-def _repeated(data: ExaminedData, look: ColumnView) -> Finding | None:
-    """The rows that repeat the identifier of an earlier row, where its name says that it is one."""
+def _repeated(look: ColumnView) -> Integers:
+    """Rows that repeat the value of an earlier one in a column named as an identifier, if they are
+    few."""
     present = look.cells.drop_nulls()
-    if not look.reason.startswith("identifier") or not says_id(name_tokens(look.name)):
-        return None
-    distinct = present.n_unique()
-    if not MOSTLY_DIFFERENT * len(present) <= distinct < len(present):
-        return None
-    rows = look.cells.is_not_null() & ~look.cells.is_first_distinct()
-    count = int(rows.sum())
-    values = quoted(to_labels(look.cells.filter(rows)).unique(maintain_order=True).to_list(), 3)
-    return Finding(
-        "identifier",
-        "warning",
-        f"{look.name!r} identifies rows, and "
-        f"{many(count, 'row repeats', 'rows repeat')} the value of an earlier one: {values}",
-        count,
-        data.places(rows),
-        (look.name,),
-        "check whether these rows are duplicated; if rows of one value belong together, split "
-        f"by it: data.split: {{kind: group, column: {look.name}}}",
-    )
+    named = look.reason.startswith("identifier") and says_id(name_tokens(look.name))
+    if not named or present.n_unique() < MOSTLY_DIFFERENT * len(present):
+        return np.empty(0, dtype=np.int64)
+    again = look.cells.is_not_null() & ~look.cells.is_first_distinct()
+    return np.flatnonzero(again.to_numpy())
+
+
+def _said(look: ColumnView, rows: Integers) -> str:
+    values = to_labels(look.cells.gather(rows)).unique(maintain_order=True).to_list()
+    again = many(len(rows), "row repeats", "rows repeat")
+    return f", and {again} the value of an earlier one: {quoted(values, 3)}"
 
 
 def _use_of_names(look: ColumnView) -> str:
