@@ -32,6 +32,7 @@ from trainwright.data.quality.mixed_units import mixed_units
 from trainwright.data.quality.near_duplicate_images import ImageGroups, groups_of_raw, near_images
 from trainwright.data.quality.near_duplicates import near_duplicates
 from trainwright.data.quality.placeholders import placeholders
+from trainwright.data.quality.totals import totals_row
 from trainwright.data.quality.useless_columns import (
     constant_columns,
     few_rows,
@@ -67,6 +68,7 @@ QUICK: tuple[Check, ...] = (
     time_series.stuck,
     time_series.frozen,
     time_series.time_gaps,
+    totals_row,
     outliers.outliers,
     outliers.skewed,
     class_balance.class_imbalance,
