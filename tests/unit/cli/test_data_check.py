@@ -64,6 +64,25 @@ def test_one_line_a_kind(project: Path) -> None:
     assert "pin_memory" not in checked.out
 
 
+def test_a_file_is_read_as_init_reads_it(project: Path) -> None:
+    """Decimal commas, thousands and the parentheses of accounting are numbers."""
+    random = np.random.default_rng(0)
+    columns = random.normal(2000, 300, (4, 600)).round(2)
+    spelled = [f"{one:,.2f}" for one in columns.ravel()]
+    commas = [one.translate(str.maketrans(",.", ".,")) for one in spelled]
+    signed = [f"({one})" if at % 3 else one for at, one in enumerate(spelled)]
+    pl.DataFrame({"a": commas[:600], "b": commas[600:1200], "price": commas[1200:1800]}).write_csv(
+        "comma.csv", separator=";"
+    )
+    pl.DataFrame({"a": signed[:600], "b": signed[600:1200], "price": signed[1200:1800]}).write_csv(
+        "signed.csv"
+    )
+    for name in ("comma.csv", "signed.csv"):
+        ran = command("data", "check", name, "--target", "price", "--json")
+        kinds = {one["kind"] for one in json.loads(ran.out)["findings"]}
+        assert not kinds & {"wrong_type", "identifier", "rare_category"}, kinds
+
+
 def test_check_and_data_check_agree_on_exit_codes(project: Path) -> None:
     assert command("data", "check", "small.yaml", "--quick").code == 0
     assert command("check", "small.yaml").code == 0

@@ -33,6 +33,7 @@ from trainwright.data.text.prepare_text import read_tokens
 from trainwright.data.types import Prepared
 from trainwright.planner.init.first_contract import is_table, located
 from trainwright.planner.init.guess_format import read_first
+from trainwright.planner.init.guess_numbers import with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import read_device
@@ -58,7 +59,8 @@ def file_findings(source: str, target: str, effort: Effort, tell: Tell) -> tuple
     if not tabular and not target:
         section = TokenData(kind="tokens", path=found)
         return document_faults(section, folder, quick=effort == "quick", tell=tell)
-    reading = read_first(folder, found, Reading(), target).reading
+    first = read_first(folder, found, Reading(), target)
+    reading, _ = with_numbers(folder, found, first.reading, ())
     table = TableData(path=found, target=target or TableData().target, reading=reading)
     data = examine_table(table, folder, targeted=bool(target))
     return find_faults(data, table.columns, effort, tell)
