@@ -48,6 +48,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+def test_settings_of_texts_are_compared_where_there_are_some(runs: Path) -> None:
+    folders = [RunFolder(runs / name) for name in ("linear", "trees")]
+    manifest = folders[1].data / "manifest.json"
+    kept = manifest.read_bytes()
+    try:
+        manifest.write_bytes(kept.replace(b'"numeric"', b'"text"', 1))
+        assert compare_runs(folders).settings["data.features.text.terms"] == (20_000, 2000)
+    finally:
+        manifest.write_bytes(kept)
+
+
 def test_the_test_predictions_of_a_run_are_kept(runs: Path) -> None:
     folder = RunFolder(runs / "trees")
     kept = read_predictions(folder)
@@ -87,6 +98,8 @@ def test_differences_are_paired(runs: Path) -> None:
     assert gain.value == pytest.approx(other.value - one.value)
     assert gain.low < gain.value < gain.high
     assert compared.settings["model.kind"] == ("linear", "boosting")
+    # No column is text, so that the terms of texts, which are decided by the model, are none.
+    assert not [path for path in compared.settings if path.startswith("data.features.text")]
     before, after = compared.settings['data.columns."noise.2"']
     assert (before, after["kind"]) == ("absent", "numeric")
 

@@ -95,7 +95,7 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
             measured[folder.name] = _gains(first, other, contracts[0])
     return Comparison(
         runs=tuple(map(read_run_row, folders)),
-        settings=_settings(contracts),
+        settings=_settings(contracts, has_texts=any(map(_has_texts, folders))),
         metrics={name: tuple(one[name] for one in judged) for name in shared},
         gains=measured,
         unpaired=unpaired,
@@ -103,12 +103,21 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     )
 
 
-def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
-    """Paths at which any contract differs from the first, with all values."""
+def _settings(contracts: Sequence[Contract], *, has_texts: bool) -> dict[str, tuple[Json, ...]]:
+    """Paths at which any contract differs from the first, with all values. The encoding of text
+    columns is compared only if there are any."""
     dumps = [contract.model_dump(mode="json") for contract in contracts]
     paths = [path for other in dumps[1:] for path, _, _ in differences(dumps[0], other)]
-    differing = (path for path in dict.fromkeys(paths) if path != "name")
+    unused = () if has_texts else ("data.features.text.",)
+    differing = (
+        path for path in dict.fromkeys(paths) if path != "name" and not path.startswith(unused)
+    )
     return {path: tuple(_at(dump, path) for dump in dumps) for path in differing}
+
+
+def _has_texts(folder: RunFolder) -> bool:
+    """Whether a column of its table is text."""
+    return any(column["kind"] == "text" for column in _facts(folder).get("columns", []))
 
 
 def _at(value: Json, path: str) -> Json:
@@ -140,8 +149,11 @@ def _is_same(one: Target, other: Target) -> bool:
 
 
 def _files(folder: RunFolder) -> list[str]:
-    manifest = read_json(folder.data / "manifest.json")
-    return [file["sha256"] for file in manifest["facts"]["files"]]
+    return [file["sha256"] for file in _facts(folder)["files"]]
+
+
+def _facts(folder: RunFolder) -> Json:
+    return read_json(folder.data / "manifest.json")["facts"]
 
 
 def _gains(first: ScoredRows, other: ScoredRows, contract: Contract) -> dict[str, Interval]:
