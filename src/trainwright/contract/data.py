@@ -110,8 +110,8 @@ class StratifiedSplit(_Parts):
     kind: Literal["stratified"]
 
     rare: Literal["refuse", "train"] = "refuse"
-    """What becomes of classes that have fewer rows than there are parts. `train`: their rows train
-    and are never judged."""
+    """What becomes of classes that have fewer rows than there are parts, or folds. `train`: their
+    rows train and are never judged."""
 
 
 class GroupSplit(_Parts):

@@ -59,6 +59,8 @@ FindingKind = Literal[
     "future_rows",
     "train_test_difference",
     "few_test_rows",
+    "undecidable",
+    "unsplit_trees",
     "packing",
     "padding",
     "too_few_validations",

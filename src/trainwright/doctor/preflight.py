@@ -7,13 +7,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainwright.contract.model import Gpt
+from trainwright.contract.model import Boosting, Gpt
 from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs
+from trainwright.data.columns.target import Classes
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.sampling.build_sampler import mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler
@@ -22,6 +23,9 @@ from trainwright.data.text.chunks import Chunks, cut_documents
 from trainwright.data.text.packing import pack_inputs
 from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.types import Prepared
+from trainwright.evaluation.deciding_class import deciding_class
+from trainwright.evaluation.intervals import LEAST_UNITS
+from trainwright.evaluation.resampling_units import count_units
 from trainwright.planner.count_validations import idle_rules
 from trainwright.planner.plan import Plan
 
@@ -41,7 +45,8 @@ def preflight(
     of this run's plan."""
     return worst_first(
         (
-            *of_data(prepared, faults, audited),
+            *of_data(prepared, faults, audited, decided.contract.metric.name),
+            *_trees(decided, prepared),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
             *_validations(decided),
@@ -51,10 +56,49 @@ def preflight(
 
 
 def of_data(
-    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[AuditResult]
+    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[AuditResult], metric: str
 ) -> tuple[Finding, ...]:
-    """Findings of the data only, most severe first, for a model that is trained elsewhere."""
-    return worst_first((*faults, *findings_beside(audited, faults), *_test_rows(prepared)))
+    """Findings of the data only, most severe first, for a model that is trained elsewhere. `metric`
+    is the one that is judged."""
+    of_test = (*_undecidable(prepared, metric), *_test_rows(prepared))
+    return worst_first((*faults, *findings_beside(audited, faults), *of_test))
+
+
+def _undecidable(prepared: Prepared, metric: str) -> Iterator[Finding]:
+    """A clause on a class with too few test rows for any interval."""
+    target, test = prepared.target, prepared.test
+    if not isinstance(target, Classes):
+        return
+    code, units = deciding_class(
+        metric, test.target, test.units, target.positive, len(target.names)
+    )
+    if units >= LEAST_UNITS:
+        return
+    which = f" of class {target.names[code]!r}" if code >= 0 else ""
+    alone = count_units(test.units) == len(test)
+    have = many(units, "test row" if alone else "independent unit of test rows")
+    more = "give more rows of it" if prepared.split.folds else "data.split.folds tests every row"
+    message = (
+        f"the clause on {metric} cannot be decided: {have}{which}, and an interval needs "
+        f"{LEAST_UNITS}; {more}"
+    )
+    yield Finding("undecidable", "warning", message, units, fix=more)
+
+
+def _trees(decided: Plan, prepared: Prepared) -> Iterator[Finding]:
+    """Trees that cannot split."""
+    model = decided.contract.model
+    rows = min([len(prepared.train), *(fold["train"] for fold in prepared.split.folds)])
+    if not isinstance(model, Boosting) or rows >= 2 * model.min_data_in_leaf:
+        return
+    least = many(model.min_data_in_leaf, "training row")
+    where = " in the smallest fold" if rows < len(prepared.train) else ""
+    fix = "lower it, or write model: {kind: linear}"
+    message = (
+        f"the trees cannot have a split: each leaf needs {least} (model.min_data_in_leaf), and "
+        f"there are {rows:,}{where}, too few for two; {fix}"
+    )
+    yield Finding("unsplit_trees", "warning", message, rows, fix=fix)
 
 
 def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:

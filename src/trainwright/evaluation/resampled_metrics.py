@@ -40,8 +40,11 @@ SHARES = frozenset(
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
-_OF_ALL = frozenset({"accuracy", "f1_weighted"})
-_OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
+OF_ALL = frozenset({"accuracy", "f1_weighted"})
+"""Those of them that rest on all rows."""
+
+OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
+"""Those that rest on the positive class of two."""
 
 
 Count = Callable[[Integers], int]
@@ -139,9 +142,9 @@ def _undefined(weights: Floats) -> Floats:
 def _deciding_units(line: MeasuredMetric, units: Integers, count: Count) -> int:
     """Effective units: those of the positive class, or of the rarest class."""
     answers = line.answers
-    if line.metric not in SHARES or line.metric in _OF_ALL or not len(answers):
+    if line.metric not in SHARES or line.metric in OF_ALL or not len(answers):
         return count(units)
-    if line.metric in _OF_POSITIVES and answers.classes == 2:
+    if line.metric in OF_POSITIVES and answers.classes == 2:
         return count(units[answers.is_positive()])
     if count is len:
         counts = answers.class_counts()

@@ -33,7 +33,8 @@ from trainwright.data.split.splits import key_of, split_rows
 from trainwright.data.split.time_order import distances, moments, time_blocks
 
 NEVER = -1
-"""Fold of rows that are never tested: the oldest, under a rolling origin."""
+"""Fold of rows that are never tested: the oldest, under a rolling origin, and those of classes too
+rare for every fold that only train."""
 
 
 @final
@@ -139,8 +140,8 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
         case RandomSplit():
             places = shares_of_keys(key_of(frame, split), seed, "folds")
             return (places * count).astype(np.int64)
-        case StratifiedSplit():
-            return _even_by_class(frame[target], count, seed)
+        case StratifiedSplit(rare=rare):
+            return _even_by_class(frame[target], count, seed, has_rare=rare == "train")
         case GroupSplit(assign="hashed", column=column):
             places = shares_of_keys(to_labels(frame[column]), seed, "folds")
             return (places * count).astype(np.int64)
@@ -169,30 +170,34 @@ def _even(keys: npt.NDArray[np.uint64], count: int) -> Integers:
     return folds
 
 
-def _even_by_class(labels: pl.Series, count: int, seed: int) -> Integers:
-    """Deal the rows of each class round-robin, each class continuing where the last one ended."""
+def _even_by_class(labels: pl.Series, count: int, seed: int, *, has_rare: bool) -> Integers:
+    """Deal the rows of each class round-robin, each class continuing where the last one ended.
+    Classes with fewer rows than folds are refused, or never tested if `has_rare`."""
     keys = random_keys(len(labels), seed, "folds")
     codes = group_codes(labels)
+    found, rows = np.unique(codes, return_counts=True)
+    rare = found[rows < count]
+    if len(rare) and not has_rare:
+        raise DataMistake(_too_rare(labels, codes, rare, count))
     order = np.lexsort((keys, codes))
-    folds = np.empty(len(labels), dtype=np.int64)
-    folds[order] = np.arange(len(labels)) % count
-    found = np.unique(codes, return_counts=True)
-    rare = [
-        f"{labels[int(np.flatnonzero(codes == code)[0])]} ({rows})"
-        for code, rows in zip(*found, strict=True)
-        if rows < count
-    ]
-    if rare:
-        raise DataMistake(
-            Problem(
-                "classes have fewer rows than there are folds",
-                path="data.split.folds",
-                found=quoted(rare),
-                expected=f"at least {count} rows of each class",
-                fix="lower data.split.folds, or use split: {kind: random}",
-            )
-        )
+    order = order[~np.isin(codes[order], rare)]
+    folds = np.full(len(labels), NEVER, dtype=np.int64)
+    folds[order] = np.arange(len(order)) % count
     return folds
+
+
+def _too_rare(labels: pl.Series, codes: Integers, rare: Integers, count: int) -> Problem:
+    named = [
+        f"{labels[int(places[0])]} ({len(places)})"
+        for places in (np.flatnonzero(codes == code) for code in rare)
+    ]
+    return Problem(
+        "classes have fewer rows than there are folds",
+        path="data.split.folds",
+        found=quoted(named),
+        expected=f"at least {count} rows of each class",
+        fix="lower data.split.folds, or use split: {kind: random}",
+    )
 
 
 def _written(series: pl.Series, count: int) -> Integers:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -27,6 +27,7 @@ from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
+from trainwright.evaluation.intervals import LEAST_UNITS
 from trainwright.planner.init.yaml_lines import flow, scalar
 
 PEOPLE = frozenset(
@@ -62,6 +63,10 @@ _LIFETIME = 40
 """Dates over so many years in no order are more likely of people and things than of rows."""
 _FEW_ROWS, _FOLDS = 1_000, 5
 _FEWEST_OF_A_CLASS = 10
+_FEW_OF_A_CLASS = 100
+_MOST_CELLS, _COLUMNS_OF_A_TEXT = 10_000_000, 300
+"""Rows times columns times classes up to which it is cheap enough to train once a fold."""
+_MOST_OF_A_NAME = 40
 _PARTS = 3
 _MOST_ROWS = 50_000
 _FEWEST_ROWS, _FEWEST_ROUNDS = 50, 5
@@ -130,15 +135,49 @@ def works(division: Division, raw: RawTable, target: str) -> bool:
 
 
 def _in_folds(division: Division, raw: RawTable) -> Division:
-    """The same with folds if the rows are few, and every class has enough for them."""
+    """The same with folds if the rows are few, or those of a class that is judged."""
     classes = raw.facts.target.classes
-    enough = not classes or min(classes.values()) >= _FEWEST_OF_A_CLASS
-    if raw.facts.rows >= _FEW_ROWS or not enough or raw.facts.given:
+    if classes and sum(rows >= _FOLDS for rows in classes.values()) < 2:
+        return replace(division, reason=f"{division.reason}; {_undecidable(classes)}")
+    if raw.facts.given or not (few := _few_rows(raw)):
         return division
-    reason = f"{division.reason}; {raw.facts.rows:,} rows are few, so each is tested once"
-    if division.is_time:
-        reason = f"{division.reason}; {raw.facts.rows:,} rows are few, so the origin rolls"
-    return Division(f"{division.yaml}, folds: {_FOLDS}", division.column, reason)
+    then = "the origin rolls" if division.is_time else "each is tested once"
+    reason = f"{division.reason}; {few} are few, so {then}"
+    yaml = division.yaml
+    rare = sum(rows < _FOLDS for rows in classes.values())
+    if yaml == "kind: stratified" and 0 < rare <= len(classes) - 2:
+        yaml += ", rare: train"
+        reason += f"; {_too_rare(rare)}"
+    return Division(f"{yaml}, folds: {_FOLDS}", division.column, reason)
+
+
+def _few_rows(raw: RawTable) -> str:
+    """The rows that are too few for one test part, as `809 rows`; empty where they are enough."""
+    facts = raw.facts
+    if facts.rows < _FEW_ROWS:
+        return f"{facts.rows:,} rows"
+    judged = {name: rows for name, rows in facts.target.classes.items() if rows >= _FOLDS}
+    if not judged:
+        return ""
+    rarest = min(judged, key=judged.__getitem__)
+    share = RandomSplit(kind="random").test
+    texts = sum(column.kind == "text" for column in raw.columns)
+    outputs = len(facts.target.classes) if len(facts.target.classes) > 2 else 1
+    cells = facts.rows * (len(raw.columns) + texts * _COLUMNS_OF_A_TEXT) * outputs
+    if judged[rarest] * share >= _FEW_OF_A_CLASS or cells > _MOST_CELLS:
+        return ""
+    return f"{judged[rarest]:,} rows of class {rarest[:_MOST_OF_A_NAME]!r}"
+
+
+def _undecidable(classes: Mapping[str, int]) -> str:
+    rarest = min(classes, key=classes.__getitem__)
+    rows = f"{many(classes[rarest], 'row')} of class {rarest[:_MOST_OF_A_NAME]!r}"
+    return f"a clause on {rows} cannot be decided: an interval needs {LEAST_UNITS} that are tested"
+
+
+def _too_rare(classes: int) -> str:
+    which = many(classes, "class has", "classes have")
+    return f"{which} too few rows to be judged: they train and are never judged"
 
 
 def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
@@ -178,8 +217,7 @@ def _by_chance(
         return Division("kind: random", "", said)
     rare = [name for name, rows in raw.facts.target.classes.items() if rows < _PARTS]
     if rare:
-        few = many(len(rare), "class has", "classes have")
-        reason = f"{said}; {few} too few rows to be judged: they train and are never judged"
+        reason = f"{said}; {_too_rare(len(rare))}"
         return Division("kind: stratified, rare: train", "", reason)
     return Division("kind: stratified", "", f"{said}; equal class shares")
 
