@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import final
@@ -10,9 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import MOMENT_COLUMN, RandomSplit, TableData, TimeSplit
+from trainwright.contract.data import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.contract.yaml_reader import Plain, read_yaml
-from trainwright.core.errors import DataMistake
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups
@@ -22,8 +20,7 @@ from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType, name_tokens, names_birth
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fold_split import cut_folds
-from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
+from trainwright.data.split.fractions import TRAIN, Shares
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
@@ -62,7 +59,6 @@ _MICROSECONDS_A_YEAR = 365.25 * 24 * 3600 * 1e6
 _LIFETIME = 40
 """Dates over so many years in no order are more likely of people and things than of rows."""
 _FEW_ROWS, _FOLDS = 1_000, 5
-_FEWEST_OF_A_CLASS = 10
 _FEW_OF_A_CLASS = 100
 _MOST_CELLS, _COLUMNS_OF_A_TEXT = 10_000_000, 300
 """Rows times columns times classes up to which it is cheap enough to train once a fold."""
@@ -106,32 +102,6 @@ def find_divisions(raw: RawTable, target: str) -> list[Division]:
         found = [*_unnamed_group(raw, frame, target), *_by_order(raw, frame, target)]
     found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target, usable)]
     return [form for one in found for form in dict.fromkeys((_in_folds(one, raw), one))]
-
-
-def works(division: Division, raw: RawTable, target: str) -> bool:
-    """Can the rows be split this way, with every held-out class in the training part?"""
-    split = TableData.model_validate_json(json.dumps({"split": division.section})).split
-    try:
-        frame = with_moments({"train": raw.frames["train"]}, split, IN_MEMORY)["train"]
-        if split.folds != "off":
-            folds = cut_folds(frame, target, split, 0)
-            parts = [folds.parts(number) for number in range(folds.count)]
-        else:
-            parts = [split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)]
-    except DataMistake:
-        return False
-    if raw.facts.target.kind == "numbers":
-        return True
-    labels = frame[target]
-    known = [set(labels.filter(pl.Series(one == TRAIN)).unique()) for one in parts]
-    held = [
-        set(labels.filter(pl.Series((one == VALIDATION) | (one == TEST))).unique()) for one in parts
-    ]
-    rows = raw.facts.target.classes.values()
-    both = len(rows) == 2 and min(rows) >= _FEWEST_OF_A_CLASS
-    if both and not all(len(other) == 2 for other in held):
-        return False
-    return all(other <= trained for trained, other in zip(known, held, strict=True))
 
 
 def _in_folds(division: Division, raw: RawTable) -> Division:

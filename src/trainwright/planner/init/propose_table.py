@@ -8,6 +8,7 @@ from typing import final
 
 import polars as pl
 
+from trainwright.contract.model import Boosting
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import spread_rows
@@ -18,7 +19,8 @@ from trainwright.data.columns.target import choose_positive
 from trainwright.data.read_table import RawTable
 from trainwright.data.statistics.lag_detection import lags
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
-from trainwright.planner.init.guess_split import Division, find_divisions, works
+from trainwright.planner.init.guess_split import Division, find_divisions
+from trainwright.planner.init.try_division import fewest_training_rows, works
 from trainwright.planner.init.yaml_lines import comment, flow, scalar
 
 _BALANCED = 0.2
@@ -26,6 +28,8 @@ _MOST_SLICES = 10
 _MOST_ROWS = 50_000
 _MOST_OF_A_NAME = 40
 _FEW_BESIDE_TEXTS = 3
+_FEW_ROWS = 1_000
+"""Below so many rows the smallest training part is counted."""
 
 
 @final
@@ -75,7 +79,8 @@ def propose(raw: RawTable, path: str, target: str, settings: ProposalSettings = 
     lines += _exclude_lines(excluded)
     lines += _column_lines(raw, excluded)
     lines.append("  " + _line("split", _Chosen(f"{{{division.yaml}}}", division.reason)))
-    lines += [_model_line(raw, excluded), "metric:"]
+    rows = fewest_training_rows(division, raw, target) if raw.facts.rows < _FEW_ROWS else _FEW_ROWS
+    lines += [_model_line(raw, excluded, rows), "metric:"]
     lines.append("  " + _line("name", _metric(raw)))
     by_default = "by default: better than every baseline"
     lines.append(f"  # target: {_example_target(frame[target])}; {by_default}")
@@ -84,13 +89,18 @@ def propose(raw: RawTable, path: str, target: str, settings: ProposalSettings = 
     return "\n".join(lines) + "\n"
 
 
-def _model_line(raw: RawTable, excluded: Mapping[str, str]) -> str:
+def _model_line(raw: RawTable, excluded: Mapping[str, str], rows: int) -> str:
+    """`rows` are the fewest that train."""
     kinds = [column.kind for column in raw.columns if column.name not in excluded]
     texts = kinds.count("text")
     others = len(kinds) - texts - kinds.count("ignored")
     if texts and others <= _FEW_BESIDE_TEXTS and raw.facts.target.classes:
         what = "texts with few other columns" if others else "texts alone"
         reason = f"the strongest start on {what}, and trees take minutes; or boosting, mlp"
+        return f"model: {{kind: linear}}  # {reason}"
+    least = Boosting(kind="boosting").min_data_in_leaf
+    if rows < 2 * least:
+        reason = f"{rows} training rows are too few for trees, of which a leaf needs {least}"
         return f"model: {{kind: linear}}  # {reason}"
     return "model: {kind: boosting}  # the strongest start on tables; or linear, mlp"
 

@@ -1,0 +1,48 @@
+"""Trees are not proposed for fewer training rows than two of their leaves need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from command import command, inside
+from trainwright.contract.read_contract import read_contract
+from trainwright.planner.init.first_contract import propose_contract
+
+
+def proposed(folder: Path, frame: pl.DataFrame) -> str:
+    frame.write_csv(folder / "rows.csv")
+    text = propose_contract(str(folder / "rows.csv"), "y", folder)
+    (folder / "contract.yaml").write_text(text)
+    return text
+
+
+def numbers(rows: int, columns: int) -> pl.DataFrame:
+    random = np.random.default_rng(0)
+    values = {f"x{at}": random.normal(size=rows).round(3) for at in range(columns)}
+    return pl.DataFrame({**values, "y": np.arange(rows) * 7 % 11 + random.normal(size=rows)})
+
+
+@pytest.mark.parametrize("rows", [20, 57])
+def test_few_rows_get_a_linear_model_and_the_reason(tmp_path: Path, rows: int) -> None:
+    text = proposed(tmp_path, numbers(rows, 3))
+    assert read_contract(tmp_path / "contract.yaml").contract.model.kind == "linear"
+    assert "too few for trees, of which a leaf needs 20" in text
+
+
+def test_the_rows_of_two_leaves_are_enough(tmp_path: Path) -> None:
+    proposed(tmp_path, numbers(62, 3))
+    assert read_contract(tmp_path / "contract.yaml").contract.model.kind == "boosting"
+    with inside(tmp_path):
+        assert "cannot have a split" not in command("check", "contract.yaml").out
+
+
+def test_the_smallest_fold_of_a_rolling_origin_counts(tmp_path: Path) -> None:
+    days = pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 6, 18), eager=True)
+    frame = numbers(len(days), 2).with_columns(day=days)
+    text = proposed(tmp_path, frame)
+    assert "kind: time" in text
+    assert "model: {kind: linear}" in text
