@@ -51,6 +51,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.network_learner",
         "trainwright.run.recover.recover_parts",
         "trainwright.run.recover.recover_run",
+        "trainwright.run.script.check_buffers",
         "trainwright.run.script.check_job",
         "trainwright.run.script.check_tensors",
         "trainwright.run.script.fit_job",

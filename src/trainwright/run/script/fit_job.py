@@ -34,6 +34,7 @@ from trainwright.engine.save_request import OrAsked
 from trainwright.engine.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
+from trainwright.run.script.check_buffers import keep_buffers
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import JobSettings, describe_job, optimizers_of
 from trainwright.run.script.job_shape import check_fields
@@ -144,7 +145,7 @@ def _guard(
     device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
     return replace(
         job,
-        step=keep_random_numbers(job),
+        step=keep_buffers(job, keep_random_numbers(job)),
         state=state,
         stop_rules=(*job.stop_rules, StopRequested(flag)),
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),

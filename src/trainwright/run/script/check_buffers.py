@@ -1,0 +1,91 @@
+"""Buffers that no state holds, checked at the first step: a resume would lose what it makes of
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.loading.feed import StepBatches
+from trainwright.engine.job import Job
+from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.engine.step import Step
+from trainwright.run.script.check_tensors import modules_of
+from trainwright.tracking.events import StepOutcome
+
+
+@final
+class BuffersKept:
+    """A step that refuses, at its first call, to change buffers that no checkpoint holds."""
+
+    def __init__(self, step: Step, job: Job) -> None:
+        self._step = step
+        self._job = job
+        self._is_checked = False
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """One update.
+
+        Raises:
+            Mistake: the first step changed a buffer that no part of the state holds.
+        """
+        if self._is_checked:
+            return self._step(work)
+        self._is_checked = True
+        before = {name: one.clone() for name, one in _unheld(self._job)}
+        outcome = self._step(work)
+        own = [
+            part.snapshot()
+            for part in self._job.state.values()
+            if not type(part).__module__.startswith("trainwright.")
+        ]
+        moved = [
+            name
+            for name, now in _unheld(self._job)
+            if not (name in before and torch.equal(before[name], now)) and not _is_in(own, now)
+        ]
+        if moved:
+            raise Mistake(_lost(moved))
+        return outcome
+
+
+def keep_buffers(job: Job, step: Step) -> Step:
+    """The step, checked where the job has buffers that nothing in its state holds."""
+    kept = isinstance(job.checkpoints, NoCheckpoints) or not list(_unheld(job))
+    return step if kept else BuffersKept(step, job)
+
+
+def _unheld(job: Job) -> Iterator[tuple[str, Tensor]]:
+    """Buffers of the job's modules that are in no `state_dict`, with the name of each."""
+    modules: dict[int, nn.Module] = {id(one): one for one in (job.model, *modules_of(job))}
+    held = {
+        id(one) for module in modules.values() for one in module.state_dict(keep_vars=True).values()
+    }
+    for module in modules.values():
+        for name, one in module.named_buffers():
+            if id(one) not in held:
+                yield f"{type(module).__name__}.{name}", one
+
+
+def _is_in(snapshots: list[Snapshot], now: Tensor) -> bool:
+    """Whether a part written by the script itself holds this tensor's values."""
+    copies = [copy for one in snapshots for copy in one.tensors.values()]
+    value = now.detach().cpu()
+    return any(copy.shape == value.shape and torch.equal(copy, value) for copy in copies)
+
+
+def _lost(names: list[str]) -> Problem:
+    return Problem(
+        "the first step changed buffers that no checkpoint holds: a resumed run would be another "
+        "run",
+        path="Job.state",
+        found=", ".join(names),
+        expected="buffers in the state_dict of the model, or in a part of `state`",
+        fix="register them with persistent=True and train into another folder; those of a library "
+        "can be held by a part of your own, with `snapshot` and `restore`",
+    )
