@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
+from torch import nn
+
 from trainwright.checkpoint.module_state import ModuleState
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.optim.eval_weights import TrainedWeights, Weights
@@ -27,6 +29,11 @@ class EvaluatedState:
         self._weights = weights
         self._model = model
 
+    @property
+    def module(self) -> nn.Module:
+        """The model."""
+        return self._model.module
+
     def snapshot(self) -> Snapshot:
         """The whole model, with the evaluation weights."""
         ready = self._weights.ready()
@@ -46,7 +53,6 @@ def evaluated_state(weights: Weights, model: ModuleState) -> dict[str, Stateful]
     )
 
 
-def evaluated_part(parts: Mapping[str, Snapshot], model: str = MODEL) -> Snapshot:
-    """Model to evaluate and export, among the parts of a checkpoint; `model` is the name of the
-    part with the trained one."""
-    return parts[EVALUATED] if EVALUATED in parts else parts[model]
+def evaluated_part(parts: Mapping[str, Snapshot]) -> Snapshot:
+    """Model to evaluate and export, among the parts of a checkpoint."""
+    return parts[EVALUATED] if EVALUATED in parts else parts[MODEL]

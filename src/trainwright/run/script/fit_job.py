@@ -14,7 +14,7 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.eval_weights_state import EVALUATED, EvaluatedState, evaluated_part
+from trainwright.checkpoint.eval_weights_state import EVALUATED, EvaluatedState
 from trainwright.checkpoint.guard_loads import guard_loads
 from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.module_state import ModuleState
@@ -213,8 +213,7 @@ def _check_best(job: Job) -> None:
 
 def _check_evaluated(job: Job) -> None:
     """Refuse to restore trained weights whose score belongs to other weights."""
-    kept = isinstance(job.state.get(EVALUATED), EvaluatedState)
-    if find_within(job.validate, Evaluating) and not kept:
+    if find_within(job.validate, Evaluating) and not _evaluated_names(job):
         raise Mistake(
             Problem(
                 "the validation sees other weights than the checkpoints keep",
@@ -243,8 +242,16 @@ def _restore_best(job: Job) -> int:
             )
         )
     name, model = next((n, one) for n, one in job.state.items() if _is_model(job, one))
-    model.restore(evaluated_part(best.parts, name))
+    model.restore(best.parts[(*_evaluated_names(job), name)[0]])
     return best.step
+
+
+def _evaluated_names(job: Job) -> list[str]:
+    """The parts of the state that hold the evaluated weights of the model, first the one that is
+    called so."""
+    parts = job.state.items()
+    names = [n for n, one in parts if isinstance(one, EvaluatedState) and one.module is job.model]
+    return sorted(names, key=lambda name: name != EVALUATED)
 
 
 @final

@@ -83,3 +83,10 @@ def test_the_best_weights_are_not_the_trained_ones_under_a_mean(tmp_path: Path) 
     with pytest.raises(tw.Mistake, match="sees other weights than the checkpoints keep"):
         tw.fit(without(job, "evaluated"), restore_best=True, progress=False)
     assert not (tmp_path / "job").exists()
+
+
+def test_the_evaluated_weights_may_have_any_name(tmp_path: Path) -> None:
+    job, mean = make_job(tmp_path / "job")
+    state = {"averaged" if key == "evaluated" else key: part for key, part in job.state.items()}
+    tw.fit(replace(job, state=state), restore_best=True, progress=False)
+    assert torch.equal(job.model.weight, mean.mean["weight"])  # type: ignore[arg-type]
