@@ -10,7 +10,7 @@ from typing import final
 
 from trainwright.checkpoint.catalog import entry_of
 from trainwright.checkpoint.checkpoint_files import stored_files
-from trainwright.checkpoint.file_names import LEDGER, step_of
+from trainwright.checkpoint.file_names import LEDGER, POINTERS, step_of
 from trainwright.checkpoint.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.object_storage import ObjectStorage
@@ -19,7 +19,7 @@ from trainwright.checkpoint.retention import best_first
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint
-from trainwright.core.files import storage_errors
+from trainwright.core.files import storage_errors, write_json
 
 
 @final
@@ -100,7 +100,7 @@ def recover_checkpoints(
             continue
         lines = _ledger_at(sequence, written, known)
         if _take(folder, away, lines, sequence, copies, wanted):
-            _settle(folder, lines, copies, newest_first[0])
+            _settle(folder, lines, copies, newest_first[0], wanted.direction)
             return Recovered(step_of(line.name), tuple(copies.rejected))
     tried = (
         "".join(f"\n    {text}" for text in copies.rejected) or "\n    the run has left them all"
@@ -186,9 +186,15 @@ def _has_best(
     return False
 
 
-def _settle(folder: Path, lines: Sequence[LedgerLine], copies: _Copies, newest: int) -> None:
-    """Write the ledger, and remove what it does not list. A sequence number used remotely is never
-    reused."""
+def _settle(
+    folder: Path,
+    lines: Sequence[LedgerLine],
+    copies: _Copies,
+    newest: int,
+    direction: Direction,
+) -> None:
+    """Write ledger and pointers, and remove what the ledger does not list. A sequence number used
+    remotely is never reused."""
     there = {line.name: line for line in _kept(lines).values() if line.sequence in copies.taken}
     absent = [line.now("removed") for name, line in _kept(lines).items() if name not in there]
     last = copies.lines[newest]
@@ -201,3 +207,11 @@ def _settle(folder: Path, lines: Sequence[LedgerLine], copies: _Copies, newest: 
         for name in read_pins(folder) - there.keys():
             unpin(folder, name)
         Ledger(folder / LEDGER).rewrite([*before, *lines, *absent])
+        write_json(folder / POINTERS, _pointers(list(there.values()), direction))
+
+
+def _pointers(there: Sequence[LedgerLine], direction: Direction) -> dict[str, str]:
+    """Newest and best. A run that is finished writes them no more, one that goes on does."""
+    best = [entry.name for entry in best_first([entry_of(line) for line in there], direction)]
+    newest = max(there, key=lambda line: line.sequence).name
+    return {"newest": newest, "best": (*best, "")[0]}
