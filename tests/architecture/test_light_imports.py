@@ -53,6 +53,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.recover.recover_run",
         "trainwright.run.script.check_buffers",
         "trainwright.run.script.check_job",
+        "trainwright.run.script.check_loader",
         "trainwright.run.script.check_tensors",
         "trainwright.run.script.fit_job",
         "trainwright.run.script.job_settings",

@@ -67,6 +67,7 @@ class LoaderFeed:
         self._rows = 0
         self._digest = 0
         self._takes_others = False
+        self._has_workers = False
         self._iterator: Iterator[Batch] | None = None
 
     @property
@@ -168,11 +169,20 @@ class LoaderFeed:
 
     def _begin_pass(self) -> Iterator[Batch]:
         if isinstance(self._batches, DataLoader):
+            self._start_workers(self._batches)
             if isinstance(self._batches.sampler, DistributedSampler):
                 self._batches.sampler.set_epoch(self._pass)
             if isinstance(self._batches.generator, torch.Generator):
                 self._batches.generator.manual_seed(_seed_of((self.seed, self._pass)))
         return iter(self._batches)
+
+    def _start_workers(self, loader: DataLoader[Batch]) -> None:
+        """Start workers that live on where an unbroken run has them from its first pass: a pass
+        that starts them draws one random number more, and its order would be another."""
+        if loader.persistent_workers and self._pass and not self._has_workers:
+            with _seeded((self.seed, 0, 0)):
+                iter(loader)
+        self._has_workers = True
 
 
 def _seed_of(key: tuple[int, ...]) -> int:
@@ -248,8 +258,9 @@ def _other_batches(taken: int, number: int) -> DataChanged:
     return DataChanged(
         f"batch {taken:,} of pass {number + 1:,} is not the one that was trained on: the iterable "
         "cannot be repeated, or its rows, their order or the size of a batch are others, so the "
-        "run cannot go on from here. Give the DataLoader a dataset whose rows do not change, train "
-        'into another folder, or go on with these: tw.fit(job, changed="record")'
+        "run cannot go on from here. Give the DataLoader a dataset whose rows do not change (and "
+        "persistent_workers=False where workers draw random numbers), train into another folder, "
+        'or go on with these: tw.fit(job, changed="record")'
     )
 
 

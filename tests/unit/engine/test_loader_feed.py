@@ -213,3 +213,36 @@ def test_a_position_of_an_earlier_version_is_taken() -> None:
     again.seek(4)
     (batch,) = again.next_step().micro_batches
     assert batch.flatten().tolist() == [4.0, 5.0, 6.0, 7.0]  # type: ignore[attr-defined]
+
+
+def with_workers(dataset: Dataset[Any], *, persistent: bool) -> DataLoader[Any]:
+    return DataLoader(
+        dataset, batch_size=4, shuffle=True, num_workers=1, persistent_workers=persistent
+    )
+
+
+class Plain(Noisy):
+    """The same rows each time."""
+
+    def __getitem__(self, row: int) -> dict[str, Tensor]:
+        x = torch.full((3,), float(row)) / 22
+        return {"x": x, "y": x.sum()}
+
+
+def test_persistent_workers_that_draw_random_numbers_are_refused(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "kept", with_workers(Noisy(), persistent=True), 2)
+    before = torch.get_rng_state()
+    with pytest.raises(tw.Mistake, match="could not repeat the random numbers") as refused:
+        tw.fit(job, progress=False)
+    assert [one.fix for one in refused.value.problems] == ["persistent_workers=False"]
+    assert not (tmp_path / "kept").exists()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_persistent_workers_that_draw_nothing_go_on_to_the_same_bits(tmp_path: Path) -> None:
+    def job(folder: str, last: int) -> tw.Job:
+        return make_job(tmp_path / folder, with_workers(Plain(), persistent=True), last)
+
+    whole = fitted_weights(job("whole", 5))
+    fitted_weights(job("cut", 4))
+    assert fitted_weights(job("cut", 5)) == whole

@@ -22,6 +22,7 @@ from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
 from trainwright.optim.ema import EMA
 from trainwright.optim.swa import SWA
+from trainwright.run.script.check_loader import persistent_workers
 from trainwright.run.script.check_tensors import uninitialised, unstorable
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
@@ -40,7 +41,7 @@ def check_job(job: Job) -> None:
     gaps += (_names,)
     if not isinstance(job.checkpoints, NoCheckpoints):
         gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
-        gaps += (_own_generators, _source, _means, unstorable)
+        gaps += (_own_generators, _source, _means, unstorable, persistent_workers)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
