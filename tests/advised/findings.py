@@ -197,6 +197,14 @@ CASES = (
         rows=csv(x=[f"p{at:03}" for at in range(ROWS)]),
     ),
     found(
+        "list it in data.exclude, or use its words: data.columns.x.kind: text",
+        does=("data.exclude=[x]", "data.columns.x.kind=text"),
+        stays=True,
+        rows=csv(
+            x=[f"the {at} green cats sat on mat {at * 7} of the long house" for at in range(ROWS)]
+        ),
+    ),
+    found(
         "data.features.rare_below merges them; a slice of them cannot be evaluated",
         does=("data.features.rare_below=5",),
         stays=True,

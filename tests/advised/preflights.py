@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advised.cases import Base, Case, made_folder, problems_of, ready_of, ways_of, written
+from advised.cases import (
+    ROWS,
+    Base,
+    Case,
+    csv,
+    made_folder,
+    problems_of,
+    ready_of,
+    ways_of,
+    written,
+)
 from advised.following import Values
 from made_pictures import samples
 from trainwright.core.errors import Problem
@@ -82,6 +92,17 @@ CASES = (
         "text",
         does=(("data.windows=packed", "-data.padding"),),
         files=ALIKE,
+    ),
+    Case(
+        "data.split.folds tests every row",
+        (),
+        does=("data.split={kind: stratified, folds: 5}",),
+        rows=csv(y=["yes" if at % 12 == 5 else "no" for at in range(ROWS)]),
+    ),
+    Case(
+        "lower it, or write model: {kind: linear}",
+        ("model={kind: boosting, min_data_in_leaf: 100, max_trees: 3}",),
+        does=("model.min_data_in_leaf=5",),
     ),
     Case(
         "remove the copies from the files; data.fields.group keeps images of one scene on one side",

@@ -68,13 +68,13 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/images/image_table.py: write what stands before",
         "data/images/tfrecord.py: write its name",
         "data/sources/hf_dataset.py: name one",
-        "data/quality/near_duplicate_images.py: look at them",
+        "data/quality/near_duplicate_images.py: inspect them",
     ),
     "needs the rows of many groups, times or wrong labels": (
-        "data/audit/group_leaks.py: if the model",
-        "data/audit/row_overlap.py: divide by",
-        "data/audit/time_leaks.py: if the model",
-        "data/quality/label_errors.py: look at the rows",
+        "data/audit/group_leaks.py: to generalise",
+        "data/audit/row_overlap.py: split by",
+        "data/audit/time_leaks.py: to forecast",
+        "data/quality/label_errors.py: inspect the rows",
         "data/columns/target.py: repair these rows",
     ),
 }

@@ -111,6 +111,8 @@ class KeptTrees:
 
     def _files(self) -> list[Path]:
         """Newest first."""
+        if not self.folder.is_dir():
+            return []
         with storage_errors(f"reading {self.folder}"):
             found = [path for path in self.folder.iterdir() if TREES.fullmatch(path.name)]
         return sorted(found, reverse=True)

@@ -98,7 +98,7 @@ def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
 
 def test_one_row_that_does_not_fit_is_a_clear_mistake() -> None:
     inputs, build = _images()
-    with pytest.raises(Mistake, match=r"1 row at once: DefaultCPUAllocator"):
+    with pytest.raises(Mistake, match=r"1 row per batch: DefaultCPUAllocator"):
         build(AdaptiveEvalBatch(), SmallMemory(0)).score(inputs)
 
 
