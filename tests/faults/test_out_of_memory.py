@@ -17,7 +17,7 @@ from deadlines import within
 pytestmark = pytest.mark.torch
 
 DEEP = CONTRACT.replace("kind: boosting", "kind: mlp").replace(
-    "max_trees: 5", f"hidden: {[128] * 10}"
+    "max_trees: 5", f"hidden: {[256] * 10}"
 )
 TRAINING = "training: {num_epochs: 1, batch_size: 8192}\n"
 
@@ -42,7 +42,7 @@ network.fit = limited
 sys.argv[0] = "trainwright"
 main()
 """
-"""The command, with 100 MiB for the loop alone: a step of a whole batch takes twice as much."""
+"""The command, with 100 MiB for the loop; a step of a whole batch takes several times as much."""
 
 
 @pytest.mark.row("F-32")

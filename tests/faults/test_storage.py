@@ -142,7 +142,7 @@ def test_a_disk_that_fills_up_after_the_commit_is_told_and_ends_nothing(
     ended = canary.fit()
     assert differences(everything(canary, ended), unbroken(SETTING)) == []
     (note,) = [e for e in canary.seen.events if getattr(e, "kind", "") == "checkpoint"]
-    assert "the checkpoint is safe" in note.message
+    assert "the checkpoint is saved" in note.message
     assert_goes_on(tmp_path, at_least=12)
 
 

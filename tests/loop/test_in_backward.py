@@ -124,5 +124,5 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight() -> None:
 def test_a_step_of_several_micro_batches_is_refused() -> None:
     _, _, step = start("adamw", InBackwardStep)
     work = Feed([torch.randn(12, 4), torch.randn(12, 4)], 2, 2).next_step()
-    with pytest.raises(Mistake, match="one micro-batch"):
+    with pytest.raises(Mistake, match="a single micro-batch"):
         step(work)
