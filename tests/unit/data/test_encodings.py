@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO, Any
 
+import polars as pl
 import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
+from trainwright.data.formats import delimited
 from trainwright.data.formats.encodings import text_blocks
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.text.documents import END, find_documents
@@ -60,3 +63,25 @@ def test_text_without_the_mark_that_its_encoding_needs(encoding: str, tmp_path: 
     (tmp_path / "rows.csv").write_bytes(b"a,b,y\n" + b"\xff\xfe\xe9,2,p\n" * 40)
     with pytest.raises(DataMistake, match=f"the text is not {encoding.upper()}"):
         list(text_blocks(tmp_path / "rows.csv", "rows.csv", Reading(encoding=encoding)))
+
+
+def test_a_writer_that_fails_and_writes_later_spoils_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What polars cannot read is read again; its first writer may still be at work then."""
+    late: list[IO[bytes]] = []
+    sink = pl.LazyFrame.sink_ipc
+
+    def fails_first(rows: pl.LazyFrame, target: Path, **options: Any) -> Any:
+        if late:
+            return sink(rows, target, **options)
+        late.append(target.open("wb"))
+        raise pl.exceptions.ComputeError("the rows are not read")
+
+    monkeypatch.setattr(pl.LazyFrame, "sink_ipc", fails_first)
+    (tmp_path / "rows.csv").write_text('y,text\nno,"first"\nyes,"second"\n')
+    target = tmp_path / "rows.arrow"
+    delimited.read_delimited(tmp_path / "rows.csv", "csv", "rows.csv", Reading(), target)
+    late[0].write(b"\0" * 4096)
+    late[0].close()
+    assert pl.read_ipc(target)["text"].to_list() == ["first", "second"]

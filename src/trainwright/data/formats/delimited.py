@@ -283,7 +283,11 @@ def _ragged_problems(
 
 
 def _wrote_fast(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> bool:
-    """Read with polars; False where it does not see the same rows as the scan."""
+    """Read with polars; False where it does not see the same rows as the scan.
+
+    It writes to a file of its own: a sink that fails may still write after it has raised.
+    """
+    aside = target.with_name(f"{target.name}.fast")
     rows = pl.scan_csv(
         file,
         separator=dialect.separator,
@@ -298,11 +302,15 @@ def _wrote_fast(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> boo
         left_out = pl.Series(scan.left_out).implode()
         rows = rows.with_row_index("").filter(~pl.col("").is_in(left_out)).drop("")
     try:
-        rows.sink_ipc(target)
+        rows.sink_ipc(aside)
+        height = pl.scan_ipc(aside).select(pl.len()).collect().item()
     except pl.exceptions.PolarsError:
+        height = -1
+    if height != len(scan.starts):
+        aside.unlink(missing_ok=True)
         return False
-    height = pl.scan_ipc(target).select(pl.len()).collect().item()
-    return bool(height == len(scan.starts))
+    aside.replace(target)
+    return True
 
 
 def _write_exactly(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> None:
