@@ -61,7 +61,7 @@ def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
 
 
 def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
-    """Files of a stored checkpoint, each verified as it is consumed.
+    """Files of a stored checkpoint, each verified when consumed.
 
     Raises:
         Damaged: it does not verify; also while the files are consumed. StorageFailed: not readable.

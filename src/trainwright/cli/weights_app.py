@@ -22,7 +22,7 @@ def export_weights(
     ] = Path("model.safetensors"),
     step: Annotated[
         int | None,
-        typer.Option(metavar="STEP", min=0, help="Of a checkpoint; the run's model if left out."),
+        typer.Option(metavar="STEP", min=0, help="Of a checkpoint; by default the run's model."),
     ] = None,
     runs: Runs = RUNS,
 ) -> None:

@@ -166,7 +166,7 @@ class TimeSplit(_Parts):
 
     window: Literal["all"] | Positive = "all"
     """How far training rows reach back from the end of the training part, in days, or in the unit
-    of a numeric column; older rows are left out."""
+    of a numeric column; older rows are excluded."""
 
     @property
     def moment(self) -> str:

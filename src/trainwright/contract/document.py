@@ -33,7 +33,7 @@ class Contract(Section):
     generation for a text, else classification."""
 
     data: Data
-    """What is learned from, and how it is divided: a table (`kind` left out), `images` or
+    """What is learned from, and how it is divided: a table (without `kind`), `images` or
     `tokens`."""
 
     model: Model

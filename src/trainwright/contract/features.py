@@ -134,7 +134,7 @@ class Features(Section):
     dates: Literal["parts", "cyclic"] = "parts"
     """What a date becomes: `parts` (year, month, day, weekday, hour, as numbers) or `cyclic` (the
     year as a number, of the others sine and cosine of their place in the period, so that 23 h is
-    near 0 h). Parts that are the same in all training rows are left out. Moments with a UTC offset
+    near 0 h). Parts that are the same in all training rows are excluded. Moments with a UTC offset
     count in UTC, others as they are written."""
 
     text: TextFeatures = TextFeatures()

@@ -72,7 +72,7 @@ FindingKind = Literal[
 
 Action = Literal["report", "drop", "cap", "impute", "relabel", "fail"]
 """What happens to what was found. `report`: nothing. `drop`: the training rows (of `leak`,
-`suspicious_feature` and `identifier` the columns) are left out. `cap`: numbers beyond the ends are
+`suspicious_feature` and `identifier` the columns) are excluded. `cap`: numbers beyond the ends are
 put at the ends. `impute`: they count as missing. `relabel`: training rows get the likelier class.
 `fail`: no training."""
 

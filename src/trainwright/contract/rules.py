@@ -190,7 +190,7 @@ def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problem
 
 
 def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Problems:
-    """The target is read, never left out, and never decides the split."""
+    """The target is read, never excluded, and never decides the split."""
     data = contract.data
     if not isinstance(data, TableData):
         return

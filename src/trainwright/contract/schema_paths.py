@@ -80,7 +80,7 @@ def shape_of_field(field: FieldInfo) -> AnnotationShape:
 def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -> Spot | None:
     """Follow the location of a pydantic error through the contract's types.
 
-    The names of union members, which pydantic puts into its locations, are left out. None is for an
+    The names of union members, which pydantic puts into its locations, are skipped. None is for an
     error about a member that the value was not meant to be.
     """
     spot = Spot((), AnnotationShape(root), value)

@@ -17,7 +17,7 @@ class Slice(Section):
     """The rows for which this SQL condition holds, for example `age >= 65 AND sex = 'Female'`."""
 
     name: str = ""
-    """What a `where` slice is called; the condition itself if left out."""
+    """What a `where` slice is called; the condition itself if empty."""
 
     metric: str = "auto"
     """What is measured on the slice. `auto`: the contract's metric."""

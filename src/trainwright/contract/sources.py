@@ -77,7 +77,7 @@ class Reading(Section):
 
     bad_records: Annotated[int, Field(ge=0)] = 0
     """Up to so many records of a file that cannot be read (a line that is not JSON, a row with
-    too few or too many fields) are left out, counted and listed by line; one more is refused."""
+    too few or too many fields) are skipped, counted and listed by line; one more is refused."""
 
     most_unpacked_ratio: Positive = limits.MOST_EXPANSION
     """A file that unpacks to more than so many times its size, packed as a whole or inside, is

@@ -155,7 +155,7 @@ def read_signals(path: Path) -> dict[str, list[float]]:
     """Read `signals.jsonl` as columns, one list of equal length for each of `SIGNALS`; NaN where an
     earlier version has not written one.
 
-    A last line that was torn by a crash is left out.
+    A last line that was torn by a crash is skipped.
 
     Raises:
         Mistake: another line is not what a recorder writes. StorageFailed: not readable.

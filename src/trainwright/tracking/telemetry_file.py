@@ -128,7 +128,7 @@ class NoLines:
 
 def read_windows(path: Path) -> list[WindowLine]:
     """The windows of `windows.jsonl` in order; none if there is no such file. A last line that was
-    torn by a crash is left out.
+    torn by a crash is skipped.
 
     Raises:
         Mistake: another line is not what a window's is. StorageFailed: not readable.

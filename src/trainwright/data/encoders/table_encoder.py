@@ -137,7 +137,7 @@ class TableEncoder:
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
         """Type new rows (all text, or typed) as the training file was typed.
 
-        Other columns are left out, and the order of the columns does not matter. Where earlier
+        Other columns are ignored, and the order of the columns does not matter. Where earlier
         rows count, they must be among these rows.
 
         Raises:

@@ -117,7 +117,7 @@ def cross_fitted(
     for fold in np.unique(train.folds):
         inside = train.folds == fold
         if inside.all():
-            # One group alone: there are no other rows, and the mean of all tells of none.
+            # One group alone: there are no other rows, so the mean of all is used for none.
             out[inside] = train.values.mean(axis=0)
             continue
         means = fit_means(codes[~inside], train.values[~inside], cardinality, smoothing)

@@ -86,7 +86,7 @@ def read_delimited(
     """Write the rows of CSV or TSV text in UTF-8, all strings, into the Arrow file `target`.
 
     In a `.csv` whose header holds no comma, `;`, tab or `|` separates if the header holds one.
-    Quotes are `"`, doubled inside a quoted field. Lines that hold nothing are left out.
+    Quotes are `"`, doubled inside a quoted field. Empty lines are skipped.
 
     Raises:
         DataMistake: duplicate column names, broken quotes, rows with a wrong number of fields.

@@ -18,7 +18,7 @@ NO_LINES: Integers = np.empty(0, dtype=np.int64)
 class ParseResult:
     """Beside the N rows that were written to an Arrow file, of text files all as strings: `lines`
     int64 [N] holds the line each row starts on; it is empty for files without lines. `skipped` are
-    the lines of records that could not be read and were left out."""
+    the lines of records that could not be read and were skipped."""
 
     lines: Integers
     skipped: tuple[int, ...] = ()
@@ -33,13 +33,13 @@ class BadRecords:
         self.lines: list[int] = []
 
     def leave_out(self, line: int) -> bool:
-        """Whether the record on this line may be left out; it is counted either way."""
+        """Whether the record on this line may be skipped; it is counted either way."""
         self.lines.append(line)
         return len(self.lines) <= self._most
 
     @property
     def too_many(self) -> bool:
-        """Whether more were met than may be left out."""
+        """Whether more were met than may be skipped."""
         return len(self.lines) > self._most
 
     def check(self, problems: list[Problem]) -> None:

@@ -61,7 +61,7 @@ _WHITE = 255
 @final
 @dataclass(frozen=True, slots=True)
 class ImageFault:
-    """Why an image cannot be read. Only what is `droppable` may be left out: the rest is no broken
+    """Why an image cannot be read. Only what is `droppable` may be skipped: the rest is no broken
     image but an attempt, or a mistake of the whole data."""
 
     message: str

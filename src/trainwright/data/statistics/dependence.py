@@ -68,8 +68,8 @@ def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
 
 def far_rows(values: Floats) -> npt.NDArray[np.bool_]:
     """The few rows of values [N, C] that lie farthest from the medians, in deviations: a twentieth,
-    between 3 and 20. What one row of totals makes of two columns, or a handful of slips, is none of
-    their relation."""
+    between 3 and 20. A dependence that rests on one row of totals, or a handful of slips, is no
+    relation of the columns."""
     away = np.abs(values - np.median(values, axis=0)) / np.maximum(values.std(axis=0), 1e-300)
     few = int(np.clip(_FAR_SHARE * len(values), _FEWEST_FAR, _MOST_FAR))
     far = np.zeros(len(values), dtype=np.bool_)

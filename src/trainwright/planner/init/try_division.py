@@ -1,4 +1,4 @@
-"""Whether the rows of a table can be divided as it is proposed, and what is left to train on."""
+"""Whether a proposed split works for a table, and how many rows it leaves to train on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Buffers that no state holds, checked at the first step: a resume would lose what it makes of
-them."""
+"""Buffers outside every state, checked at the first step: a resume would lose what a step changes
+in them."""
 
 from __future__ import annotations
 
