@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import nearest_word
 from trainwright.contract.metric import METRICS
 from trainwright.contract.training import EarlyStopping
-from trainwright.contract.validation_errors import nearest_word
 from trainwright.core.errors import Problem
 
 

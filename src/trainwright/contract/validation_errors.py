@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from trainwright.contract.key_paths import join
+from trainwright.contract.key_paths import join, nearest_word
 from trainwright.contract.schema_paths import (
     AnnotationShape,
     Spot,
@@ -29,15 +28,6 @@ _EXAMPLES: Mapping[str, str] = {
 _RANGES = frozenset(
     {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "too_short", "too_long"}
 )
-
-
-def nearest_word(word: str, known: Sequence[str]) -> str:
-    """The known word that `word` may be a slip of; empty if none comes close."""
-    lowered = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
-    # A word cut short, such as `cosine` for `cosine_with_warmup`, is too unlike to be close.
-    close += [name for name in lowered if len(word) > 2 and name.startswith(word.lower())]
-    return lowered[close[0]] if close else ""
 
 
 def problems_of_shape(root: type[BaseModel], value: Plain, error: ValidationError) -> list[Problem]:

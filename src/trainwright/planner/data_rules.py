@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.averaging import CyclicRate, Swa
 from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.document import Contract
-from trainwright.contract.key_paths import as_key
+from trainwright.contract.key_paths import as_key, nearest_word
 from trainwright.contract.metric import METRICS
 from trainwright.contract.metric_rules import (
     check_floors,
@@ -23,7 +23,6 @@ from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import EarlyStopping
-from trainwright.contract.validation_errors import nearest_word
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.quality.patterns import problem_with_pattern

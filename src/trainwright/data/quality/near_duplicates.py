@@ -20,8 +20,7 @@ from trainwright.data.quality.duplicates import (
     typed_frame,
 )
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.time_series import HOURS
-from trainwright.data.quality.views import ColumnView, ExaminedData
+from trainwright.data.quality.views import HOURS, ColumnView, ExaminedData
 from trainwright.data.quality.word_similarity import word_pairs
 
 SIMILAR = 0.8

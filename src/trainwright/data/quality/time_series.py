@@ -8,7 +8,7 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.useless_columns import correlations
-from trainwright.data.quality.views import ColumnView, ExaminedData
+from trainwright.data.quality.views import HOURS, ColumnView, ExaminedData
 
 _DISTINCT = 20
 _LONG = 10
@@ -17,8 +17,6 @@ _TOGETHER = 0.95
 _MOVES = 5
 _REGULAR = 0.8
 _FEWEST_MOMENTS = 20
-HOURS = frozenset({"hr", "hour", "hours"})
-"""Names of columns that hold the hour of a date in another column."""
 
 _SECONDS_PER_HOUR = 3600
 _WORKDAYS = 5

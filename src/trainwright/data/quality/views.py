@@ -22,6 +22,9 @@ from trainwright.data.sources.data_source import FileVersion, SourceFile
 Task = Literal["classes", "numbers", "none"]
 LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]
 
+HOURS = frozenset({"hr", "hour", "hours"})
+"""Names of columns that hold the hour of a date in another column."""
+
 DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _WORDS_OF_A_TEXT = 4
 _DISTINCT_TEXTS = 0.3
