@@ -23,7 +23,7 @@ import numpy as np
 from page import goal
 from trainwright.core.stop_flag import StopFlag
 from trainwright.model.boosting import BoostingJob, BoostingRows, boosting_parameters, matrix_of
-from trainwright.run.learner import build_learner
+from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen

@@ -39,8 +39,8 @@ from torch import Tensor, nn
 
 from page import goal, write_section
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.copy_fence import Fence
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded
 from trainwright.core.formatting import many
 

@@ -24,7 +24,7 @@ import polars as pl
 from page import write_section
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
-from trainwright.contract.metric import METRICS
+from trainwright.contract.sections.metric import METRICS
 from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.row_storage import spread_rows
@@ -32,7 +32,7 @@ from trainwright.data.base.table import Floats
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import answers_of
-from trainwright.run.learner import build_learner
+from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen

@@ -25,14 +25,14 @@ from torch.nn import functional
 
 from page import goal, write_section
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Gpt, Network, ResNet
-from trainwright.contract.optimizer import AdamW
-from trainwright.contract.section import settled
+from trainwright.contract.sections.model import Gpt, Network, ResNet
+from trainwright.contract.sections.optimizer import AdamW
+from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
-from trainwright.engine.compile import CompiledObjective
-from trainwright.engine.precision import build_precision
-from trainwright.engine.step import OptimizerStep
+from trainwright.engine.execution.compile import CompiledObjective
+from trainwright.engine.execution.precision import build_precision
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.model.build_network import build_network, lay_out
 from trainwright.model.counting import count_products
 from trainwright.model.input_shape import ImageShape, Shape, TokenShape

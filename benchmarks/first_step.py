@@ -34,7 +34,7 @@ class Watch(MetaPathFinder):
         if name != "trainwright.run.compose.compose_job":
             return None
         sys.meta_path.remove(self)
-        from trainwright.engine.step import OptimizerStep
+        from trainwright.engine.update.step import OptimizerStep
         make = OptimizerStep.__call__
 
         def first(self, work):

@@ -28,7 +28,7 @@ import yaml
 
 import page
 from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
-from trainwright.contract.metric import METRICS
+from trainwright.contract.sections.metric import METRICS
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.prepare_table import read_part
 from trainwright.evaluation.baselines import fit_baselines
@@ -38,12 +38,12 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data
-from trainwright.run.learner import build_learner
+from trainwright.run.judging.try_findings import try_audited
+from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.repeats.train_folds import HeldOut
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
-from trainwright.run.train_folds import HeldOut
-from trainwright.run.try_findings import try_audited
 from trainwright.tracking.run_folder import RunFolder
 
 _MODEL = {"kind": "boosting", "max_trees": 150, "learning_rate": 0.1, "early_stopping_rounds": 30}

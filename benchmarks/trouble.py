@@ -23,18 +23,18 @@ import torch
 from torch import nn
 
 from page import write_section
-from trainwright.contract.section import settled
+from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
-from trainwright.engine.dead_units import DeadUnits
-from trainwright.engine.health_monitor import HealthMonitor
+from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import Job
-from trainwright.engine.layer_norm_signals import LayerNorms
 from trainwright.engine.loop import fit
-from trainwright.engine.probed_step import MeasuredStep
-from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop_rules import StepLimit
-from trainwright.engine.telemetry import Windows
+from trainwright.engine.signals.dead_units import DeadUnits
+from trainwright.engine.signals.layer_norm_signals import LayerNorms
+from trainwright.engine.signals.probed_step import MeasuredStep
+from trainwright.engine.signals.telemetry import Windows
+from trainwright.engine.stopping.stop_rules import StepLimit
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.optim.schedule import LearningRate

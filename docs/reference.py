@@ -23,7 +23,7 @@ from typer.main import get_command
 
 import trainwright
 from trainwright.cli.main import app
-from trainwright.contract.schema import contract_schema
+from trainwright.contract.reading.schema import contract_schema
 from trainwright.core import errors
 
 ROOT = Path(__file__).resolve().parents[1]

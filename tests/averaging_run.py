@@ -10,23 +10,23 @@ from torch import Tensor, nn
 
 from objectives import squared_error
 from stopped_runs import Cut
-from trainwright.checkpoint.average_state import SWAState
-from trainwright.checkpoint.eval_weights_state import evaluated_state
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.optimizer_state import OptimizerState
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.states.average_state import SWAState
+from trainwright.checkpoint.states.eval_weights_state import evaluated_state
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.averaging import ConstantRate
-from trainwright.contract.guard import Guard
+from trainwright.contract.sections.averaging import ConstantRate
+from trainwright.contract.sections.guard import Guard
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
-from trainwright.engine.averaged_step import AveragedStep
 from trainwright.engine.bn_recalibration import BatchNormRecalibration
+from trainwright.engine.guards.rollback_backoff import RollbackBackoff
+from trainwright.engine.guards.step_guard import PolicyGuard
 from trainwright.engine.job import Every, Job
-from trainwright.engine.rollback_backoff import RollbackBackoff
-from trainwright.engine.step import OptimizerStep
-from trainwright.engine.step_guard import PolicyGuard
-from trainwright.engine.stop_rules import Patience, StepLimit
+from trainwright.engine.stopping.stop_rules import Patience, StepLimit
+from trainwright.engine.update.averaged_step import AveragedStep
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.optim.swa import SWA

@@ -20,17 +20,17 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.copy_fence import Fence
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.optimizer_state import OptimizerState
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.states.copy_fence import Fence
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Batch, Feed
 from trainwright.engine.job import Every, Job
 from trainwright.engine.loop import fit
-from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop_rules import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.engine.stopping.stop_rules import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.lr_schedule import cosine_with_warmup
 from trainwright.optim.schedule import LearningRate

@@ -24,7 +24,7 @@ from trainwright.tracking.event_log import read_events
 
 if TYPE_CHECKING:
     from trainwright.data.loading.feed import StepBatches
-    from trainwright.engine.step import OptimizerStep
+    from trainwright.engine.update.step import OptimizerStep
     from trainwright.tracking.events import StepOutcome
 
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
@@ -175,7 +175,7 @@ def unended(run: Path) -> None:
 def stopped_at(step: int, *words: str) -> Ran:
     """Run the command, and get SIGTERM in this step."""
     # Torch is imported where a test has asked for it.
-    from trainwright.engine.step import OptimizerStep
+    from trainwright.engine.update.step import OptimizerStep
 
     take, taken = OptimizerStep.__call__, itertools.count(1)
 

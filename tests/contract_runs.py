@@ -15,7 +15,7 @@ from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
-from trainwright.engine.step import Step
+from trainwright.engine.update.step import Step
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext

@@ -13,10 +13,10 @@ from canary import Canary, Setting, start
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.files import Json
-from trainwright.engine.layer_norm_signals import LayerNorms
-from trainwright.engine.probed_step import MeasuredStep
-from trainwright.engine.telemetry import Trouble, Window, Windows
-from trainwright.engine.throughput import MemoryGauge, Throughput
+from trainwright.engine.signals.layer_norm_signals import LayerNorms
+from trainwright.engine.signals.probed_step import MeasuredStep
+from trainwright.engine.signals.telemetry import Trouble, Window, Windows
+from trainwright.engine.signals.throughput import MemoryGauge, Throughput
 from trainwright.run.compose.compose_telemetry import told_of
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.observers import Observers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import Document, read_contract
+from trainwright.contract.reading.read_contract import Document, read_contract
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.target_column import TargetFacts

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.files import Json, write_json
 from trainwright.core.progress import Progress
 from trainwright.data.base.table import Floats

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.copy_fence import Fence
+from trainwright.checkpoint.states.copy_fence import Fence
 
 NEXT_CALLS: Mapping[str, Callable[[BackgroundCheckpoints], object]] = {
     "settled": lambda store: store.settled(wait=False),

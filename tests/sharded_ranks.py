@@ -13,9 +13,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.multiprocessing.spawn import spawn
 
-from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.distributed.strategy import SingleProcess, norms_of
-from trainwright.engine.gradient_clipping import ValueLimit
+from trainwright.engine.update.gradient_clipping import ValueLimit
 
 RANKS = 2
 ROWS = torch.arange(8.0).view(RANKS, 1, 4)

@@ -11,7 +11,7 @@ import pytest
 import trainwright as tw
 from trainwright.core.errors import Interrupted
 from trainwright.core.progress import Progress
-from trainwright.engine.stop_rules import StopReason, StopRequested
+from trainwright.engine.stopping.stop_rules import StopReason, StopRequested
 
 
 @final

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import read_device

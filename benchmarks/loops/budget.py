@@ -25,13 +25,13 @@ from loops.ours import our_job, ours_clipping
 from loops.workloads import DEVICE, Setting, make
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.custom_signals import OwnSignals
+from trainwright.engine.guards.step_guard import Judgement, Keep
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.null_objects import Never
-from trainwright.engine.step_guard import Judgement, Keep
-from trainwright.engine.stop_rules import StepLimit
-from trainwright.engine.telemetry import Windows
+from trainwright.engine.signals.custom_signals import OwnSignals
+from trainwright.engine.signals.telemetry import Windows
+from trainwright.engine.stopping.stop_rules import StepLimit
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Supervised
 from trainwright.optim.fused_adam import stepping_of

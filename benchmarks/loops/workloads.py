@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from loops.gate import Gate
-from trainwright.contract.section import settled
+from trainwright.contract.sections.section import settled
 from trainwright.model.build_network import build_network
 from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.run.compose.compose_feed import build_feed

@@ -53,7 +53,7 @@ def text(file: Path, steps: int, stage: Stage) -> None:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    from trainwright.contract.model import Gpt
+    from trainwright.contract.sections.model import Gpt
     from trainwright.model.gpt import GptNetwork
     from trainwright.model.input_shape import TokenShape
 
@@ -102,7 +102,7 @@ def images(folder: Path, steps: int, stage: Stage) -> None:
     import torch
     from PIL import Image
 
-    from trainwright.contract.model import ResNet
+    from trainwright.contract.sections.model import ResNet
     from trainwright.model.input_shape import ImageShape
     from trainwright.model.resnet import build_resnet
 

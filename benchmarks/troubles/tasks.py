@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.model import Gpt, ResNet, TabularResNet
+from trainwright.contract.sections.model import Gpt, ResNet, TabularResNet
 from trainwright.model.gpt import GptNetwork
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.resnet import build_resnet

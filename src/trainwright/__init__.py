@@ -9,20 +9,20 @@ if TYPE_CHECKING:
     from trainwright.api import judge as judge
     from trainwright.api import load as load
     from trainwright.api import train as train
-    from trainwright.checkpoint.average_state import EMAState as EMAState
-    from trainwright.checkpoint.average_state import SWAState as SWAState
-    from trainwright.checkpoint.eval_weights_state import EvaluatedState as EvaluatedState
-    from trainwright.checkpoint.module_state import ModuleState as ModuleState
-    from trainwright.checkpoint.object_storage import open_objects as open_objects
-    from trainwright.checkpoint.optimizer_state import OptimizerState as OptimizerState
-    from trainwright.checkpoint.random_state import RandomState as RandomState
     from trainwright.checkpoint.state import Snapshot as Snapshot
+    from trainwright.checkpoint.states.average_state import EMAState as EMAState
+    from trainwright.checkpoint.states.average_state import SWAState as SWAState
+    from trainwright.checkpoint.states.eval_weights_state import EvaluatedState as EvaluatedState
+    from trainwright.checkpoint.states.module_state import ModuleState as ModuleState
+    from trainwright.checkpoint.states.optimizer_state import OptimizerState as OptimizerState
+    from trainwright.checkpoint.states.random_state import RandomState as RandomState
+    from trainwright.checkpoint.storages.object_storage import open_objects as open_objects
     from trainwright.checkpoint.store import Checkpoints as Checkpoints
     from trainwright.checkpoint.store import Loaded as Loaded
-    from trainwright.contract.guard import Guard as Guard
-    from trainwright.contract.memory import ByOp as ByOp
-    from trainwright.contract.read_contract import read_contract as read_contract
-    from trainwright.contract.tokens import TokenData as TokenData
+    from trainwright.contract.reading.read_contract import read_contract as read_contract
+    from trainwright.contract.sections.guard import Guard as Guard
+    from trainwright.contract.sections.memory import ByOp as ByOp
+    from trainwright.contract.sections.tokens import TokenData as TokenData
     from trainwright.core.errors import ContractMistake as ContractMistake
     from trainwright.core.errors import DataChanged as DataChanged
     from trainwright.core.errors import DataMistake as DataMistake
@@ -60,48 +60,50 @@ if TYPE_CHECKING:
     from trainwright.data.text.padding import PaddedShapes as PaddedShapes
     from trainwright.data.text.prepare_text import read_tokens as read_tokens
     from trainwright.data.text.token_file import write_token_file as write_token_file
-    from trainwright.engine.activation_checkpointing import recompute as recompute
-    from trainwright.engine.activation_offload import Offloading as Offloading
-    from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch as AdaptiveEvalBatch
-    from trainwright.engine.averaged_step import AveragedStep as AveragedStep
     from trainwright.engine.bn_recalibration import BatchNormRecalibration as BatchNormRecalibration
-    from trainwright.engine.custom_signals import OwnMeans as OwnMeans
-    from trainwright.engine.custom_signals import OwnSignals as OwnSignals
-    from trainwright.engine.custom_signals import SignalledStep as SignalledStep
-    from trainwright.engine.dead_units import DeadUnits as DeadUnits
-    from trainwright.engine.health_monitor import HealthMonitor as HealthMonitor
+    from trainwright.engine.execution.activation_checkpointing import recompute as recompute
+    from trainwright.engine.execution.activation_offload import Offloading as Offloading
+    from trainwright.engine.execution.adaptive_eval_batch import (
+        AdaptiveEvalBatch as AdaptiveEvalBatch,
+    )
+    from trainwright.engine.execution.kernel_settings import matrix_products as matrix_products
+    from trainwright.engine.execution.oom import BackwardOutOfMemory as BackwardOutOfMemory
+    from trainwright.engine.execution.precision import Autocast as Autocast
+    from trainwright.engine.execution.precision import Full as Full
+    from trainwright.engine.execution.step_benchmark import Trials as Trials
+    from trainwright.engine.execution.step_benchmark import Way as Way
+    from trainwright.engine.execution.step_benchmark import product_error as product_error
+    from trainwright.engine.guards.rollback_backoff import RollbackBackoff as RollbackBackoff
+    from trainwright.engine.guards.step_guard import Drop as Drop
+    from trainwright.engine.guards.step_guard import Halt as Halt
+    from trainwright.engine.guards.step_guard import HaltOnNonFinite as HaltOnNonFinite
+    from trainwright.engine.guards.step_guard import Keep as Keep
+    from trainwright.engine.guards.step_guard import PolicyGuard as PolicyGuard
+    from trainwright.engine.guards.step_guard import RollBack as RollBack
+    from trainwright.engine.health.health_monitor import HealthMonitor as HealthMonitor
     from trainwright.engine.job import At as At
     from trainwright.engine.job import Every as Every
     from trainwright.engine.job import Job as Job
-    from trainwright.engine.kernel_settings import matrix_products as matrix_products
-    from trainwright.engine.layer_norm_signals import LayerNorms as LayerNorms
     from trainwright.engine.loader_feed import LoaderFeed as LoaderFeed
-    from trainwright.engine.network_inspection import SilentUnits as SilentUnits
-    from trainwright.engine.noise_scale import NoiseScale as NoiseScale
-    from trainwright.engine.oom import BackwardOutOfMemory as BackwardOutOfMemory
-    from trainwright.engine.oom_split_step import AlsoAfterSplit as AlsoAfterSplit
-    from trainwright.engine.oom_split_step import MemoryGuard as MemoryGuard
-    from trainwright.engine.oom_split_step import SplittingStep as SplittingStep
-    from trainwright.engine.precision import Autocast as Autocast
-    from trainwright.engine.precision import Full as Full
-    from trainwright.engine.probed_step import MeasuredStep as MeasuredStep
-    from trainwright.engine.rollback_backoff import RollbackBackoff as RollbackBackoff
-    from trainwright.engine.step import OptimizerStep as OptimizerStep
-    from trainwright.engine.step_benchmark import Trials as Trials
-    from trainwright.engine.step_benchmark import Way as Way
-    from trainwright.engine.step_benchmark import product_error as product_error
-    from trainwright.engine.step_guard import Drop as Drop
-    from trainwright.engine.step_guard import Halt as Halt
-    from trainwright.engine.step_guard import HaltOnNonFinite as HaltOnNonFinite
-    from trainwright.engine.step_guard import Keep as Keep
-    from trainwright.engine.step_guard import PolicyGuard as PolicyGuard
-    from trainwright.engine.step_guard import RollBack as RollBack
-    from trainwright.engine.stop_rules import Patience as Patience
-    from trainwright.engine.stop_rules import StepLimit as StepLimit
-    from trainwright.engine.stop_rules import StopReason as StopReason
-    from trainwright.engine.stop_rules import TimeLimit as TimeLimit
-    from trainwright.engine.telemetry import Windows as Windows
-    from trainwright.engine.throughput import Throughput as Throughput
+    from trainwright.engine.signals.custom_signals import OwnMeans as OwnMeans
+    from trainwright.engine.signals.custom_signals import OwnSignals as OwnSignals
+    from trainwright.engine.signals.custom_signals import SignalledStep as SignalledStep
+    from trainwright.engine.signals.dead_units import DeadUnits as DeadUnits
+    from trainwright.engine.signals.layer_norm_signals import LayerNorms as LayerNorms
+    from trainwright.engine.signals.network_inspection import SilentUnits as SilentUnits
+    from trainwright.engine.signals.noise_scale import NoiseScale as NoiseScale
+    from trainwright.engine.signals.probed_step import MeasuredStep as MeasuredStep
+    from trainwright.engine.signals.telemetry import Windows as Windows
+    from trainwright.engine.signals.throughput import Throughput as Throughput
+    from trainwright.engine.stopping.stop_rules import Patience as Patience
+    from trainwright.engine.stopping.stop_rules import StepLimit as StepLimit
+    from trainwright.engine.stopping.stop_rules import StopReason as StopReason
+    from trainwright.engine.stopping.stop_rules import TimeLimit as TimeLimit
+    from trainwright.engine.update.averaged_step import AveragedStep as AveragedStep
+    from trainwright.engine.update.oom_split_step import AlsoAfterSplit as AlsoAfterSplit
+    from trainwright.engine.update.oom_split_step import MemoryGuard as MemoryGuard
+    from trainwright.engine.update.oom_split_step import SplittingStep as SplittingStep
+    from trainwright.engine.update.step import OptimizerStep as OptimizerStep
     from trainwright.model.block_protocol import InBlocks as InBlocks
     from trainwright.objective.classification_losses import (
         BinaryCrossEntropyLoss as BinaryCrossEntropyLoss,
@@ -142,10 +144,10 @@ if not TYPE_CHECKING:
     # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
         "api": "judge load train",
-        "contract.guard": "Guard",
-        "contract.memory": "ByOp",
-        "contract.read_contract": "read_contract",
-        "contract.tokens": "TokenData",
+        "contract.sections.guard": "Guard",
+        "contract.sections.memory": "ByOp",
+        "contract.reading.read_contract": "read_contract",
+        "contract.sections.tokens": "TokenData",
         "core.errors": "ContractMistake DataChanged DataMistake Interrupted MissingExtra Mistake "
         "NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked StorageFailed "
         "TrainwrightError",
@@ -164,12 +166,12 @@ if not TYPE_CHECKING:
         "tracking.telemetry_file": "WindowFile read_windows",
     }
     _TORCH = {
-        "checkpoint.average_state": "EMAState SWAState",
-        "checkpoint.eval_weights_state": "EvaluatedState",
-        "checkpoint.module_state": "ModuleState",
-        "checkpoint.object_storage": "open_objects",
-        "checkpoint.optimizer_state": "OptimizerState",
-        "checkpoint.random_state": "RandomState",
+        "checkpoint.states.average_state": "EMAState SWAState",
+        "checkpoint.states.eval_weights_state": "EvaluatedState",
+        "checkpoint.states.module_state": "ModuleState",
+        "checkpoint.storages.object_storage": "open_objects",
+        "checkpoint.states.optimizer_state": "OptimizerState",
+        "checkpoint.states.random_state": "RandomState",
         "checkpoint.state": "Snapshot",
         "checkpoint.store": "Checkpoints Loaded",
         "data.loading.feed": "Feed StepBatches",
@@ -178,31 +180,31 @@ if not TYPE_CHECKING:
         "data.loading.length_ramp": "ShortWindows",
         "data.loading.dataset": "Batch",
         "data.loading.worker_pool": "Workers",
-        "engine.oom": "BackwardOutOfMemory",
-        "engine.averaged_step": "AveragedStep",
-        "engine.rollback_backoff": "RollbackBackoff",
-        "engine.throughput": "Throughput",
-        "engine.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
-        "engine.network_inspection": "SilentUnits",
+        "engine.execution.oom": "BackwardOutOfMemory",
+        "engine.update.averaged_step": "AveragedStep",
+        "engine.guards.rollback_backoff": "RollbackBackoff",
+        "engine.signals.throughput": "Throughput",
+        "engine.guards.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
+        "engine.signals.network_inspection": "SilentUnits",
         "engine.job": "At Every Job",
-        "engine.kernel_settings": "matrix_products",
-        "engine.layer_norm_signals": "LayerNorms",
+        "engine.execution.kernel_settings": "matrix_products",
+        "engine.signals.layer_norm_signals": "LayerNorms",
         "engine.loader_feed": "LoaderFeed",
-        "engine.probed_step": "MeasuredStep",
-        "engine.noise_scale": "NoiseScale",
-        "engine.activation_offload": "Offloading",
-        "engine.oom_split_step": "AlsoAfterSplit MemoryGuard SplittingStep",
-        "engine.custom_signals": "OwnMeans OwnSignals SignalledStep",
-        "engine.adaptive_eval_batch": "AdaptiveEvalBatch",
-        "engine.precision": "Autocast Full",
-        "engine.activation_checkpointing": "recompute",
+        "engine.signals.probed_step": "MeasuredStep",
+        "engine.signals.noise_scale": "NoiseScale",
+        "engine.execution.activation_offload": "Offloading",
+        "engine.update.oom_split_step": "AlsoAfterSplit MemoryGuard SplittingStep",
+        "engine.signals.custom_signals": "OwnMeans OwnSignals SignalledStep",
+        "engine.execution.adaptive_eval_batch": "AdaptiveEvalBatch",
+        "engine.execution.precision": "Autocast Full",
+        "engine.execution.activation_checkpointing": "recompute",
         "engine.bn_recalibration": "BatchNormRecalibration",
-        "engine.step": "OptimizerStep",
-        "engine.stop_rules": "Patience StepLimit StopReason TimeLimit",
-        "engine.step_benchmark": "Trials Way product_error",
-        "engine.health_monitor": "HealthMonitor",
-        "engine.dead_units": "DeadUnits",
-        "engine.telemetry": "Windows",
+        "engine.update.step": "OptimizerStep",
+        "engine.stopping.stop_rules": "Patience StepLimit StopReason TimeLimit",
+        "engine.execution.step_benchmark": "Trials Way product_error",
+        "engine.health.health_monitor": "HealthMonitor",
+        "engine.signals.dead_units": "DeadUnits",
+        "engine.signals.telemetry": "Windows",
         "model.block_protocol": "InBlocks",
         "objective.classification_losses": "BinaryCrossEntropyLoss CrossEntropyLoss FocalLoss",
         "objective.contrastive": "info_nce nt_xent symmetric_info_nce triplet",

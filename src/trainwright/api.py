@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.read_contract import Sections, file_or_text
+from trainwright.contract.reading.read_contract import Sections, file_or_text
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
@@ -19,7 +19,7 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.check_own_files import read_own_bundle
+from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.prepare_run import Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StreamScreen

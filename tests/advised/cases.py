@@ -12,9 +12,9 @@ from typing import Any, Literal, final
 from advised.following import Values, followed, removed
 from made_pictures import write_folder
 from mixed_texts import made
-from trainwright.contract.overrides import read_settings, set_values
-from trainwright.contract.read_contract import ContractText
-from trainwright.contract.yaml_reader import ParsedYaml
+from trainwright.contract.reading.overrides import read_settings, set_values
+from trainwright.contract.reading.read_contract import ContractText
+from trainwright.contract.reading.yaml_reader import ParsedYaml
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen

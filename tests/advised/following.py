@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from trainwright.contract.overrides import read_settings
+from trainwright.contract.reading.overrides import read_settings
 from trainwright.core.errors import Problem
 
 Values = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 import trainwright
 from command import VERBS
 from guide import DOCS, blocks
-from trainwright.contract.schema import contract_schema
+from trainwright.contract.reading.schema import contract_schema
 
 SCRIPTS = DOCS.parent / "examples" / "script"
 

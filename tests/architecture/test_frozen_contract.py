@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainwright.contract.schema import contract_schema, schema_text
+from trainwright.contract.reading.schema import contract_schema, schema_text
 
 FROZEN = Path(__file__).with_name("contract_keys.txt")
 

@@ -19,7 +19,7 @@ from metadata import (
     azure_event,
     serve_metadata,
 )
-from trainwright.contract.resume import Resume
+from trainwright.contract.sections.resume import Resume
 from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
 from trainwright.run.supervise.preemption_notice import NoticeFile, build_notices
 from trainwright.testing.notice_conformance import FakeNotices, check_notices

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularResNet
+from trainwright.contract.sections.model import Boosting, Gpt, Linear, ResNet, TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
 from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting, read_boosted

@@ -14,10 +14,10 @@ pytest.importorskip("torch")
 fsspec = pytest.importorskip("fsspec")
 
 from object_store import object_store  # noqa: E402
-from trainwright.checkpoint.file_names import name_of  # noqa: E402
-from trainwright.checkpoint.local_storage import LocalStorage  # noqa: E402
-from trainwright.checkpoint.object_storage import ObjectStorage, open_objects  # noqa: E402
-from trainwright.checkpoint.storage import CheckpointStorage  # noqa: E402
+from trainwright.checkpoint.files.file_names import name_of  # noqa: E402
+from trainwright.checkpoint.storages.local_storage import LocalStorage  # noqa: E402
+from trainwright.checkpoint.storages.object_storage import ObjectStorage, open_objects  # noqa: E402
+from trainwright.checkpoint.storages.storage import CheckpointStorage  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import Mistake, StorageFailed  # noqa: E402
 from trainwright.testing import storage_conformance  # noqa: E402

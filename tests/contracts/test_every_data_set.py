@@ -9,7 +9,7 @@ import pytest
 from command import command, inside
 from real import FOLDER
 from real_data import real_data
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.data.dispatch import read_data
 
 PROPOSED = {

@@ -42,12 +42,12 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "installs what a test has": ("pip install",),
     "is for Python": (
         "api.py: ",
-        "engine/optimizer_in_backward.py",
+        "engine/update/optimizer_in_backward.py",
         "engine/loader_feed.py",
         "optim/layerwise_lr.py",
         "run/script/",
         "run/after/evaluate_rows.py: predict in the script",
-        "checkpoint/optimizer_state.py: name those outside",
+        "checkpoint/states/optimizer_state.py: name those outside",
     ),
     "needs a GPU": ("planner/device_rules.py: write exact",),
     "needs a program that is not installed everywhere": (
@@ -68,13 +68,13 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/images/image_table.py: write what stands before",
         "data/images/tfrecord.py: write its name",
         "data/sources/hf_dataset.py: name one",
-        "data/quality/near_duplicate_images.py: inspect them",
+        "data/quality/copies/near_duplicate_images.py: inspect them",
     ),
     "needs the rows of many groups, times or wrong labels": (
         "data/audit/group_leaks.py: to generalise",
         "data/audit/row_overlap.py: split by",
         "data/audit/time_leaks.py: to forecast",
-        "data/quality/label_errors.py: inspect the rows",
+        "data/quality/labels/label_errors.py: inspect the rows",
         "data/columns/target.py: repair these rows",
     ),
 }

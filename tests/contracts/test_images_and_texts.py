@@ -18,7 +18,7 @@ from trainwright.cli.render import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
 from trainwright.data.images.idx import read_idx
-from trainwright.engine.stop_rules import StopReason, StopRequested
+from trainwright.engine.stopping.stop_rules import StopReason, StopRequested
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
 from trainwright.tracking.run_folder import RunFolder
 

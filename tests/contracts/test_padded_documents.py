@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from canary import Killed
 from contract_runs import Run, bits, train
-from trainwright.contract.section import settled
+from trainwright.contract.sections.section import settled
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen

@@ -13,7 +13,7 @@ from command import command, inside
 from faults.tiers import only
 from frozen_result import CLAUSE
 from real_data import real_data
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 
 pytestmark = pytest.mark.usefixtures("whole_pages")
 

@@ -15,7 +15,7 @@ from canary import Killed  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from made_data import make_images  # noqa: E402
-from trainwright.checkpoint.eval_weights_state import evaluated_part  # noqa: E402
+from trainwright.checkpoint.states.eval_weights_state import evaluated_part  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 
 pytestmark = pytest.mark.torch

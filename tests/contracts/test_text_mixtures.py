@@ -19,7 +19,7 @@ import trainwright as tw
 from canary import Killed
 from contract_runs import bits, train
 from guide import GUIDE, blocks
-from trainwright.contract.section import settled
+from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake
 from trainwright.data.base.permutation import Positions
 from trainwright.data.sampling.samplers import GroupSampler

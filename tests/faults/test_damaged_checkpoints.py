@@ -12,7 +12,7 @@ import pytest
 
 from faults.three_checkpoints import LAST, load, parts_of, sign, write_three
 from faults.tiers import times
-from trainwright.checkpoint.folder_reuse import Spare
+from trainwright.checkpoint.storages.folder_reuse import Spare
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.core.errors import NoValidCheckpoint
 

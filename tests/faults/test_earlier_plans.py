@@ -10,7 +10,7 @@ import pytest
 
 from command import NETWORK, command, inside, stopped_at, train_one, write_project
 from faults.tiers import each
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.tracking.checksums import write_checksums

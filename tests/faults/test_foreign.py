@@ -28,9 +28,9 @@ from safetensors.torch import load_file  # noqa: E402
 
 from command import command, inside, with_layers, write_project  # noqa: E402
 from faults.tiers import TIER  # noqa: E402
-from trainwright.checkpoint import torch_import, torch_import_child  # noqa: E402
-from trainwright.checkpoint.sandbox import Limits, lock_down  # noqa: E402
-from trainwright.checkpoint.torch_import import convert_foreign  # noqa: E402
+from trainwright.checkpoint.foreign import torch_import, torch_import_child  # noqa: E402
+from trainwright.checkpoint.foreign.sandbox import Limits, lock_down  # noqa: E402
+from trainwright.checkpoint.foreign.torch_import import convert_foreign  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 
 pytestmark = pytest.mark.torch

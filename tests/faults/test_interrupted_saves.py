@@ -53,7 +53,8 @@ def test_death_at_any_point_of_a_save(
     child = os.fork()
     if child == 0:
         # Both modules hold the function by its name.
-        from trainwright.checkpoint import commit, local_storage, store
+        from trainwright.checkpoint import store
+        from trainwright.checkpoint.storages import commit, local_storage
 
         commit.reached = local_storage.reached = store.reached = die  # type: ignore[assignment]
         Checkpoints(three, 3).save(step, parts_of(step), {"seed": 1})
@@ -127,7 +128,7 @@ def test_a_full_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StorageFailed, match="are free and"):
         checkpoints.save(2, big(2, 2), {})
     # The same without the look ahead: another process took the space in between.
-    monkeypatch.setattr("trainwright.checkpoint.commit._check_room", lambda *_: None)
+    monkeypatch.setattr("trainwright.checkpoint.storages.commit._check_room", lambda *_: None)
     with pytest.raises(StorageFailed, match="No space left"):
         checkpoints.save(2, big(2, 3), {})
     assert shutil.disk_usage(disk).used == used
@@ -166,7 +167,7 @@ def test_an_error_at_any_point_leaves_what_was_there(
             raise OSError(28, "No space left on device")
 
     checkpoints = Checkpoints(three, 3)
-    monkeypatch.setattr("trainwright.checkpoint.commit.reached", fail)
+    monkeypatch.setattr("trainwright.checkpoint.storages.commit.reached", fail)
     with pytest.raises(StorageFailed):
         checkpoints.save(step, parts_of(step), {"seed": 1})
     names = {path.name for path in three.iterdir()}

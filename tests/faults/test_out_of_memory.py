@@ -26,7 +26,7 @@ import resource, sys
 from pathlib import Path
 
 import sklearn.metrics  # libraries are loaded before the limit: it is for the training
-import trainwright.run.network_learner as network
+import trainwright.run.learners.network_learner as network
 from trainwright.cli.main import main
 
 fit = network.fit

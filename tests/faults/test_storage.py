@@ -36,7 +36,7 @@ from trainwright.checkpoint.best_effort import tolerate_failures  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
-from trainwright.engine import save_policy  # noqa: E402
+from trainwright.engine.saving import save_policy  # noqa: E402
 from trainwright.predictor.bundle import write_bundle  # noqa: E402
 from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
 from trainwright.tracking.observers import Observers  # noqa: E402

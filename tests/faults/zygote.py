@@ -264,10 +264,10 @@ def _arrange(asked: dict[str, object]) -> None:
     """What a test wants to be otherwise in this child."""
     from dataclasses import replace
 
-    from trainwright.checkpoint import checkpoint_files
+    from trainwright.checkpoint.storages import checkpoint_files
     from trainwright.core import faultpoints
     from trainwright.report import page
-    from trainwright.run import network_learner
+    from trainwright.run.learners import network_learner
 
     os.environ.update(asked["environment"])  # type: ignore[call-overload]
     faultpoints.arm(str(asked["fault"]))

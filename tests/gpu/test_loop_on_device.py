@@ -17,20 +17,20 @@ from torch import Tensor, nn  # noqa: E402
 
 from command import CONTRACT, command, inside, write_project  # noqa: E402
 from objectives import squared_error  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.checkpoint.random_state import RandomState  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.guard import Guard  # noqa: E402
+from trainwright.contract.sections.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.engine.custom_signals import OwnSignals, SignalledStep  # noqa: E402
+from trainwright.engine.execution.precision import LossScale, build_precision  # noqa: E402
+from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.precision import LossScale, build_precision  # noqa: E402
-from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
-from trainwright.engine.stop_rules import Patience, StepLimit  # noqa: E402
+from trainwright.engine.signals.custom_signals import OwnSignals, SignalledStep  # noqa: E402
+from trainwright.engine.stopping.stop_rules import Patience, StepLimit  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402

@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.state_offload import OffloadedOptimizer  # noqa: E402
 

@@ -15,10 +15,10 @@ from objectives import squared_error  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
-from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
-from trainwright.engine.noise_scale import NoiseScale  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.signals.noise_scale import NoiseScale  # noqa: E402
+from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.optim.swa import SWA  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 

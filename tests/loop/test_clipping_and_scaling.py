@@ -18,14 +18,14 @@ from cuts import stepwise  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
-from trainwright.contract.guard import Guard  # noqa: E402
+from trainwright.contract.sections.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
+from trainwright.contract.sections.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.gradient_clipping import build_clipping  # noqa: E402
-from trainwright.engine.precision import Autocast, Full, LossScale  # noqa: E402
-from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
+from trainwright.engine.execution.precision import Autocast, Full, LossScale  # noqa: E402
+from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
+from trainwright.engine.update.gradient_clipping import build_clipping  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, RolledBack, StepDropped, StepKept  # noqa: E402

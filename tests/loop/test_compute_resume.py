@@ -25,7 +25,7 @@ from made_data import make_images, make_text  # noqa: E402
 from trainwright.core.errors import Interrupted  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine.stop_rules import StopReason, StopRequested  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StopReason, StopRequested  # noqa: E402
 from trainwright.planner.compute_trials import (  # noqa: E402
     CompiledTiming,
     ComputeSetting,
@@ -181,7 +181,7 @@ def test_fp8_resumes_to_the_same_bits(
 
 
 STOPPING = f"""
-from trainwright.engine import stop_rules
+from trainwright.engine.stopping import stop_rules
 if {{cut}}:
     stop_rules.StopRequested.reason = lambda self, progress: (
         stop_rules.StopReason("interrupted", "a test") if progress.step == {CUT} else None

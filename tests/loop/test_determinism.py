@@ -18,7 +18,7 @@ from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.errors import ContractMistake, Mistake  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.engine.kernel_settings import deterministic  # noqa: E402
+from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 

@@ -22,12 +22,12 @@ from cuts import (  # noqa: E402
     die_at,
     stop_at,
 )
-from trainwright.checkpoint import commit  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
+from trainwright.checkpoint.storages import commit  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
-from trainwright.engine.step_guard import Halt, Judgement, Keep  # noqa: E402
-from trainwright.engine.stop_rules import TimeLimit  # noqa: E402
+from trainwright.engine.guards.step_guard import Halt, Judgement, Keep  # noqa: E402
+from trainwright.engine.stopping.stop_rules import TimeLimit  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
     StepKept,

@@ -12,14 +12,14 @@ torch = pytest.importorskip("torch")
 
 from made_data import write_token_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
-from trainwright.contract.data_base import DELIVERY  # noqa: E402
-from trainwright.contract.read_contract import read_contract  # noqa: E402
+from trainwright.contract.reading.read_contract import read_contract  # noqa: E402
 from trainwright.contract.resumable_fields import FREE, differences, is_free  # noqa: E402
+from trainwright.contract.sections.data_base import DELIVERY  # noqa: E402
 from trainwright.core.errors import ContractMistake, Interrupted  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
-from trainwright.engine.stop_rules import StopReason, StopRequested  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StopReason, StopRequested  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 

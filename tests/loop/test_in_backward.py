@@ -13,9 +13,9 @@ from torch import nn  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from trainwright.core.errors import Mistake, NonFinite  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.engine.optimizer_in_backward import InBackwardStep, NeverSaveHalf  # noqa: E402
-from trainwright.engine.step import OptimizerStep, Step  # noqa: E402
-from trainwright.engine.step_guard import HaltOnNonFinite  # noqa: E402
+from trainwright.engine.guards.step_guard import HaltOnNonFinite  # noqa: E402
+from trainwright.engine.update.optimizer_in_backward import InBackwardStep, NeverSaveHalf  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep, Step  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

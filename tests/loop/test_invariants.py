@@ -13,14 +13,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from canary import STEPS, STEPS_PER_EPOCH, Canary, Setting, start  # noqa: E402
-from trainwright.checkpoint.random_state import RandomState  # noqa: E402
+from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop_rules import Patience, StepLimit, StopReason  # noqa: E402
+from trainwright.engine.stopping.stop_rules import Patience, StepLimit, StopReason  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402

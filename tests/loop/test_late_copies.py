@@ -31,23 +31,23 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from saves import leave_copies_to_training  # noqa: E402
-from trainwright.checkpoint.average_state import EMAState, SWAState  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
-from trainwright.checkpoint.copy_fence import Fence, TornSnapshot  # noqa: E402
-from trainwright.checkpoint.eval_weights_state import evaluated_state  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
+from trainwright.checkpoint.states.average_state import EMAState, SWAState  # noqa: E402
+from trainwright.checkpoint.states.copy_fence import Fence, TornSnapshot  # noqa: E402
+from trainwright.checkpoint.states.eval_weights_state import evaluated_state  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
 from trainwright.core.stop_flag import StopFlag  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.optimizer_in_backward import InBackwardStep  # noqa: E402
-from trainwright.engine.step import OptimizerStep, Step  # noqa: E402
+from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.update.optimizer_in_backward import InBackwardStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep, Step  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.ema import EMA  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402

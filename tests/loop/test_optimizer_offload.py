@@ -16,16 +16,16 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.checkpoint.random_state import RandomState  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
+from trainwright.contract.sections.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.optim.build_optimizer import build_optimizer  # noqa: E402
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device  # noqa: E402
 from trainwright.optim.state_offload import OffloadedOptimizer  # noqa: E402

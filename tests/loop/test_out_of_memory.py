@@ -20,15 +20,15 @@ from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
-from trainwright.engine.oom import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
-from trainwright.engine.oom_split_step import (  # noqa: E402
+from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
+from trainwright.engine.guards.step_guard import HaltOnNonFinite  # noqa: E402
+from trainwright.engine.update.oom_split_step import (  # noqa: E402
     AlsoAfterSplit,
     MemoryGuard,
     SplittingStep,
     rows_are_mixed,
 )
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.step_guard import HaltOnNonFinite  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum, Objective  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Noted, Saved, StepKept  # noqa: E402

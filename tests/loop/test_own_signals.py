@@ -15,19 +15,19 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
-from trainwright.engine.custom_signals import OwnMeans, OwnSignals, SignalledStep  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.oom_split_step import SplittingStep  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop_rules import StepLimit  # noqa: E402
-from trainwright.engine.telemetry import Windows  # noqa: E402
+from trainwright.engine.signals.custom_signals import OwnMeans, OwnSignals, SignalledStep  # noqa: E402
+from trainwright.engine.signals.telemetry import Windows  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.update.oom_split_step import SplittingStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.tracking.custom_metrics import version_of  # noqa: E402
 from trainwright.tracking.events import OwnNumbers, StepKept, StepOutcome  # noqa: E402

@@ -14,10 +14,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
+from trainwright.engine.guards.step_guard import HaltOnNonFinite  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step_guard import HaltOnNonFinite  # noqa: E402
-from trainwright.engine.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
 from trainwright.tracking.events import StepOutcome  # noqa: E402
 from trainwright.tracking.signals import SignalRecorder  # noqa: E402
 

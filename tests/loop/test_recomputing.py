@@ -15,15 +15,15 @@ from torch import Tensor, nn  # noqa: E402
 from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
+from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
-from trainwright.engine.activation_checkpointing import recompute  # noqa: E402
-from trainwright.engine.activation_offload import Offloading  # noqa: E402
-from trainwright.engine.attention_entropy import AttentionEntropy  # noqa: E402
-from trainwright.engine.network_inspection import Activations, SilentUnits  # noqa: E402
-from trainwright.engine.telemetry import Window  # noqa: E402
+from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
+from trainwright.engine.execution.activation_offload import Offloading  # noqa: E402
+from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402
+from trainwright.engine.signals.network_inspection import Activations, SilentUnits  # noqa: E402
+from trainwright.engine.signals.telemetry import Window  # noqa: E402
 from trainwright.model.build_network import BuiltNetwork, build_network  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402

@@ -40,7 +40,7 @@ from trainwright.checkpoint import (  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
-from trainwright.engine import save_policy  # noqa: E402
+from trainwright.engine.saving import save_policy  # noqa: E402
 from trainwright.tracking.events import Saved, Saving, StepKept, Validated  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -124,7 +124,7 @@ def test_a_balanced_feed_shows_the_rare_class_as_often() -> None:
 
 
 def test_the_examples_of_the_page_are_contracts_and_the_script_runs(tmp_path: Path) -> None:
-    from trainwright.contract.read_contract import read_contract
+    from trainwright.contract.reading.read_contract import read_contract
 
     found = blocks(PAGE, "yaml")
     assert len(found) == 5

@@ -29,7 +29,7 @@ from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS, arm  # noqa: E402
-from trainwright.engine.step_guard import Judgement, Keep, RollBack  # noqa: E402
+from trainwright.engine.guards.step_guard import Judgement, Keep, RollBack  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Ended,
     Event,

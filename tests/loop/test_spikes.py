@@ -14,17 +14,17 @@ from torch import nn  # noqa: E402
 
 from canary import Killed  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.checkpoint.random_state import RandomState  # noqa: E402
-from trainwright.contract.guard import Guard  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
+from trainwright.contract.sections.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
+from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
-from trainwright.engine.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import Schedule, constant, cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402

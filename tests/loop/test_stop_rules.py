@@ -17,13 +17,13 @@ from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine.metric_stop_rules import (  # noqa: E402
+from trainwright.engine.stopping.metric_stop_rules import (  # noqa: E402
     GradientNormBelow,
     LossPlateauRule,
     StepRule,
     WatchedStep,
 )
-from trainwright.engine.stop_rules import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 
 from canary import STEPS, Setting, everything, start  # noqa: E402
-from trainwright.checkpoint.random_state import RandomState  # noqa: E402
+from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402

@@ -17,15 +17,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E
 from command import project_in, train_one, with_layers  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.checkpoint.average_state import EMAState  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.average_state import EMAState  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
+from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.optim.ema import EMA  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 

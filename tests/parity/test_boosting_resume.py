@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from trainwright.contract.model import Boosting
+from trainwright.contract.sections.model import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import Boosted, BoostingJob, BoostingRows, fit_boosting

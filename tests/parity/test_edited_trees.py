@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.contract.model import Boosting
+from trainwright.contract.sections.model import Boosting
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting
 from trainwright.model.boosting_callbacks import OtherTrees, Watching

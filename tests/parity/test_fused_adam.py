@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.optim.fused_adam import FusedAdam, stepping_of  # noqa: E402
 
 Bits = list[tuple[bytes, ...]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from trainwright.contract.model import Linear
+from trainwright.contract.sections.model import Linear
 from trainwright.data.base.table import TableInputs
 from trainwright.model.linear import fit_linear
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as theirs
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.evaluation.metric_values import POINTS, measure, metric_names
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.weighted_metrics import WEIGHTED, weigh

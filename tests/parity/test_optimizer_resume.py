@@ -15,18 +15,18 @@ from torch import nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.checkpoint.eval_weights_state import evaluated_part, evaluated_state  # noqa: E402
-from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.checkpoint.plateau_state import PlateauState  # noqa: E402
+from trainwright.checkpoint.states.eval_weights_state import evaluated_part, evaluated_state  # noqa: E402
+from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.states.plateau_state import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.contract import optimizer as contract  # noqa: E402
-from trainwright.contract import scheduler as schedules  # noqa: E402
+from trainwright.contract.sections import optimizer as contract  # noqa: E402
+from trainwright.contract.sections import scheduler as schedules  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop_rules import Patience, StepLimit  # noqa: E402
+from trainwright.engine.stopping.stop_rules import Patience, StepLimit  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.optim.build_optimizer import build_optimizer, build_weights  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402
 from trainwright.optim.freezing import Unfreezing  # noqa: E402

@@ -21,7 +21,7 @@ from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402
 from trainwright.optim.swa import SWA  # noqa: E402

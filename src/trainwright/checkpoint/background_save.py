@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import final
 
-from trainwright.checkpoint.copy_fence import Fence
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.store import (
     Begun,
     CheckpointStore,

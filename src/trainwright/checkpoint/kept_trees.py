@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.file_names import QUARANTINE, TREES
+from trainwright.checkpoint.files.file_names import QUARANTINE, TREES
 from trainwright.checkpoint.strict_json import write_sealed
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import (

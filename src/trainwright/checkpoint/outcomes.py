@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json

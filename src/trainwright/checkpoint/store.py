@@ -11,21 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, final
 
-from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
-from trainwright.checkpoint.checkpoint_files import CheckpointFiles, files_of, stored_files
-from trainwright.checkpoint.file_names import name_of, step_of
-from trainwright.checkpoint.kept_by_rule import KeptByRule
-from trainwright.checkpoint.ledger import LedgerLine
-from trainwright.checkpoint.local_storage import LocalStorage
-from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.files.file_names import name_of, step_of
+from trainwright.checkpoint.files.manifest import read_manifest, read_parts
+from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
+from trainwright.checkpoint.keeping.retention import (
+    Entry,
+    Retention,
+    at_any_step,
+    best_first,
+    kept_names,
+)
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, SaveOutcome
-from trainwright.checkpoint.retention import Entry, Retention, at_any_step, best_first, kept_names
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.storage import CheckpointStorage, FileSet
+from trainwright.checkpoint.storages.catalog import Candidate, Catalog, entry_of
+from trainwright.checkpoint.storages.checkpoint_files import CheckpointFiles, files_of, stored_files
+from trainwright.checkpoint.storages.ledger import LedgerLine
+from trainwright.checkpoint.storages.local_storage import LocalStorage
+from trainwright.checkpoint.storages.storage import CheckpointStorage, FileSet
 from trainwright.checkpoint.strict_json import Damaged
-from trainwright.contract.metric import Direction
+from trainwright.contract.sections.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json

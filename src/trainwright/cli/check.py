@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainwright.cli.data_check import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
-from trainwright.contract.data_base import DELIVERY
-from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.data_base import DELIVERY
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight

@@ -211,7 +211,7 @@ def evaluate(
     from trainwright.cli.damage import naming_damage
     from trainwright.cli.render import commands_with_a_run, show_result
     from trainwright.run.after.evaluate_rows import evaluate_rows, find_run
-    from trainwright.run.evaluation_file import read_judged
+    from trainwright.run.judging.evaluation_file import read_judged
 
     folder = find_run(run, runs)
     own = not data and not overrides
@@ -236,7 +236,7 @@ def report(run: RunName, runs: Runs = RUNS) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of contracts."""
-    from trainwright.contract.schema import schema_text
+    from trainwright.contract.reading.schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 

@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.cli.damage import naming_damage
-from trainwright.contract.data import TableData
-from trainwright.contract.images import ImageData
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.terminal import escape_in_json, show_safely
@@ -27,8 +27,8 @@ from trainwright.data.sources.fetch import is_remote
 from trainwright.evaluation.experiments.suspects import acceptance
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.after.evaluate_rows import find_run, read_planned
-from trainwright.run.evaluation_file import read_judged
 from trainwright.run.extend.earlier_endings import describe_extensions
+from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.summary import labelled

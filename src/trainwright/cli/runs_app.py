@@ -39,7 +39,7 @@ def list_runs(
 ) -> None:
     """List the runs of a folder: model, score with interval, verdict, time and price."""
     from trainwright.cli.runs import show_runs
-    from trainwright.run.run_table import RunFilter
+    from trainwright.run.folder.run_table import RunFilter
 
     show_runs(runs, RunFilter(verdict, state, model, name), sort, as_json=as_json)
 

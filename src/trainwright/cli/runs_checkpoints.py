@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trainwright.checkpoint.list_checkpoints import Listed
-from trainwright.checkpoint.score import NotScored
+from trainwright.checkpoint.keeping.score import NotScored
+from trainwright.checkpoint.storages.list_checkpoints import Listed
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.render import show_json, show_table
 from trainwright.core.formatting import show_bytes, show_number

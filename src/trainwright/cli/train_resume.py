@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from trainwright.api import train_and_report
-from trainwright.checkpoint.copied_file_sets import holds_copies
+from trainwright.checkpoint.copies.copied_file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
-from trainwright.contract.read_contract import ContractText
+from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.fetch import is_remote

@@ -29,7 +29,7 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
 def convert(source: Path, output: Path) -> None:
     """Write the tensors of a foreign file."""
     need_torch("", "a file of torch")
-    from trainwright.checkpoint.torch_import import convert_foreign
+    from trainwright.checkpoint.foreign.torch_import import convert_foreign
 
     check_folder(output)
     names = convert_foreign(source, output)

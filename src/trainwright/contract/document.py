@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.budget import Budget
-from trainwright.contract.data import Data
-from trainwright.contract.distributed import Distributed
-from trainwright.contract.metric import Metric
-from trainwright.contract.model import Model
-from trainwright.contract.resume import Resume
-from trainwright.contract.section import Auto, Section
-from trainwright.contract.slices import Slice
-from trainwright.contract.tracking import Tracking
-from trainwright.contract.training import Training
+from trainwright.contract.sections.budget import Budget
+from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.distributed import Distributed
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.model import Model
+from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.section import Auto, Section
+from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.tracking import Tracking
+from trainwright.contract.sections.training import Training
 
 Task = Literal["classification", "regression", "ranking", "retrieval", "generation"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trainwright.contract.data_base import DELIVERY
 from trainwright.contract.key_paths import join
+from trainwright.contract.sections.data_base import DELIVERY
 from trainwright.core.files import Json
 
 _CHECKPOINTING = (

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
-from trainwright.contract.data import Data, TableData
-from trainwright.contract.images import ImageData
-from trainwright.contract.metric import TaskKind
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.metric import TaskKind
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.images.prepare_images import prepare_image_fold, prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.prepare_table import prepare_fold, prepare_table

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import (
+from trainwright.contract.key_paths import as_key
+from trainwright.contract.sections.data import (
     GroupSplit,
     StratifiedGroupSplit,
     TableData,
@@ -19,7 +20,6 @@ from trainwright.contract.data import (
     fold_count,
     split_columns,
 )
-from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import (
+from trainwright.contract.sections.data import (
     Column,
     ColumnSplit,
     FileSplit,

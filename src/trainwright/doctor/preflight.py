@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainwright.contract.model import Boosting, Gpt
-from trainwright.contract.sampling import Mixture, Uniform
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.model import Boosting, Gpt
+from trainwright.contract.sections.sampling import Mixture, Uniform
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs

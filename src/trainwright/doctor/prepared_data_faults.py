@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 from typing import assert_never
 
-from trainwright.contract.data import Data, TableData
-from trainwright.contract.images import ImageData
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.dispatch import Raw
 from trainwright.data.images.raw_images import RawImages
-from trainwright.data.quality.document_quality import document_faults, document_parts
+from trainwright.data.quality.content.document_quality import document_faults, document_parts
+from trainwright.data.quality.content.image_quality import divided_images, examine_images
+from trainwright.data.quality.copies.near_duplicate_images import ImageGroups
 from trainwright.data.quality.finding import Finding, Subset
-from trainwright.data.quality.image_quality import divided_images, examine_images
-from trainwright.data.quality.near_duplicate_images import ImageGroups
 from trainwright.data.quality.read_unchecked import examine_prepared
 from trainwright.data.quality.run_checks import find_faults, find_image_faults, unanswered
 from trainwright.data.read_table import RawTable

@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.data.loading.dataset import Batch
 from trainwright.objective.losses import Objective
 from trainwright.optim.swa import NORMS

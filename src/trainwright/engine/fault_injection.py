@@ -11,7 +11,7 @@ from trainwright.core.faultpoints import is_armed, reached
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import BatchSource, Job
-from trainwright.engine.step import Step
+from trainwright.engine.update.step import Step
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.tracking.events import StepOutcome
 

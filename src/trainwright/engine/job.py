@@ -14,11 +14,11 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
+from trainwright.engine.guards.step_guard import HaltOnNonFinite, StepGuard
 from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.save_interval import Due
-from trainwright.engine.step import Step
-from trainwright.engine.step_guard import HaltOnNonFinite, StepGuard
-from trainwright.engine.stop_rules import Patience, StopRule
+from trainwright.engine.stopping.stop_rules import Patience, StopRule
+from trainwright.engine.update.step import Step
 from trainwright.optim.schedule import Knob
 from trainwright.tracking.observers import Observer
 

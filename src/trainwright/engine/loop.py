@@ -10,19 +10,19 @@ from typing import assert_never
 
 import torch
 
-from trainwright.checkpoint.random_state import RandomState
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import KeptOnRollback
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
+from trainwright.engine.execution.numeric_env import why_not_exact
+from trainwright.engine.guards.step_guard import Drop, Halt, Keep, RollBack
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import Never
-from trainwright.engine.numeric_env import why_not_exact
-from trainwright.engine.save_policy import Saves
-from trainwright.engine.step_guard import Drop, Halt, Keep, RollBack
-from trainwright.engine.stop_rules import StopReason
+from trainwright.engine.saving.save_policy import Saves
+from trainwright.engine.stopping.stop_rules import StopReason
 from trainwright.engine.validated_values import read_values
 from trainwright.tracking.events import (
     Ended,

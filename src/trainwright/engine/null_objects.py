@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import final
 
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json

@@ -10,8 +10,8 @@ from typing import assert_never
 
 import numpy as np
 
-from trainwright.contract.features import Features as FeaturesSection
-from trainwright.contract.model import Linear
+from trainwright.contract.sections.features import Features as FeaturesSection
+from trainwright.contract.sections.model import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
     Floats,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trainwright.contract.metric import Direction
+from trainwright.contract.sections.metric import Direction
 from trainwright.core.files import Json
 from trainwright.evaluation.intervals import Interval
 

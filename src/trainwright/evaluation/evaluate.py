@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainwright.contract.metric import METRICS, Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers, Part

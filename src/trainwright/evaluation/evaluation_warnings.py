@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright.contract.metric import METRICS, Direction, Metric
+from trainwright.contract.sections.metric import METRICS, Direction, Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.target import Classes

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target import NextToken, Target
 from trainwright.evaluation.predictions import Answers

@@ -10,8 +10,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Data, TableData, TimeSplit
-from trainwright.contract.features import History
+from trainwright.contract.sections.data import Data, TableData, TimeSplit
+from trainwright.contract.sections.features import History
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target import Classes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.intervals import (
     Interval,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats

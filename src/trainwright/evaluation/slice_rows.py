@@ -10,7 +10,7 @@ from difflib import get_close_matches
 import numpy as np
 import polars as pl
 
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.table import Integers
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from trainwright.contract.metric import METRICS, Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from lightgbm.callback import CallbackEnv
 
-from trainwright.contract.model import Boosting
+from trainwright.contract.sections.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns

@@ -7,7 +7,7 @@ from typing import Literal, assert_never
 import torch
 from torch import nn
 
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.model.gpt import GptNetwork
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
 from trainwright.model.resnet import ImageNetwork, build_resnet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import assert_never
 
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TableModel, TabularResNet
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TableModel, TabularResNet
 from trainwright.model.input_shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,

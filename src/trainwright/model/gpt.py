@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.model import Gpt
+from trainwright.contract.sections.model import Gpt
 from trainwright.model.causal_attention import attend, within_documents
 from trainwright.model.input_shape import TokenShape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trainwright.contract.model import TableModel
+from trainwright.contract.sections.model import TableModel
 from trainwright.core.files import Json
 
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainwright.contract.model import Mlp, TableModel, TabularResNet
-from trainwright.contract.section import Auto
+from trainwright.contract.sections.model import Mlp, TableModel, TabularResNet
+from trainwright.contract.sections.section import Auto
 from trainwright.model.input_shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import torch
 
-from trainwright.contract.objective import (
+from trainwright.contract.sections.objective import (
     AbsoluteError,
     AutoLoss,
     CrossEntropy,

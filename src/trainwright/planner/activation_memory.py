@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
-from trainwright.contract.optimizer import (
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.contract.sections.optimizer import (
     Adafactor,
     Adam,
     AdamW,

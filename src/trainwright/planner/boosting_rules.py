@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting
+from trainwright.contract.sections.model import Boosting
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import show_number
 from trainwright.data.types import Prepared

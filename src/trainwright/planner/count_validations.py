@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Self, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
-from trainwright.contract.scheduler import ReduceOnPlateau
+from trainwright.contract.sections.model import Boosting, Gpt, Linear, Pretrained
+from trainwright.contract.sections.scheduler import ReduceOnPlateau
 from trainwright.core.formatting import many
 from trainwright.planner.estimate import epoch_ends, most_steps
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.contract.averaging import CyclicRate, Swa
-from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key, nearest_word
-from trainwright.contract.metric import METRICS
-from trainwright.contract.metric_rules import (
+from trainwright.contract.rules.all_rules import positive_needs_classes
+from trainwright.contract.rules.metric_rules import (
     check_floors,
     check_metric,
     check_target,
     check_watched,
 )
-from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
-from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
-from trainwright.contract.rules import positive_needs_classes
-from trainwright.contract.sampling import Balanced, Blocks, Uniform
-from trainwright.contract.sampling_rules import check_balanced
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
-from trainwright.contract.training import EarlyStopping
+from trainwright.contract.rules.ramp_rules import check_batch_ramp, check_noise_scale
+from trainwright.contract.rules.sampling_rules import check_balanced
+from trainwright.contract.sections.averaging import CyclicRate, Swa
+from trainwright.contract.sections.data import TableData, split_columns
+from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.model import Boosting, Gpt, Linear, Pretrained
+from trainwright.contract.sections.sampling import Balanced, Blocks, Uniform
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
-from trainwright.data.quality.patterns import problem_with_pattern
+from trainwright.data.quality.columns.patterns import problem_with_pattern
 from trainwright.data.read_table import DataFacts
 from trainwright.optim.swa_schedule import taking_of
 from trainwright.planner.boosting_rules import problems_with_objective

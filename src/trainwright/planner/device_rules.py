@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import Problem
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCTS

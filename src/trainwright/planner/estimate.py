@@ -7,18 +7,24 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, assert_never, final
 
-from trainwright.contract.data import ColumnSplit, FileSplit, Split, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
-from trainwright.contract.model import (
+from trainwright.contract.sections.data import (
+    ColumnSplit,
+    FileSplit,
+    Split,
+    StratifiedSplit,
+    TableData,
+)
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.model import (
     Boosting,
     Gpt,
     Linear,
     Network,
     Pretrained,
 )
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.data.images.prepare_images import split_of
 from trainwright.data.read_table import DataFacts

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple, final
 
-from trainwright.contract.budget import Budget
-from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.read_contract import Document
-from trainwright.contract.training import Training
+from trainwright.contract.reading.read_contract import Document
+from trainwright.contract.sections.budget import Budget
+from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.training import Training
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_seconds

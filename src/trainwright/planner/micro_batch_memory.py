@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.memory import OFFLOADED_PART_BYTES
-from trainwright.contract.model import Gpt, Network
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
+from trainwright.contract.sections.model import Gpt, Network
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.read_contract import Document, placed
-from trainwright.contract.training import Training
+from trainwright.contract.reading.read_contract import Document, placed
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.model import Linear
+from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.model import Linear
 from trainwright.core.errors import Problem
 from trainwright.data.quality.row_faults import is_by_row
 from trainwright.data.read_table import DataFacts

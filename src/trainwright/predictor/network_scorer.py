@@ -15,14 +15,14 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.checkpoint.tensor_file import write_tensors
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.checkpoint.files.tensor_file import write_tensors
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.base.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers, Target, target_from_json
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
-from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.build_network import build_network
 from trainwright.model.counting import count_parameters
 from trainwright.model.input_shape import Shape, TableShape, shape_from_json

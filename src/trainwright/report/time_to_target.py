@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, final
 
-from trainwright.contract.metric import METRICS
+from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.report.figures import MUTED, SERIES, Figure, Panel, draw_svg

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from trainwright.contract.metric import METRICS
+from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, Clause
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal, assert_never, final, get_args
 
 import trainwright.data
-from trainwright.contract.data import TableData, fold_count
-from trainwright.contract.data_base import DELIVERY
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.data_base import DELIVERY
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.audit.audit_result import AuditResult, Test
@@ -24,6 +24,7 @@ from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.prepare_table import prepare_fold
+from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.finding import (
     MOST_ROWS,
     Finding,
@@ -31,7 +32,6 @@ from trainwright.data.quality.finding import (
     one_a_kind,
     worst_first,
 )
-from trainwright.data.quality.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.run_checks import BY_MODELS
 from trainwright.data.read_table import RawTable
 from trainwright.data.sources.cache import Tables, open_cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.section import settled
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.planner.compute_trials import (
     measure_compute,

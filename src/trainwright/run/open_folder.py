@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
-from trainwright.contract.data import TableData
-from trainwright.contract.read_contract import ContractText
+from trainwright.contract.reading.read_contract import ContractText
+from trainwright.contract.reading.stored_contracts import with_defaults
+from trainwright.contract.reading.yaml_reader import yaml_value_text
 from trainwright.contract.resumable_fields import differences, is_free
-from trainwright.contract.stored_contracts import with_defaults
-from trainwright.contract.yaml_reader import yaml_value_text
+from trainwright.contract.sections.data import TableData
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -30,13 +30,13 @@ from trainwright.data.statistics.histograms import distributions_of, distributio
 from trainwright.data.versions.snapshot import snapshot_of_run
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
-from trainwright.run.check_own_files import check_own
 from trainwright.run.extend.reopen import extend_run, is_finished
-from trainwright.run.interruption import note_cut
+from trainwright.run.folder.check_own_files import check_own
+from trainwright.run.folder.interruption import note_cut
+from trainwright.run.judging.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
-from trainwright.run.trained_rows import write_trained_rows
 from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.tracking.bound_request import bind_request
 from trainwright.tracking.checksums import write_checksums

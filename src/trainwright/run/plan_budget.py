@@ -10,10 +10,10 @@ from typing import Any, TypeVar, final
 import numpy as np
 from pydantic import BaseModel
 
-from trainwright.contract.data import Data, TableData, fold_count
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.read_contract import placed
-from trainwright.contract.rules import problems_of_rules
+from trainwright.contract.reading.read_contract import placed
+from trainwright.contract.rules.all_rules import problems_of_rules
+from trainwright.contract.sections.data import Data, TableData, fold_count
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.data.subsample import sampled
@@ -35,7 +35,7 @@ from trainwright.planner.plan import plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.worker_choices import WORKERS
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
-from trainwright.run.baseline_bundles import fit_beside
+from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.measured_choices import as_started
 from trainwright.run.open_folder import find_begun, read_started

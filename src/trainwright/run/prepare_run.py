@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, final
 
-from trainwright.contract.availability import unavailable
-from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
-from trainwright.contract.metric import TaskKind
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.read_contract import (
+from trainwright.contract.reading.read_contract import (
     ContractSource,
     ContractText,
     Document,
     placed,
     read_contract,
 )
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.metric import TaskKind
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import Raw, prepare, read_data

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.contract.read_contract import ContractText
+from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest

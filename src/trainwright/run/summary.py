@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_never
 
-from trainwright.contract.data import Data, TableData
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
-from trainwright.contract.section import settled
+from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.model import (
+    Boosting,
+    Gpt,
+    Linear,
+    Mlp,
+    Pretrained,
+    ResNet,
+    TabularResNet,
+)
+from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said

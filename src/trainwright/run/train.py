@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from trainwright.contract.data import Data
-from trainwright.contract.resume import Resume
+from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.formatting import show_price
@@ -23,18 +23,26 @@ from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
-from trainwright.run.baseline_bundles import score_beside, write_baselines
-from trainwright.run.check_own_files import describe_owner
-from trainwright.run.copy_finished import copy_finished
-from trainwright.run.evaluation_file import read_judged, write_judged
 from trainwright.run.extend.earlier_endings import doubt_of_extensions
-from trainwright.run.fit_result import Fitted, check_ending
-from trainwright.run.judge import judge_scored
-from trainwright.run.learner import build_learner
+from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
+from trainwright.run.folder.check_own_files import describe_owner
+from trainwright.run.folder.copy_finished import copy_finished
+from trainwright.run.judging.evaluation_file import read_judged, write_judged
+from trainwright.run.judging.judge import judge_scored
+from trainwright.run.judging.write_predictions import write_predictions
+from trainwright.run.learners.fit_result import Fitted, check_ending
+from trainwright.run.learners.learner import build_learner
 from trainwright.run.measured_choices import settle
 from trainwright.run.open_folder import FinishedRun, StartedRun, check_run_name, open_run
 from trainwright.run.plan_budget import Beforehand, allot
 from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
+from trainwright.run.repeats.train_folds import (
+    HeldOut,
+    describe_folds,
+    share_of_budget,
+    train_folds,
+)
+from trainwright.run.repeats.train_seeds import train_seeds
 from trainwright.run.run_context import RunContext
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
@@ -42,9 +50,6 @@ from trainwright.run.summary import doubt_warnings, labelled
 from trainwright.run.supervise.preemption_deadline import watch_grace
 from trainwright.run.supervise.preemption_notice import stop_on_notice
 from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
-from trainwright.run.train_folds import HeldOut, describe_folds, share_of_budget, train_folds
-from trainwright.run.train_seeds import train_seeds
-from trainwright.run.write_predictions import write_predictions
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
 

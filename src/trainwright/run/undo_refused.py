@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
-from trainwright.checkpoint.file_names import name_of
+from trainwright.checkpoint.files.file_names import name_of
 from trainwright.core.errors import Mistake
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder

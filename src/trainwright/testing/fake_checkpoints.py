@@ -8,8 +8,8 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.file_names import name_of
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json

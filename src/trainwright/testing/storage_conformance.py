@@ -10,11 +10,11 @@ from functools import partial
 
 import torch
 
-from trainwright.checkpoint.checkpoint_files import CheckpointFiles, files_of
-from trainwright.checkpoint.file_names import name_of
-from trainwright.checkpoint.manifest import MANIFEST, VALUES
+from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.manifest import MANIFEST, VALUES
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.storage import Block, CheckpointStorage, FileSet
+from trainwright.checkpoint.storages.checkpoint_files import CheckpointFiles, files_of
+from trainwright.checkpoint.storages.storage import Block, CheckpointStorage, FileSet
 from trainwright.checkpoint.store import Checkpoints, Loaded, NoCheckpoint
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, StorageFailed

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.optimizer_state import OptimizerState
-from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.state import Snapshot, merge_state
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.core.errors import Mistake
 
 pytestmark = pytest.mark.torch

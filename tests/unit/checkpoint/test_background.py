@@ -15,9 +15,9 @@ import torch
 from deadlines import within
 from saves import NEXT_CALLS
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.copy_fence import Fence
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, SaveOutcome
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import arm

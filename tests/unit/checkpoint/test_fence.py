@@ -13,8 +13,8 @@ from torch import Tensor  # noqa: E402
 from deadlines import within  # noqa: E402
 from saves import NEXT_CALLS, leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
-from trainwright.checkpoint.copy_fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
+from trainwright.checkpoint.states.copy_fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.store import Loaded, NoCheckpoint, SaveOutcome  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.checkpoint.copied_file_sets import CopiedFile, CopiedSet, open_sets
-from trainwright.checkpoint.object_files import ObjectFiles, open_system
+from trainwright.checkpoint.copies.copied_file_sets import CopiedFile, CopiedSet, open_sets
+from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 from trainwright.core.hashing import hash_bytes

@@ -11,13 +11,13 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from deadlines import within
-from trainwright.checkpoint.copied_file_sets import FileSets
-from trainwright.checkpoint.file_names import name_of, step_of
-from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
-from trainwright.checkpoint.object_files import ObjectFiles, open_system
-from trainwright.checkpoint.object_storage import open_objects
-from trainwright.checkpoint.run_copies import Moment, RunCopies
-from trainwright.checkpoint.storage import CheckpointStorage
+from trainwright.checkpoint.copies.copied_file_sets import FileSets
+from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
+from trainwright.checkpoint.copies.run_copies import Moment, RunCopies
+from trainwright.checkpoint.files.file_names import name_of, step_of
+from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
+from trainwright.checkpoint.storages.object_storage import open_objects
+from trainwright.checkpoint.storages.storage import CheckpointStorage
 from trainwright.checkpoint.store import Checkpoints, SaveOutcome
 from trainwright.core.errors import StorageFailed
 from trainwright.testing.storage_conformance import _parts

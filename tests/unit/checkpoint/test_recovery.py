@@ -9,15 +9,15 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from trainwright.checkpoint.file_names import LEDGER, name_of, step_of
-from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.object_storage import ObjectStorage, open_objects
-from trainwright.checkpoint.recovery import (
+from trainwright.checkpoint.copies.recovery import (
     CopyRequirements,
     NothingCopied,
     Recovered,
     recover_checkpoints,
 )
+from trainwright.checkpoint.files.file_names import LEDGER, name_of, step_of
+from trainwright.checkpoint.storages.ledger import Ledger
+from trainwright.checkpoint.storages.object_storage import ObjectStorage, open_objects
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import NoValidCheckpoint
 from trainwright.testing.storage_conformance import _parts

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from trainwright.checkpoint.kept_by_rule import KeptByRule
-from trainwright.checkpoint.retention import (
+from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
+from trainwright.checkpoint.keeping.retention import (
     Entry,
     Retention,
     abandoned,
@@ -22,7 +22,7 @@ from trainwright.checkpoint.retention import (
     kept_names,
     with_abandoned,
 )
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 
 HISTORIES = 10_000
 SCORES = (NOT_SCORED, math.nan, math.inf, -math.inf, 0.5, 0.5, 0.25, 0.75)

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("fsspec")
 
-from trainwright.checkpoint import run_copies
-from trainwright.checkpoint.copied_file_sets import CopiedSet, FileSets, NoSet
-from trainwright.checkpoint.object_files import ObjectFiles, open_system
-from trainwright.checkpoint.run_copies import RunCopies
+from trainwright.checkpoint.copies import run_copies
+from trainwright.checkpoint.copies.copied_file_sets import CopiedSet, FileSets, NoSet
+from trainwright.checkpoint.copies.run_copies import RunCopies
+from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import FaultInjected, arm

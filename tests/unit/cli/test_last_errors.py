@@ -19,7 +19,7 @@ def test_exhausted_memory_and_depth_end_with_one_line(
     def fail() -> str:
         raise error
 
-    monkeypatch.setattr("trainwright.contract.schema.schema_text", fail)
+    monkeypatch.setattr("trainwright.contract.reading.schema.schema_text", fail)
     ran = command("schema")
     assert (ran.code, len(ran.err.splitlines()), ran.out) == (code, 1, "")
 

@@ -11,7 +11,7 @@ import pytest
 import trainwright
 from command import PROCESS, VERBS, command, tree
 from frozen_result import assert_frozen
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 
 pytestmark = pytest.mark.usefixtures("in_project")
 

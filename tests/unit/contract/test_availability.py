@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.availability import unavailable
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.rules.availability import unavailable
 from trainwright.core.errors import ContractMistake
 
 

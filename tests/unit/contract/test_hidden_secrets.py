@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
 
 SECRET = "hunter2"

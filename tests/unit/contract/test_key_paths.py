@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.contract.key_paths import join, names_of
-from trainwright.contract.overrides import read_settings
-from trainwright.contract.yaml_reader import read_yaml
+from trainwright.contract.reading.overrides import read_settings
+from trainwright.contract.reading.yaml_reader import read_yaml
 
 NAMES = st.text(min_size=1, max_size=8).filter(lambda name: not {'"', "'"} <= set(name))
 

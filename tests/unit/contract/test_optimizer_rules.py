@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract import optimizer as optimizers
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.sections import optimizer as optimizers
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.planner.resolve.optimizer_choices import learning_rates
 

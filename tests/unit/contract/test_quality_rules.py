@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import ContractMistake
 
 HEAD = "data:\n  path: rows.csv\n  target: y\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.availability import unavailable
-from trainwright.contract.model import Boosting, Mlp, Pretrained
-from trainwright.contract.read_contract import Document, read_contract
+from trainwright.contract.reading.read_contract import Document, read_contract
+from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.sections.model import Boosting, Mlp, Pretrained
 from trainwright.core.errors import ContractMistake, Place, Problem
 
 SMALL = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import ContractMistake
 
 TABLE = "data: {{path: rows.csv, {0}}}\nmodel: {{kind: {1}}}\n"

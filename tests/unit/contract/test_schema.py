@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 from trainwright.contract.document import Contract
-from trainwright.contract.field_docs import field_texts
-from trainwright.contract.metric import METRICS
-from trainwright.contract.schema import contract_schema, schema_text
-from trainwright.contract.section import Section
+from trainwright.contract.reading.field_docs import field_texts
+from trainwright.contract.reading.schema import contract_schema, schema_text
+from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.section import Section
 
 
 def test_it_is_json_schema_with_a_title() -> None:
@@ -76,7 +76,9 @@ def test_every_section_is_documented_in_its_contract_order() -> None:
 
 
 def test_the_text_is_the_same_in_another_process() -> None:
-    program = "from trainwright.contract.schema import schema_text; print(schema_text(), end='')"
+    program = (
+        "from trainwright.contract.reading.schema import schema_text; print(schema_text(), end='')"
+    )
     other = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.yaml_reader import MAX_BYTES, Plain, read_yaml, yaml_value_text
+from trainwright.contract.reading.yaml_reader import MAX_BYTES, Plain, read_yaml, yaml_value_text
 from trainwright.core.errors import ContractMistake, Problem
 
 

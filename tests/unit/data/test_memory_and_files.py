@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from faults.tiers import each
-from trainwright.contract.data import (
+from trainwright.contract.sections.data import (
     EVERY_COLUMN,
     Column,
     ColumnSplit,
@@ -24,10 +24,17 @@ from trainwright.contract.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.contract.features import Features, Scaling
-from trainwright.contract.quality import Quality
-from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Sampling, Weighted
-from trainwright.contract.sources import Reading
+from trainwright.contract.sections.features import Features, Scaling
+from trainwright.contract.sections.quality import Quality
+from trainwright.contract.sections.sampling import (
+    Balanced,
+    Blocks,
+    Curriculum,
+    Mixture,
+    Sampling,
+    Weighted,
+)
+from trainwright.contract.sections.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data.base import row_storage as space_module
 from trainwright.data.base.row_storage import IN_MEMORY, InFiles

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import (
+from trainwright.contract.sections.data import (
     ColumnSplit,
     GroupSplit,
     RandomSplit,
@@ -19,7 +19,7 @@ from trainwright.contract.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.contract.features import Features as FeaturesSection
+from trainwright.contract.sections.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.target import Classes, Numbers, fit_target, target_from_json
 from trainwright.data.prepare_table import prepare_table, read_part

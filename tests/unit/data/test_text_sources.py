@@ -21,12 +21,12 @@ from mixed_texts import (
     source_of,
     table,
 )
-from trainwright.contract.sampling import Mixture, Uniform
-from trainwright.contract.sources import Reading
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.sampling import Mixture, Uniform
+from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.quality.document_quality import document_faults, document_parts
+from trainwright.data.quality.content.document_quality import document_faults, document_parts
 from trainwright.data.sources.cache import Cache
 from trainwright.data.text.documents import END
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens

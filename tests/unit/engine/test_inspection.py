@@ -16,14 +16,14 @@ from torch.nn import functional  # noqa: E402
 
 from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
-from trainwright.contract.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.attention_entropy import AttentionEntropy  # noqa: E402
-from trainwright.engine.network_inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
-from trainwright.engine.probed_step import MeasuredStep  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.telemetry import Window, Windows  # noqa: E402
+from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402
+from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
+from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
 from trainwright.model.resnet import build_resnet  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.engine.kernel_settings import deterministic, matrix_products  # noqa: E402
+from trainwright.engine.execution.kernel_settings import deterministic, matrix_products  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

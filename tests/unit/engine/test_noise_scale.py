@@ -19,9 +19,9 @@ from contract_runs import train  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.noise_scale import NoiseScale, noise_parts  # noqa: E402
-from trainwright.engine.precision import Full, LossScale  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.execution.precision import Full, LossScale  # noqa: E402
+from trainwright.engine.signals.noise_scale import NoiseScale, noise_parts  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.telemetry_file import read_windows  # noqa: E402

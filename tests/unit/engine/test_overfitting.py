@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trainwright.engine.overfitting import ValidationLoss, name_fit
+from trainwright.engine.health.overfitting import ValidationLoss, name_fit
 
 
 def curves(

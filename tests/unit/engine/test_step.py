@@ -12,8 +12,8 @@ from torch.nn import functional  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.backward import backward_from  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.execution.backward import backward_from  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
 

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.engine.precision import Autocast, Full  # noqa: E402
-from trainwright.engine.step_benchmark import (  # noqa: E402
+from trainwright.engine.execution.precision import Autocast, Full  # noqa: E402
+from trainwright.engine.execution.step_benchmark import (  # noqa: E402
     FEWEST_TURNS,
     TURNS,
     Seconds,
@@ -155,7 +155,7 @@ class OwnTime:
 
 def test_the_first_pass_of_a_way_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, passes = OwnTime(), {"one": 0, "other": 0}
-    monkeypatch.setattr("trainwright.engine.step_benchmark.time", clock)
+    monkeypatch.setattr("trainwright.engine.execution.step_benchmark.time", clock)
 
     def cold_at_first(name: str) -> Way:
         def told(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:

@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.engine.health_monitor import OF_THE_LAYERS, OF_THE_LOSS, HealthMonitor
-from trainwright.engine.telemetry import StepNumbers, Trouble, Window
+from trainwright.engine.health.health_monitor import OF_THE_LAYERS, OF_THE_LOSS, HealthMonitor
+from trainwright.engine.signals.telemetry import StepNumbers, Trouble, Window
 
 pytestmark = pytest.mark.torch
 

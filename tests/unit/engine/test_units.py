@@ -12,9 +12,9 @@ from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.dead_units import DeadUnits  # noqa: E402
-from trainwright.engine.probed_step import MeasuredStep  # noqa: E402
-from trainwright.engine.telemetry import Window, Windows  # noqa: E402
+from trainwright.engine.signals.dead_units import DeadUnits  # noqa: E402
+from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch

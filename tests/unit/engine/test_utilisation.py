@@ -15,14 +15,14 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
-from trainwright.contract.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model import Gpt  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.count_flops import count_flops  # noqa: E402
-from trainwright.engine.mfu import Utilisation  # noqa: E402
-from trainwright.engine.peak_flops import measure_peak, vendor_peak  # noqa: E402
-from trainwright.engine.probed_step import MeasuredStep  # noqa: E402
-from trainwright.engine.telemetry import Window, Windows  # noqa: E402
+from trainwright.engine.signals.count_flops import count_flops  # noqa: E402
+from trainwright.engine.signals.mfu import Utilisation  # noqa: E402
+from trainwright.engine.signals.peak_flops import measure_peak, vendor_peak  # noqa: E402
+from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402

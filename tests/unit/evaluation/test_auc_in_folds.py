@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Floats, Integers, Part, TableInputs
 from trainwright.data.columns.target import Classes
 from trainwright.evaluation import intervals, ranking

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.images import ImageData
-from trainwright.contract.metric import Metric
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.base.table import Floats, ImageInputs
 from trainwright.data.images.prepare_images import prepare_images
 from trainwright.data.images.raw_images import RawImages, facts_of
-from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
 from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.evaluation.deciding_class import deciding_class
 from trainwright.evaluation.intervals import Resampling
 from trainwright.evaluation.predictions import answers_of

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
 from trainwright.data.base.table import Part, TableInputs

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Part, TableInputs
 from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Scored

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import to_json
 from trainwright.evaluation.intervals import (
     Interval,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.columns.target import NextToken
 from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
 from trainwright.evaluation.predictions import answers_of

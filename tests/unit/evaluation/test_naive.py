@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Split, TableData, TimeSplit
-from trainwright.contract.features import Features, History
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.data import Split, TableData, TimeSplit
+from trainwright.contract.sections.features import Features, History
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared

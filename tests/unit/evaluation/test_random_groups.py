@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.evaluation import intervals, metric_values, random_groups, resampled_metrics
 from trainwright.evaluation.intervals import (
     Question,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.errors import Mistake
 from trainwright.evaluation.slice_rows import find_slices
 

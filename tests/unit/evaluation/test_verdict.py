@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import to_json
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
 from trainwright.evaluation.intervals import Interval

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model import Gpt  # noqa: E402
 from trainwright.model import attention_cpu, causal_attention  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.causal_attention import attend, attend_whole  # noqa: E402

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from trainwright.contract.model import Linear
+from trainwright.contract.sections.model import Linear
 from trainwright.data.base.table import TableInputs
 from trainwright.model import linear as linear_module
 from trainwright.model.linear import fit_linear

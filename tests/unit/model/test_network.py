@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.contract.model import Mlp, Network, TabularResNet  # noqa: E402
+from trainwright.contract.sections.model import Mlp, Network, TabularResNet  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TableShape, embedding_width  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.contract.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model import Gpt  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
@@ -22,8 +22,8 @@ from trainwright.data.sampling.length_buckets import BucketSampler  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402
-from trainwright.engine.oom_split_step import SplittingStep  # noqa: E402
-from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.update.oom_split_step import SplittingStep  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402

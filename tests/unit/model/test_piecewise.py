@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.memory import ActivationCheckpointing, ByOp  # noqa: E402
-from trainwright.contract.model import Gpt  # noqa: E402
-from trainwright.engine.activation_checkpointing import recompute  # noqa: E402
+from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp  # noqa: E402
+from trainwright.contract.sections.model import Gpt  # noqa: E402
+from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
 from trainwright.model import attention_cpu  # noqa: E402
 from trainwright.model.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.contract.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
 from trainwright.data.base.table import ImageInputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.document import Contract
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choice, Choosing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.planner.compute_trials import (
     CompiledTiming,
     ComputeSetting,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.model import Mlp, TabularResNet
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.sections.model import Mlp, TabularResNet
 from trainwright.model.counting import count_parameters
 from trainwright.model.input_shape import TableShape
 from trainwright.planner.estimate import Estimate, most_steps, scheduled_steps

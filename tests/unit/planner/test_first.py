@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from doubtful_columns import doubtful_columns
-from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.sections.data import TableData
 from trainwright.core.errors import ContractMistake, DataMistake
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

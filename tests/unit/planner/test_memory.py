@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.document import Contract
-from trainwright.contract.memory import OFFLOADED_PART_BYTES
-from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
+from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.model.counting import count_largest
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
 from trainwright.planner.activation_memory import activation_bytes
@@ -83,7 +83,7 @@ def kept_bytes(section: Network, shape: Shape, rows: int) -> int:
 def fitted(tmp_path: Path, device: int, *settings: str, rows: int = 512) -> tuple[int, int, str]:
     """Micro-batch, accumulation and reason for a step of `rows` whose rows take 1,000 bytes each,
     beside 10,000 that are there anyway."""
-    from trainwright.contract.read_contract import read_contract
+    from trainwright.contract.reading.read_contract import read_contract
 
     path = tmp_path / "c.yaml"
     path.write_text(
@@ -112,7 +112,7 @@ def test_the_largest_micro_batch_that_fits_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_places_is_what_batches_need(tmp_path: Path) -> None:
-    from trainwright.contract.read_contract import read_contract
+    from trainwright.contract.reading.read_contract import read_contract
 
     path = tmp_path / "c.yaml"
     path.write_text(
@@ -158,7 +158,7 @@ def test_the_largest_tensor_is_the_network_s(section: Network, shape: Shape) -> 
 
 
 def test_one_part_of_an_offloaded_state_is_counted(tmp_path: Path) -> None:
-    from trainwright.contract.read_contract import read_contract
+    from trainwright.contract.reading.read_contract import read_contract
 
     path = tmp_path / "contract.yaml"
     path.write_text("data: {kind: tokens, path: t.txt}\nmodel: {kind: gpt, width: 64}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from guide import GUIDE, blocks
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.planner.compute_trials import MARGINS, MOST_ERROR, SAME_LOSS, SAME_NORM
 from trainwright.planner.resolve.compute_choices import LONG_SECONDS, open_paths
 

@@ -11,7 +11,7 @@ import pytest
 
 from command import command, inside
 from trainwright.contract.document import Contract
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.data.columns.column_kinds import names_birth
 from trainwright.planner.init.first_contract import propose_contract
 

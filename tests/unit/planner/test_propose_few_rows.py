@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from command import command, inside
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.planner.init.first_contract import propose_contract
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import DataMistake
 from trainwright.planner.init.first_contract import propose_contract
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.read_contract import read_contract
-from trainwright.data.quality.useless_columns import identifier
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.sections.data import TableData
+from trainwright.data.quality.columns.useless_columns import identifier
 from trainwright.data.quality.views import examine
 from trainwright.planner.init.first_contract import propose_contract
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import StratifiedSplit, TableData
-from trainwright.contract.features import Features
+from trainwright.contract.sections.data import StratifiedSplit, TableData
+from trainwright.contract.sections.features import Features
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
 from trainwright.data.prepare_table import prepare_table
@@ -43,7 +43,7 @@ def _prepared(folder: Path, task: str = "classification") -> Prepared:
 
 
 def _random() -> object:
-    from trainwright.contract.data import RandomSplit
+    from trainwright.contract.sections.data import RandomSplit
 
     return RandomSplit(kind="random")
 

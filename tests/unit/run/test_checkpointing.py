@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, events_of_one, project_in, train_one, with_layers
-from trainwright.checkpoint.file_names import step_of
-from trainwright.checkpoint.list_checkpoints import list_checkpoints
+from trainwright.checkpoint.files.file_names import step_of
+from trainwright.checkpoint.storages.list_checkpoints import list_checkpoints
 from trainwright.core.stop_flag import StopFlag
-from trainwright.run.network_learner import NetworkLearner
+from trainwright.run.learners.network_learner import NetworkLearner
 from trainwright.run.prepare_run import Request, make_ready
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen

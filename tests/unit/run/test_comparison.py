@@ -15,8 +15,8 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
 from trainwright.report.comparison_page import write_comparison
 from trainwright.run.after.compare_runs import compare_runs
-from trainwright.run.run_table import RunFilter, list_run_rows
-from trainwright.run.write_predictions import read_predictions
+from trainwright.run.folder.run_table import RunFilter, list_run_rows
+from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
 
 SECTIONS = {

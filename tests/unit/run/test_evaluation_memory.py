@@ -17,15 +17,15 @@ from torch import nn  # noqa: E402
 
 import contract_runs  # noqa: E402
 import trainwright.run.compose.compose_job as composing  # noqa: E402
-import trainwright.run.network_learner as learning  # noqa: E402
+import trainwright.run.learners.network_learner as learning  # noqa: E402
 from canary import Killed  # noqa: E402
 from command import command, project_in, with_layers  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.contract.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.base.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
-from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch  # noqa: E402
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402

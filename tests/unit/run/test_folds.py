@@ -14,15 +14,15 @@ import pytest
 
 from command import CONTRACT, command, project_in, with_layers
 from folded_runs import check_goes_on
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
 from trainwright.evaluation.metric_values import measure
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
-from trainwright.run import train_folds
-from trainwright.run.learner import Learner
-from trainwright.run.write_predictions import read_predictions
+from trainwright.run.judging.write_predictions import read_predictions
+from trainwright.run.learners.learner import Learner
+from trainwright.run.repeats import train_folds
 from trainwright.tracking.run_folder import RunFolder
 
 FOLDED = CONTRACT.replace(

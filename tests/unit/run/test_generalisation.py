@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from command import command, inside
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag
-from trainwright.run.generalisation import note_fit, pair_losses
+from trainwright.run.learners.generalisation import note_fit, pair_losses
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.event_log import EventLog, read_events

@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from command import NETWORK, Ran, command, inside, tree, write_project
-from trainwright.checkpoint.copied_file_sets import open_sets
-from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.run_copies import RunCopies
+from trainwright.checkpoint.copies.copied_file_sets import open_sets
+from trainwright.checkpoint.copies.run_copies import RunCopies
+from trainwright.checkpoint.storages.ledger import Ledger
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import read_json, write_json
 from trainwright.tracking.identity import read_identity

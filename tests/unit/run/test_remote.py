@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from command import NETWORK, command, events_of_one, project_in
-from trainwright.checkpoint.object_storage import open_objects
+from trainwright.checkpoint.storages.object_storage import open_objects
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.faultpoints import arm
 

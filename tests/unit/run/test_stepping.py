@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.engine.telemetry import Windows  # noqa: E402
+from trainwright.engine.signals.telemetry import Windows  # noqa: E402
 from trainwright.run.compose.compose_step import reader  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -15,7 +15,7 @@ from command import project_in, train_one
 from trainwright.data.read_table import RawTable
 from trainwright.planner.plan import Plan
 from trainwright.run import train
-from trainwright.run.learner import Learner, build_learner
+from trainwright.run.learners.learner import Learner, build_learner
 from trainwright.run.prepare_run import Ready, make_ready
 
 

@@ -31,7 +31,7 @@ class Rewarmed:
 
 def _windows(_folder: Path) -> Observer:
     pytest.importorskip("torch")
-    from trainwright.engine.telemetry import Windows
+    from trainwright.engine.signals.telemetry import Windows
 
     return Windows(2, [])
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import (
+from trainwright.contract.sections.data import (
     ColumnSplit,
     FileSplit,
     GroupSplit,

@@ -10,7 +10,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
+from trainwright.contract.sections.data import (
+    GroupSplit,
+    StratifiedGroupSplit,
+    TimeSplit,
+    split_columns,
+)
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.row_storage import spread_rows

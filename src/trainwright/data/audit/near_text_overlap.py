@@ -13,8 +13,8 @@ from trainwright.data.audit.audit_result import AuditResult, Sides
 from trainwright.data.audit.row_overlap import compared_numbers, row_hashes, verdict_of_share
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.quality.duplicates import first_of_group
-from trainwright.data.quality.near_duplicates import (
+from trainwright.data.quality.copies.duplicates import first_of_group
+from trainwright.data.quality.copies.near_duplicates import (
     FEWEST_LETTERS,
     MOST_ROWS,
     normalised,

@@ -16,8 +16,8 @@ from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.quality.chance_agreement import Agreement
-from trainwright.data.quality.near_duplicates import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
+from trainwright.data.quality.copies.chance_agreement import Agreement
+from trainwright.data.quality.copies.near_duplicates import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
 
 LEAK, SUSPICIOUS = 0.01, 0.003
 """Shares of the held-out rows. From 1 % on, a memorising model gains a point of accuracy; clean

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
+from trainwright.contract.sections.data import (
+    GroupSplit,
+    StratifiedGroupSplit,
+    TimeSplit,
+    split_columns,
+)
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.table import Floats, Integers

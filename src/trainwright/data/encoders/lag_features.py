@@ -14,8 +14,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.features import History as HistorySection
 from trainwright.contract.key_paths import as_key
+from trainwright.contract.sections.features import History as HistorySection
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.cell_values import to_labels

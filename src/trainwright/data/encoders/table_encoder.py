@@ -11,9 +11,9 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Column
-from trainwright.contract.features import Features as FeaturesSection
-from trainwright.contract.section import settled
+from trainwright.contract.sections.data import Column
+from trainwright.contract.sections.features import Features as FeaturesSection
+from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.categories import Vocabulary, fit_vocabulary

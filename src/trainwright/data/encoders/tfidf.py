@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.features import TextFeatures
-from trainwright.contract.section import settled
+from trainwright.contract.sections.features import TextFeatures
+from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.data.base.sparse import SparseColumns, sparse_of
 from trainwright.data.base.table import Floats

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trainwright.contract.images import ImageData
-from trainwright.contract.section import Section
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.section import Section
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.data.base.table import ImageInputs, Integers, PartName
 from trainwright.data.images.idx import IdxFile, read_idx

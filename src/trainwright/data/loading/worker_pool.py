@@ -18,7 +18,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from trainwright.contract.loading import Loading
+from trainwright.contract.sections.loading import Loading
 from trainwright.core.errors import PeerLost
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Positions

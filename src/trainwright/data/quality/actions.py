@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import TableData
-from trainwright.contract.quality import Action, FindingKind
+from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.applied_actions import MOST_LISTED, AppliedAction
@@ -29,10 +29,10 @@ from trainwright.data.base.row_storage import (
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.quality.column_settings import column_settings_of, key_columns
-from trainwright.data.quality.duplicates import compared, first_of_each, typed_frame
+from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
+from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
-from trainwright.data.quality.near_duplicates import MOST_ROWS, near_groups
+from trainwright.data.quality.labels.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
 from trainwright.data.quality.run_checks import find_kind
 from trainwright.data.quality.views import ExaminedData, examine, together

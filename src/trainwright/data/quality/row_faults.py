@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import Column, TableData
-from trainwright.contract.quality import Action, FindingKind
+from trainwright.contract.sections.data import Column, TableData
+from trainwright.contract.sections.quality import Action, FindingKind
 from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.quality.column_settings import column_settings_of
-from trainwright.data.quality.ranges import broken_rows
+from trainwright.data.quality.columns.ranges import broken_rows
 from trainwright.data.quality.views import ColumnView, LookKind, are_numbers, numeric_look
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(

@@ -8,38 +8,37 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from trainwright.contract.data import Column, Split
-from trainwright.contract.quality import FindingKind
+from trainwright.contract.sections.data import Column, Split
+from trainwright.contract.sections.quality import FindingKind
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.images.raw_images import RawImages
-from trainwright.data.quality import (
-    class_balance,
-    duplicates,
-    outliers,
-    ranges,
-    text_quality,
-    time_series,
-    value_formats,
-)
-from trainwright.data.quality import missing_values as absence
-from trainwright.data.quality.finding import Finding, Subset, worst_first
-from trainwright.data.quality.image_labels import image_label_errors
-from trainwright.data.quality.image_quality import blank_images, file_faults
-from trainwright.data.quality.label_errors import label_errors
-from trainwright.data.quality.leak_findings import leaks
-from trainwright.data.quality.mixed_units import mixed_units
-from trainwright.data.quality.near_duplicate_images import ImageGroups, groups_of_raw, near_images
-from trainwright.data.quality.near_duplicates import near_duplicates
-from trainwright.data.quality.placeholders import placeholders
-from trainwright.data.quality.totals import totals_row
-from trainwright.data.quality.useless_columns import (
+from trainwright.data.quality.columns import missing_values as absence
+from trainwright.data.quality.columns import outliers, ranges, time_series, value_formats
+from trainwright.data.quality.columns.leak_findings import leaks
+from trainwright.data.quality.columns.mixed_units import mixed_units
+from trainwright.data.quality.columns.placeholders import placeholders
+from trainwright.data.quality.columns.totals import totals_row
+from trainwright.data.quality.columns.useless_columns import (
     constant_columns,
     few_rows,
     identifier,
     rare_category,
     redundant_columns,
 )
+from trainwright.data.quality.content import text_quality
+from trainwright.data.quality.content.image_quality import blank_images, file_faults
+from trainwright.data.quality.copies import duplicates
+from trainwright.data.quality.copies.near_duplicate_images import (
+    ImageGroups,
+    groups_of_raw,
+    near_images,
+)
+from trainwright.data.quality.copies.near_duplicates import near_duplicates
+from trainwright.data.quality.finding import Finding, Subset, worst_first
+from trainwright.data.quality.labels import class_balance
+from trainwright.data.quality.labels.image_labels import image_label_errors
+from trainwright.data.quality.labels.label_errors import label_errors
 from trainwright.data.quality.views import ExaminedData
 
 Check = Callable[[ExaminedData], list[Finding]]

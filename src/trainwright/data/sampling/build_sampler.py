@@ -9,8 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import Data
-from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Uniform, Weighted
+from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.sampling import (
+    Balanced,
+    Blocks,
+    Curriculum,
+    Mixture,
+    Uniform,
+    Weighted,
+)
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels, to_numbers

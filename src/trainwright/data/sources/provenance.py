@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
-from trainwright.contract.yaml_reader import MAX_BYTES, read_yaml
+from trainwright.contract.reading.yaml_reader import MAX_BYTES, read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.sources.data_source import FileVersion

@@ -8,7 +8,8 @@ from typing import assert_never
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import (
+from trainwright.contract.key_paths import as_key
+from trainwright.contract.sections.data import (
     EVERY_COLUMN,
     AutoSplit,
     ColumnSplit,
@@ -20,7 +21,6 @@ from trainwright.contract.data import (
     StratifiedSplit,
     TimeSplit,
 )
-from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels

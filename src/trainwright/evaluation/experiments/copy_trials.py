@@ -9,13 +9,13 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.data import Data, fold_count
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.data import Data, fold_count
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.data.audit.image_overlap import ImageCopies, copies_of
 from trainwright.data.audit.text_overlap import text_copies
 from trainwright.data.base.table import ImageInputs, Integers
-from trainwright.data.quality.near_duplicate_images import image_groups
+from trainwright.data.quality.copies.near_duplicate_images import image_groups
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import Scored

@@ -9,7 +9,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.intervals import Interval, Resampling
 from trainwright.evaluation.predictions import Answers

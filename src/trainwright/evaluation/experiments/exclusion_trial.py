@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import Scored

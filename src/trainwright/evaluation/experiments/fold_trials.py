@@ -10,9 +10,9 @@ from typing import NamedTuple, assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import TableData, fold_count
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many
 from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
 from trainwright.data.audit.row_overlap import near_rows_of, repeats_of

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.metric import Metric
-from trainwright.contract.slices import Slice
+from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.target import Classes
 from trainwright.data.split.row_keys import random_keys

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies, try_copies

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never, final
 
-from trainwright.contract.accepted_findings import Accepted, BindingFinding
-from trainwright.contract.data import Data, TableData
+from trainwright.contract.sections.accepted_findings import Accepted, BindingFinding
+from trainwright.contract.sections.data import Data, TableData
 from trainwright.data.audit.audit_result import AuditResult
 
 RowTrial = Literal[

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainwright.contract.metric import METRICS
+from trainwright.contract.sections.metric import METRICS
 from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.experiments.effect_size import Effect, Effects
 from trainwright.evaluation.fold_scores import within

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import MOMENT_COLUMN, RandomSplit, TimeSplit
-from trainwright.contract.yaml_reader import Plain, read_yaml
+from trainwright.contract.reading.yaml_reader import Plain, read_yaml
+from trainwright.contract.sections.data import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.overrides import Override, read_settings
-from trainwright.contract.yaml_reader import Plain, read_yaml
+from trainwright.contract.reading.overrides import Override, read_settings
+from trainwright.contract.reading.yaml_reader import Plain, read_yaml
 from trainwright.core.files import Json
 
 _PLAIN = re.compile(r"(\.\./)*[A-Za-z_][A-Za-z0-9_./-]*")

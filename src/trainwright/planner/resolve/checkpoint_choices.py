@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Gpt, Model
-from trainwright.contract.section import settled
-from trainwright.contract.training import Training
+from trainwright.contract.sections.checkpointing import Checkpointing
+from trainwright.contract.sections.model import Gpt, Model
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.planner.resolve.choice import Chosen
 
 

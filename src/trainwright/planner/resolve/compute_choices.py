@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import ResNet
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
-from trainwright.contract.training import Training
+from trainwright.contract.sections.model import ResNet
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.training import Training
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choosing, Chosen

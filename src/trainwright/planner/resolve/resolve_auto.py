@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 
-from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.metric import METRICS, Metric
-from trainwright.contract.model import Boosting, Linear, Model, Pretrained
-from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, SquaredError
-from trainwright.contract.section import settled
-from trainwright.contract.slices import Slice
-from trainwright.contract.tracking import Tracking
-from trainwright.contract.training import USUAL_PATIENCE, EarlyStopping, Training
+from trainwright.contract.sections.data import (
+    AutoSplit,
+    Data,
+    RandomSplit,
+    StratifiedSplit,
+    TableData,
+)
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.model import Boosting, Linear, Model, Pretrained
+from trainwright.contract.sections.objective import AutoLoss, CrossEntropy, Loss, SquaredError
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.tracking import Tracking
+from trainwright.contract.sections.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.propose_columns import said, with_doubts

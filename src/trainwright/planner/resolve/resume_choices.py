@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.contract.resume import Resume
+from trainwright.contract.sections.resume import Resume
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Chosen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.contract.model import Mlp, Model, TabularResNet
+from trainwright.contract.sections.model import Mlp, Model, TabularResNet
 from trainwright.planner.resolve.choice import Chosen
 
 _SHORT_STEPS, _LONG_STEPS = 200, 50

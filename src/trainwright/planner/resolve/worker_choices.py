@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
-from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.read_device import DeviceFacts

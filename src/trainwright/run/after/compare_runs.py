@@ -23,9 +23,9 @@ from trainwright.evaluation.resampled_metrics import (
     measure_lines,
 )
 from trainwright.run.after.evaluate_rows import read_planned
-from trainwright.run.evaluation_file import read_judged
-from trainwright.run.run_table import RunRow, read_run_row
-from trainwright.run.write_predictions import ScoredRows, read_predictions
+from trainwright.run.folder.run_table import RunRow, read_run_row
+from trainwright.run.judging.evaluation_file import read_judged
+from trainwright.run.judging.write_predictions import ScoredRows, read_predictions
 from trainwright.tracking.run_folder import RunFolder
 
 

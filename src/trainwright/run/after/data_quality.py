@@ -9,12 +9,12 @@ from typing import assert_never
 
 import numpy as np
 
-from trainwright.contract.data import TableData
-from trainwright.contract.images import ImageData
-from trainwright.contract.read_contract import Document, read_contract
-from trainwright.contract.sources import Reading
-from trainwright.contract.tokens import TokenData
-from trainwright.contract.yaml_reader import read_yaml
+from trainwright.contract.reading.read_contract import Document, read_contract
+from trainwright.contract.reading.yaml_reader import read_yaml
+from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import Integers
@@ -22,9 +22,9 @@ from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.images.resolve_source import holds_idx
-from trainwright.data.quality.document_quality import document_faults, document_parts
+from trainwright.data.quality.content.document_quality import document_faults, document_parts
+from trainwright.data.quality.content.image_quality import divided_images, examine_images
 from trainwright.data.quality.finding import Finding, worst_first
-from trainwright.data.quality.image_quality import divided_images, examine_images
 from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
 from trainwright.data.quality.run_checks import Effort, find_faults, find_image_faults, unanswered
 from trainwright.data.quality.views import ExaminedData

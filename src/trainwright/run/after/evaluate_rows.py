@@ -10,11 +10,11 @@ from typing import assert_never, final
 
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData, ImageFields
-from trainwright.contract.sources import Reading
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.data import GroupSplit, StratifiedGroupSplit, TableData
+from trainwright.contract.sections.images import ImageData, ImageFields
+from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.base.cell_values import to_labels
@@ -33,11 +33,11 @@ from trainwright.evaluation.verdict import judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.after.new_images import labelled_images, predict_images
 from trainwright.run.after.new_rows import new_text, reading_of, whole_reading_of
-from trainwright.run.baseline_bundles import read_baselines
-from trainwright.run.check_own_files import read_own_bundle
+from trainwright.run.folder.baseline_bundles import read_baselines
+from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.judging.trained_rows import find_trained_rows
 from trainwright.run.run_result import Result
 from trainwright.run.script_runs import refuse_script_run
-from trainwright.run.trained_rows import find_trained_rows
 from trainwright.tracking.run_folder import RunFolder
 
 

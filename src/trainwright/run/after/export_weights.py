@@ -10,14 +10,14 @@ from pathlib import Path
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from trainwright.checkpoint.eval_weights_state import MODEL, evaluated_part
-from trainwright.checkpoint.file_names import is_checkpoint, name_of, step_of
-from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.files.file_names import is_checkpoint, name_of, step_of
+from trainwright.checkpoint.files.manifest import read_manifest, read_parts
+from trainwright.checkpoint.files.regular_file import read_file
+from trainwright.checkpoint.states.eval_weights_state import MODEL, evaluated_part
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
-from trainwright.run.check_own_files import read_own_bundle
+from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
 _WEIGHTS = "network.safetensors"

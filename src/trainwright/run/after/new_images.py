@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from trainwright.contract.images import ImageFields
+from trainwright.contract.sections.images import ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Bytes, Integers, Part
 from trainwright.data.columns.target import Classes

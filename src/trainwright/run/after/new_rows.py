@@ -9,16 +9,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from trainwright.contract.data import TableData, file_reading
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
-from trainwright.contract.overrides import set_values
-from trainwright.contract.sampling import Mixture, Uniform
-from trainwright.contract.source_rules import separator_is_one_mark
-from trainwright.contract.sources import USUAL, Reading
-from trainwright.contract.tokens import TokenData
-from trainwright.contract.validation_errors import problems_of_shape
-from trainwright.contract.yaml_reader import ParsedYaml
+from trainwright.contract.reading.overrides import set_values
+from trainwright.contract.reading.validation_errors import problems_of_shape
+from trainwright.contract.reading.yaml_reader import ParsedYaml
+from trainwright.contract.rules.source_rules import separator_is_one_mark
+from trainwright.contract.sections.data import TableData, file_reading
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.sampling import Mixture, Uniform
+from trainwright.contract.sections.sources import USUAL, Reading
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
 from trainwright.data.base.table import Part
 from trainwright.data.encoders.vocabulary import TextVocabulary

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from trainwright.checkpoint.file_names import name_of
-from trainwright.checkpoint.list_checkpoints import Listed, list_checkpoints
-from trainwright.checkpoint.pins import pin, unpin
+from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.keeping.pins import pin, unpin
+from trainwright.checkpoint.storages.list_checkpoints import Listed, list_checkpoints
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder

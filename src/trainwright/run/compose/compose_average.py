@@ -9,10 +9,10 @@ from typing import assert_never, final
 
 from torch import nn
 
-from trainwright.checkpoint.average_state import EMAState, SWAState
 from trainwright.checkpoint.state import Stateful
-from trainwright.contract.averaging import Average, Ema, Swa
-from trainwright.contract.section import settled
+from trainwright.checkpoint.states.average_state import EMAState, SWAState
+from trainwright.contract.sections.averaging import Average, Ema, Swa
+from trainwright.contract.sections.section import settled
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.objective.losses import Objective

@@ -11,16 +11,16 @@ from typing import final
 
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
 from trainwright.checkpoint.best_effort import tolerate_failures
-from trainwright.checkpoint.copied_file_sets import open_sets
-from trainwright.checkpoint.copy_fence import Fence
-from trainwright.checkpoint.local_storage import LocalStorage
-from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
-from trainwright.checkpoint.object_storage import open_objects
-from trainwright.checkpoint.pins import read_pins
-from trainwright.checkpoint.retention import at_any_step
-from trainwright.checkpoint.run_copies import OWN, RunCopies
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.copies.copied_file_sets import open_sets
+from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
+from trainwright.checkpoint.copies.run_copies import OWN, RunCopies
+from trainwright.checkpoint.keeping.pins import read_pins
+from trainwright.checkpoint.keeping.retention import at_any_step
+from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.copy_fence import Fence
+from trainwright.checkpoint.storages.local_storage import LocalStorage
+from trainwright.checkpoint.storages.object_storage import open_objects
 from trainwright.checkpoint.store import (
     Checkpoints,
     CheckpointStore,
@@ -28,17 +28,17 @@ from trainwright.checkpoint.store import (
 )
 from trainwright.checkpoint.store import SaveOutcome as OnDisk
 from trainwright.checkpoint.store_calls import calls_of
-from trainwright.contract.metric import METRICS, Direction
-from trainwright.contract.section import settled
-from trainwright.contract.training import Training
+from trainwright.contract.sections.metric import METRICS, Direction
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Every
 from trainwright.engine.save_interval import ByClock, Due, FirstOf
-from trainwright.engine.stop_rules import Reserve
+from trainwright.engine.stopping.stop_rules import Reserve
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.schedule_length import Length
-from trainwright.run.interruption import saves_recorded
+from trainwright.run.folder.interruption import saves_recorded
 from trainwright.run.run_context import RunContext
 from trainwright.run.save_spacing import build_spacing
 from trainwright.tracking.clock import Clock, SystemClock

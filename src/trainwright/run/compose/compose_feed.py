@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from trainwright.contract.document import Contract
-from trainwright.contract.images import Augment, ImageData
-from trainwright.contract.model import Gpt
-from trainwright.contract.sampling import Mixture
-from trainwright.contract.section import settled
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.images import Augment, ImageData
+from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, Numbers, Target
@@ -39,9 +39,9 @@ from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.sampling.step_ramps import step_rows
 from trainwright.data.text.padding import padded_shapes
 from trainwright.data.types import Prepared
-from trainwright.engine.step_guard import RowsBetween
-from trainwright.engine.telemetry import Gauge
-from trainwright.engine.throughput import PaddingGauge
+from trainwright.engine.guards.step_guard import RowsBetween
+from trainwright.engine.signals.telemetry import Gauge
+from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
 from trainwright.tracking.events import Event, Noted
 

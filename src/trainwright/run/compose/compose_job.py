@@ -9,27 +9,33 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.random_state import RandomState, seed_generators
 from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.random_state import RandomState, seed_generators
 from trainwright.contract.document import Contract
-from trainwright.contract.metric import METRICS, Direction
-from trainwright.contract.model import Network
-from trainwright.contract.section import settled
-from trainwright.contract.training import Training
+from trainwright.contract.sections.metric import METRICS, Direction
+from trainwright.contract.sections.model import Network
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.core.files import Json
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
-from trainwright.engine.activation_checkpointing import recompute
-from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.engine.execution.activation_checkpointing import recompute
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job
-from trainwright.engine.metric_stop_rules import StepRule
-from trainwright.engine.numeric_env import numerics_of
-from trainwright.engine.save_request import OrAsked
-from trainwright.engine.stop_rules import Patience, Reserve, StopRequested, StopRule, TimeLimit
+from trainwright.engine.saving.save_request import OrAsked
+from trainwright.engine.stopping.metric_stop_rules import StepRule
+from trainwright.engine.stopping.stop_rules import (
+    Patience,
+    Reserve,
+    StopRequested,
+    StopRule,
+    TimeLimit,
+)
 from trainwright.model.build_network import BuiltNetwork, build_network, lay_out
 from trainwright.model.input_shape import Shape
 from trainwright.objective.build_objective import build_loss
@@ -65,7 +71,7 @@ from trainwright.run.compose.compose_stop_rules import (
 from trainwright.run.compose.compose_telemetry import Measurable, TelemetryParts, build_measured
 from trainwright.run.compose.compose_validation import Validation, validation_loss
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
-from trainwright.run.exact_resume import with_same_bits
+from trainwright.run.folder.exact_resume import with_same_bits
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.events import Event

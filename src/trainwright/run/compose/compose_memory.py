@@ -8,15 +8,15 @@ from typing import assert_never
 import torch
 from torch import nn
 
-from trainwright.contract.memory import Memory
-from trainwright.contract.training import Training
-from trainwright.engine.activation_offload import Offloading
-from trainwright.engine.gradient_clipping import Clipping
-from trainwright.engine.oom_split_step import SplittingStep, rows_are_mixed
-from trainwright.engine.optimizer_in_backward import InBackwardStep, NeverSaveHalf
-from trainwright.engine.precision import Precision
-from trainwright.engine.step import OptimizerStep, Step
-from trainwright.engine.step_guard import StepGuard
+from trainwright.contract.sections.memory import Memory
+from trainwright.contract.sections.training import Training
+from trainwright.engine.execution.activation_offload import Offloading
+from trainwright.engine.execution.precision import Precision
+from trainwright.engine.guards.step_guard import StepGuard
+from trainwright.engine.update.gradient_clipping import Clipping
+from trainwright.engine.update.oom_split_step import SplittingStep, rows_are_mixed
+from trainwright.engine.update.optimizer_in_backward import InBackwardStep, NeverSaveHalf
+from trainwright.engine.update.step import OptimizerStep, Step
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.optim.state_offload import OffloadedOptimizer

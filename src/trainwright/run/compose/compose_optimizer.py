@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from trainwright.checkpoint.eval_weights_state import MODEL, evaluated_state
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.optimizer_state import OptimizerState
-from trainwright.checkpoint.plateau_state import PlateauState
 from trainwright.checkpoint.state import Stateful, merge_state
-from trainwright.contract.section import settled
-from trainwright.contract.training import Training
-from trainwright.engine.averaged_step import AveragedStep, Mean
+from trainwright.checkpoint.states.eval_weights_state import MODEL, evaluated_state
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.states.plateau_state import PlateauState
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.engine.job import Validate
-from trainwright.engine.step import Step
+from trainwright.engine.update.averaged_step import AveragedStep, Mean
+from trainwright.engine.update.step import Step
 from trainwright.optim.batch_size_lr import BatchRate
 from trainwright.optim.build_optimizer import batch_scale, build_optimizer, build_weights
 from trainwright.optim.eval_weights import Evaluating, Weights

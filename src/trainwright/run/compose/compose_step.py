@@ -11,23 +11,23 @@ from torch import nn
 
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
-from trainwright.contract.section import settled
-from trainwright.contract.tracking import Tracking
-from trainwright.contract.training import Training
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tracking import Tracking
+from trainwright.contract.sections.training import Training
 from trainwright.engine.advice import OF_CONTRACTS
-from trainwright.engine.compile import CompiledObjective
-from trainwright.engine.gradient_clipping import build_clipping
-from trainwright.engine.metric_stop_rules import StepRule, WatchedStep
-from trainwright.engine.noise_scale import NoiseScale
-from trainwright.engine.oom_split_step import AlsoAfterSplit, MemoryGuard, SplittingStep
-from trainwright.engine.precision import LossScale, Precision, build_precision
-from trainwright.engine.probed_step import Probe
-from trainwright.engine.rollback_backoff import RollbackBackoff
+from trainwright.engine.execution.compile import CompiledObjective
+from trainwright.engine.execution.precision import LossScale, Precision, build_precision
+from trainwright.engine.guards.rollback_backoff import RollbackBackoff
+from trainwright.engine.guards.spike_detection import MOST_STEPS
+from trainwright.engine.guards.step_guard import PolicyGuard, StepGuard
 from trainwright.engine.save_interval import Due
-from trainwright.engine.spike_detection import MOST_STEPS
-from trainwright.engine.step import Step
-from trainwright.engine.step_guard import PolicyGuard, StepGuard
-from trainwright.engine.telemetry import Gauge
+from trainwright.engine.signals.noise_scale import NoiseScale
+from trainwright.engine.signals.probed_step import Probe
+from trainwright.engine.signals.telemetry import Gauge
+from trainwright.engine.stopping.metric_stop_rules import StepRule, WatchedStep
+from trainwright.engine.update.gradient_clipping import build_clipping
+from trainwright.engine.update.oom_split_step import AlsoAfterSplit, MemoryGuard, SplittingStep
+from trainwright.engine.update.step import Step
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.run.compose.compose_feed import StepRows

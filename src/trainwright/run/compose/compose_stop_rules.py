@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
-from trainwright.contract.budget import Budget
-from trainwright.contract.stop import Stop
+from trainwright.contract.sections.budget import Budget
+from trainwright.contract.sections.stop import Stop
 from trainwright.engine.job import Validate
-from trainwright.engine.metric_stop_rules import GradientNormBelow, LossPlateauRule, StepRule
-from trainwright.engine.stop_rules import Patience, Reserve, StopRule, TargetReached
+from trainwright.engine.stopping.metric_stop_rules import (
+    GradientNormBelow,
+    LossPlateauRule,
+    StepRule,
+)
+from trainwright.engine.stopping.stop_rules import Patience, Reserve, StopRule, TargetReached
 
 
 def build_step_rules(section: Stop) -> tuple[StepRule, ...]:

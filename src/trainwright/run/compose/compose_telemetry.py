@@ -10,19 +10,19 @@ from typing import Literal, Protocol, assert_never, final
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
-from trainwright.contract.section import settled
-from trainwright.contract.tracking import Inspect, Tracking
-from trainwright.engine.attention_entropy import AttentionEntropy
-from trainwright.engine.dead_units import DeadUnits
-from trainwright.engine.health_monitor import HealthMonitor
-from trainwright.engine.layer_norm_signals import LayerNorms
-from trainwright.engine.mfu import Utilisation
-from trainwright.engine.network_inspection import Activations, GradientSizes, SilentUnits
-from trainwright.engine.precision import PrecisionChoice
-from trainwright.engine.probed_step import MeasuredStep, Probe
-from trainwright.engine.step import Step
-from trainwright.engine.telemetry import Gauge, Windows
-from trainwright.engine.throughput import MemoryGauge, Throughput
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tracking import Inspect, Tracking
+from trainwright.engine.execution.precision import PrecisionChoice
+from trainwright.engine.health.health_monitor import HealthMonitor
+from trainwright.engine.signals.attention_entropy import AttentionEntropy
+from trainwright.engine.signals.dead_units import DeadUnits
+from trainwright.engine.signals.layer_norm_signals import LayerNorms
+from trainwright.engine.signals.mfu import Utilisation
+from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits
+from trainwright.engine.signals.probed_step import MeasuredStep, Probe
+from trainwright.engine.signals.telemetry import Gauge, Windows
+from trainwright.engine.signals.throughput import MemoryGauge, Throughput
+from trainwright.engine.update.step import Step
 from trainwright.model.gpt import GptNetwork
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext

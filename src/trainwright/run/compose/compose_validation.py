@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from trainwright.contract.document import Contract
-from trainwright.contract.metric import METRICS, Metric
-from trainwright.contract.section import settled
-from trainwright.contract.training import Training
+from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target import Classes, NextToken
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.types import Prepared
-from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.slice_rows import SliceRows, find_slices

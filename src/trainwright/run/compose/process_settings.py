@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trainwright.contract.document import Contract
-from trainwright.contract.resume import Determinism
-from trainwright.contract.section import settled
-from trainwright.engine.compile import compiling
-from trainwright.engine.kernel_settings import deterministic, matrix_products
+from trainwright.contract.sections.resume import Determinism
+from trainwright.contract.sections.section import settled
+from trainwright.engine.execution.compile import compiling
+from trainwright.engine.execution.kernel_settings import deterministic, matrix_products
 
 
 @contextmanager

@@ -9,17 +9,17 @@ from typing import Literal, final
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Gpt
-from trainwright.contract.sampling import Mixture
-from trainwright.contract.section import settled
-from trainwright.contract.stop import Stop
+from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.stop import Stop
 from trainwright.data.base.table import Integers
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.length_ramp import ShortWindows
 from trainwright.data.loading.padded_dataset import Trimmed
 from trainwright.data.sampling.step_ramps import Stages, steps_up_to, window_lengths
 from trainwright.engine.job import At, BatchSource, Every
-from trainwright.engine.stop_rules import SampleLimit, StepLimit, StopRule
+from trainwright.engine.stopping.stop_rules import SampleLimit, StepLimit, StopRule
 
 
 @final

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sampling import Curriculum
-from trainwright.contract.scheduler import Constant
-from trainwright.contract.section import settled
-from trainwright.contract.size_rules import MOST
+from trainwright.contract.rules.size_rules import MOST
+from trainwright.contract.sections.sampling import Curriculum
+from trainwright.contract.sections.scheduler import Constant
+from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainwright.contract.averaging import Swa
-from trainwright.contract.data import fold_count
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.averaging import Swa
+from trainwright.contract.sections.data import fold_count
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.extension_request import ExtensionRequest
 from trainwright.tracking.event_log import read_events

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.copied_file_sets import CopiedFile, CopiedSet, FileSets
-from trainwright.checkpoint.object_files import open_system
-from trainwright.checkpoint.object_storage import ObjectStorage
-from trainwright.checkpoint.recovery import CopyRequirements, NothingCopied, recover_checkpoints
-from trainwright.checkpoint.run_copies import OWN
+from trainwright.checkpoint.copies.copied_file_sets import CopiedFile, CopiedSet, FileSets
+from trainwright.checkpoint.copies.recovery import (
+    CopyRequirements,
+    NothingCopied,
+    recover_checkpoints,
+)
+from trainwright.checkpoint.copies.run_copies import OWN
+from trainwright.checkpoint.storages.object_files import open_system
+from trainwright.checkpoint.storages.object_storage import ObjectStorage
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.document import Contract
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed

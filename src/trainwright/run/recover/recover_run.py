@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from trainwright.checkpoint.copied_file_sets import CopiedSet, FileSets, NoSet
-from trainwright.checkpoint.file_names import LEDGER
-from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.object_files import ObjectFiles, open_system
-from trainwright.contract.checkpoint_rules import problems_of_address
+from trainwright.checkpoint.copies.copied_file_sets import CopiedSet, FileSets, NoSet
+from trainwright.checkpoint.files.file_names import LEDGER
+from trainwright.checkpoint.storages.ledger import Ledger
+from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
+from trainwright.contract.rules.checkpoint_rules import problems_of_address
 from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.paths import child_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.contract.read_contract import ContractText
+from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.run.after.evaluate_rows import read_planned

@@ -14,7 +14,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import NoCheckpoints
-from trainwright.engine.step import Step
+from trainwright.engine.update.step import Step
 from trainwright.run.script.check_tensors import modules_of
 from trainwright.tracking.events import StepOutcome
 

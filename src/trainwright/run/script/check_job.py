@@ -10,16 +10,16 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from trainwright.checkpoint.eval_weights_state import EvaluatedState
-from trainwright.checkpoint.module_state import ModuleState, is_extra_state
-from trainwright.checkpoint.optimizer_state import OptimizerState
-from trainwright.checkpoint.random_state import Generator, RandomState
 from trainwright.checkpoint.state import Snapshot, Stateful
+from trainwright.checkpoint.states.eval_weights_state import EvaluatedState
+from trainwright.checkpoint.states.module_state import ModuleState, is_extra_state
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.states.random_state import Generator, RandomState
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
-from trainwright.engine.step import Step
+from trainwright.engine.update.step import Step
 from trainwright.optim.ema import EMA
 from trainwright.optim.swa import SWA
 from trainwright.run.script.check_loader import persistent_workers

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from trainwright.checkpoint.module_state import ModuleState, extra_state_problems
-from trainwright.checkpoint.tensor_file import is_storable
+from trainwright.checkpoint.files.tensor_file import is_storable
+from trainwright.checkpoint.states.module_state import ModuleState, extra_state_problems
 from trainwright.core.errors import Problem
 from trainwright.engine.job import Job
 

@@ -14,24 +14,24 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.eval_weights_state import EVALUATED, EvaluatedState
 from trainwright.checkpoint.guard_loads import guard_loads
-from trainwright.checkpoint.local_storage import LocalStorage
-from trainwright.checkpoint.module_state import ModuleState
-from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.states.eval_weights_state import EVALUATED, EvaluatedState
+from trainwright.checkpoint.states.module_state import ModuleState
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
+from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import Interrupted, Mistake, NonFinite, Problem
 from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
+from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.job import Job
 from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.loop import fit as run_loop
 from trainwright.engine.null_objects import NoCheckpoints
-from trainwright.engine.numeric_env import numerics_of
-from trainwright.engine.save_request import OrAsked
-from trainwright.engine.stop_rules import StepLimit, StopRequested
+from trainwright.engine.saving.save_request import OrAsked
+from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.check_buffers import keep_buffers

@@ -16,7 +16,7 @@ from trainwright.core.files import Json
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
 from trainwright.engine.loader_feed import LoaderFeed
-from trainwright.engine.step import OptimizerStep
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.optim.schedule import LearningRate
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.step_settings import LOSSES, MEANS, PRECISION, describe_step

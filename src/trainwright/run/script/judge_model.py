@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import TableData, fold_count
-from trainwright.contract.read_contract import Sections, file_or_text
+from trainwright.contract.reading.read_contract import Sections, file_or_text
+from trainwright.contract.sections.data import TableData, fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
 from trainwright.data.base.table import Floats, Part
@@ -25,16 +25,16 @@ from trainwright.evaluation.fold_scores import FoldScores
 from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.predictor.input_rows import is_pandas
 from trainwright.run.audit_data import look_at_data, record_found
-from trainwright.run.baseline_bundles import fit_beside, score_beside, write_baselines
-from trainwright.run.evaluation_file import read_judged, write_judged
-from trainwright.run.judge import judge_scored
+from trainwright.run.folder.baseline_bundles import fit_beside, score_beside, write_baselines
+from trainwright.run.judging.evaluation_file import read_judged, write_judged
+from trainwright.run.judging.judge import judge_scored
+from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.open_folder import FinishedRun, StartedRun, open_run
 from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.repeats.train_folds import HeldOut
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.summary import doubt_warnings
-from trainwright.run.train_folds import HeldOut
-from trainwright.run.write_predictions import write_predictions
 
 Predict = Callable[[pl.DataFrame], Any]
 _SUM_TOLERANCE = 1e-3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal, final
 
-from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.store import Loaded
 from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.core.files import Json

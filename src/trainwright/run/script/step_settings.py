@@ -11,7 +11,7 @@ from torch.nn.modules.loss import _Loss
 
 from trainwright.core.files import Json
 from trainwright.engine.job import Job
-from trainwright.engine.step import OptimizerStep
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.classification_losses import (
     BinaryCrossEntropyLoss,
     CrossEntropyLoss,

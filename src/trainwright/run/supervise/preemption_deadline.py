@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from trainwright.contract.resume import Resume
-from trainwright.contract.section import settled
+from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import show_seconds
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, final
 
-from trainwright.contract.resume import Resume
+from trainwright.contract.sections.resume import Resume
 from trainwright.core.stop_flag import StopFlag
 from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
 

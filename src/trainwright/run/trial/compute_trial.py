@@ -13,14 +13,24 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.contract.resume import Determinism
-from trainwright.contract.section import settled
+from trainwright.contract.sections.resume import Determinism
+from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.types import Prepared
-from trainwright.engine.compile import CompiledObjective, compiling
-from trainwright.engine.kernel_settings import MatrixProducts, deterministic, matrix_products
-from trainwright.engine.precision import build_precision
-from trainwright.engine.step_benchmark import LIMIT_SECONDS, Trials, Tried, Way, product_error
+from trainwright.engine.execution.compile import CompiledObjective, compiling
+from trainwright.engine.execution.kernel_settings import (
+    MatrixProducts,
+    deterministic,
+    matrix_products,
+)
+from trainwright.engine.execution.precision import build_precision
+from trainwright.engine.execution.step_benchmark import (
+    LIMIT_SECONDS,
+    Trials,
+    Tried,
+    Way,
+    product_error,
+)
 from trainwright.model.build_network import lay_out
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, ComputeSetting, Failed, Timing

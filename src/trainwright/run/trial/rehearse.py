@@ -16,10 +16,10 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Network
-from trainwright.contract.ramps import Ramps
+from trainwright.contract.sections.model import Network
+from trainwright.contract.sections.ramps import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag
@@ -28,7 +28,7 @@ from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
 from trainwright.engine.null_objects import Never, NoValidation
-from trainwright.engine.stop_rules import StopReason
+from trainwright.engine.stopping.stop_rules import StopReason
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_job import Composed, compose
 from trainwright.run.compose.process_settings import kernels

@@ -17,7 +17,7 @@ from trainwright.data.base.table import Floats, Part
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
-from trainwright.run.learner import build_learner
+from trainwright.run.learners.learner import build_learner
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.console import ConsoleProgress, CountProgress
 from trainwright.tracking.run_folder import RunFolder

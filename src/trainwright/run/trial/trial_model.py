@@ -7,10 +7,10 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.ramps import Ramps
+from trainwright.contract.sections.model import Boosting, Linear, Pretrained
+from trainwright.contract.sections.ramps import Ramps
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.model.build_network import BuiltNetwork, build_network

@@ -9,12 +9,12 @@ from typing import final
 
 import torch
 
-from trainwright.contract.section import settled
+from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
-from trainwright.engine.backward import backward_from
-from trainwright.engine.precision import build_precision
+from trainwright.engine.execution.backward import backward_from
+from trainwright.engine.execution.precision import build_precision
 from trainwright.model.build_network import lay_out
 from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.worker_choices import Making

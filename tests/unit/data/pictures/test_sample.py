@@ -10,15 +10,15 @@ import pytest
 
 from command import command, inside
 from made_pictures import encoded, picture, write_folder
-from trainwright.contract.images import Decoding, ImageData
+from trainwright.contract.sections.images import Decoding, ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images import decoded_cache
 from trainwright.data.images.decode import ImageFault, decode, examine_file
 from trainwright.data.images.prepare_images import prepare_images, read_images
-from trainwright.data.quality.image_quality import examine_images
-from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.quality.content.image_quality import examine_images
+from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.run_checks import find_image_faults
 
 RULE = Rule.of(Decoding(size=(12, 12)))

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Column, Features, StratifiedSplit, TableData
-from trainwright.contract.quality import Action, FindingKind, Quality
+from trainwright.contract.sections.data import Column, Features, StratifiedSplit, TableData
+from trainwright.contract.sections.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
 from trainwright.data.base import row_storage
@@ -20,8 +20,9 @@ from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.table import PartName
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.prepare_table import prepare_fold, prepare_table
-from trainwright.data.quality import actions, near_duplicates
+from trainwright.data.quality import actions
 from trainwright.data.quality.actions import Acted, act
+from trainwright.data.quality.copies import near_duplicates
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows
 from trainwright.data.quality.run_checks import find_kind
 from trainwright.data.quality.views import examine

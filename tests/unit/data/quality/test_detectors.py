@@ -12,13 +12,14 @@ import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from faults.tiers import each
-from trainwright.contract.data import Column
-from trainwright.contract.quality import POSSIBLE
-from trainwright.data.quality import duplicates, outliers
+from trainwright.contract.sections.data import Column
+from trainwright.contract.sections.quality import POSSIBLE
+from trainwright.data.quality.columns import outliers
+from trainwright.data.quality.columns.leak_findings import leaks
+from trainwright.data.quality.columns.mixed_units import mixed_units
+from trainwright.data.quality.copies import duplicates
+from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.leak_findings import leaks
-from trainwright.data.quality.mixed_units import mixed_units
-from trainwright.data.quality.near_duplicates import near_duplicates
 from trainwright.data.quality.run_checks import QUICK, find_faults, find_kind
 from trainwright.data.quality.views import ExaminedData, examine
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from command import command, inside
 from made_pictures import write_folder
-from trainwright.contract.tokens import TokenData
+from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json, read_json
 from trainwright.data.formats import encodings
-from trainwright.data.quality import document_quality
-from trainwright.data.quality.document_quality import (
+from trainwright.data.quality.content import document_quality
+from trainwright.data.quality.content.document_quality import (
     divided_by,
     document_faults,
     document_parts,

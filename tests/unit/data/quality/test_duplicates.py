@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from clean_rows import clean, only, sentences
-from trainwright.data.quality import duplicates
-from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.copies import duplicates
+from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.views import examine
 
 

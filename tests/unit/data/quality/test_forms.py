@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.data.quality import value_formats
+from trainwright.data.quality.columns import value_formats
+from trainwright.data.quality.columns.useless_columns import identifier
 from trainwright.data.quality.run_checks import find_faults
-from trainwright.data.quality.useless_columns import identifier
 from trainwright.data.quality.views import examine
 
 

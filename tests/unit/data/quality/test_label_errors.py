@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from real_data import real_data
-from trainwright.data.quality import label_noise as label_noise_module
-from trainwright.data.quality import out_of_sample
-from trainwright.data.quality.confident_learning import confident_errors, wrong_labels
-from trainwright.data.quality.label_errors import Suspects, find_suspects, label_errors
-from trainwright.data.quality.label_noise import label_noise
-from trainwright.data.quality.out_of_sample import Known, class_chances
-from trainwright.data.quality.target_outliers import wrong_numbers
+from trainwright.data.quality.labels import label_noise as label_noise_module
+from trainwright.data.quality.labels import out_of_sample
+from trainwright.data.quality.labels.confident_learning import confident_errors, wrong_labels
+from trainwright.data.quality.labels.label_errors import Suspects, find_suspects, label_errors
+from trainwright.data.quality.labels.label_noise import label_noise
+from trainwright.data.quality.labels.out_of_sample import Known, class_chances
+from trainwright.data.quality.labels.target_outliers import wrong_numbers
 from trainwright.data.quality.views import examine
 
 

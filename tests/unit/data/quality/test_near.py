@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality import chance_agreement
-from trainwright.data.quality.duplicates import conflicting_labels, exact_duplicates
-from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.copies import chance_agreement
+from trainwright.data.quality.copies.duplicates import conflicting_labels, exact_duplicates
+from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.views import ExaminedData, examine
 
 ROWS, COPIES = 600, 40

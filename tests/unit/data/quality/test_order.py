@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from clean_rows import ROWS, clean, made, only
-from trainwright.data.quality import class_balance, time_series
+from trainwright.data.quality.columns import time_series
+from trainwright.data.quality.labels import class_balance
 from trainwright.data.quality.views import examine
 
 

@@ -9,15 +9,15 @@ from PIL import Image
 
 from made_data import make_images
 from made_pictures import encoded, picture, write_folder
-from trainwright.contract.images import ImageData
-from trainwright.contract.read_contract import read_contract
+from trainwright.contract.reading.read_contract import read_contract
+from trainwright.contract.sections.images import ImageData
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
-from trainwright.data.quality.image_labels import image_label_errors
-from trainwright.data.quality.image_quality import divided_images, examine_images
-from trainwright.data.quality.near_duplicate_images import groups_of_raw, near_images
+from trainwright.data.quality.content.image_quality import divided_images, examine_images
+from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw, near_images
+from trainwright.data.quality.labels.image_labels import image_label_errors
 from trainwright.data.quality.run_checks import find_image_faults
 from trainwright.data.read_table import DataFacts
 from trainwright.doctor.prepared_data_faults import prepared_faults

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, WORDS, only
-from trainwright.data.quality import text_quality as written
+from trainwright.data.quality.content import text_quality as written
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ExaminedData, examine
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.data.quality import missing_values, time_series
-from trainwright.data.quality.useless_columns import (
+from trainwright.data.quality.columns import missing_values, time_series
+from trainwright.data.quality.columns.useless_columns import (
     constant_columns,
     few_rows,
     identifier,

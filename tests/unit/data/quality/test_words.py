@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.placeholders import placeholders
+from trainwright.data.quality.columns.placeholders import placeholders
+from trainwright.data.quality.columns.value_formats import variant_spellings, wrong_type
+from trainwright.data.quality.content.text_quality import mojibake, repeated_text
 from trainwright.data.quality.run_checks import find_faults
-from trainwright.data.quality.text_quality import mojibake, repeated_text
-from trainwright.data.quality.value_formats import variant_spellings, wrong_type
 from trainwright.data.quality.views import examine
 
 ROWS = 400

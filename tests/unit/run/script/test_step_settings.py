@@ -15,7 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from trainwright.checkpoint.state import Stateful  # noqa: E402
-from trainwright.engine.precision import Precision  # noqa: E402
+from trainwright.engine.execution.precision import Precision  # noqa: E402
 from trainwright.objective.losses import Objective  # noqa: E402
 from trainwright.run.script.job_settings import compare_settings, describe_job  # noqa: E402
 

@@ -1,0 +1,1 @@
+"""Files of a checkpoint: names, manifest, tensors, safe reads."""

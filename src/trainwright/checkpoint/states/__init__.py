@@ -1,0 +1,1 @@
+"""State of each training object: to tensors and plain values, and back."""

@@ -1,0 +1,168 @@
+"""State of a torch module: parameters and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.mismatch import check_same_layout, check_same_names
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+
+_EXTRA = "extra"
+_SUFFIX = "_extra_state"
+"""What torch calls the extra state of a module in its `state_dict`."""
+
+
+@final
+class ModuleState:
+    """Parameters, persistent buffers and extra state by name. Tied tensors are stored once.
+
+    Extra state is what `get_extra_state` of a module gives: a tensor, or JSON values. Restoring
+    passes it to `set_extra_state` and writes the rest into the module's own tensors, so ties and
+    the optimizer's references to the parameters are preserved.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    @property
+    def module(self) -> nn.Module:
+        """The module."""
+        return self._module
+
+    def snapshot(self) -> Snapshot:
+        """Copy of every tensor; `tied` names the first name of each repeated one. Forward passes
+        change buffers, but no parameters."""
+        return self.snapshot_with({})
+
+    def snapshot_with(self, others: Mapping[str, Tensor]) -> Snapshot:
+        """The same with other values for the named tensors, which only an update changes."""
+        named, extra = self._parts()
+        first, tied = _first_names(named)
+        parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
+        tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
+        values = {"tied": tied, **extra}
+        return Snapshot(tensors=tensors, values=values, updated={*parameters, *others})
+
+    def snapshot_at_once(self) -> Snapshot:
+        """The same for a caller that changes the parameters immediately afterwards."""
+        named, extra = self._parts()
+        first, tied = _first_names(named)
+        return Snapshot(tensors=first, values={"tied": tied, **extra})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore the tensors.
+
+        Raises:
+            Mistake: names, shapes, dtypes or ties differ from the module's; nothing has changed.
+        """
+        named, extra = self._parts()
+        first, tied = _first_names(named)
+        values = snapshot.values
+        found, found_extra = values["tied"], values.get(_EXTRA, {})
+        for name, other in found.items():
+            # Older versions treated names that share memory as tied as well.
+            if name in first and other in first and _share_memory(first[name], first[other]):
+                del first[name]
+                tied[name] = other
+        check_same_layout("model", first, snapshot.tensors)
+        check_same_names(
+            "model",
+            (f"{a} = {b}" for a, b in tied.items()),
+            (f"{a} = {b}" for a, b in found.items()),
+        )
+        check_same_names("model", extra.get(_EXTRA, {}), found_extra)
+        with torch.no_grad():
+            for name, tensor in first.items():
+                if is_extra_state(name):
+                    self._set_extra(name, snapshot.tensors[name].clone())
+                else:
+                    tensor.copy_(snapshot.tensors[name])
+        for name, value in found_extra.items():
+            self._set_extra(name, value)
+
+    def _parts(self) -> tuple[dict[str, Tensor], dict[str, Json]]:
+        """The tensors, and the extra state that is no tensor, where there is some.
+
+        Raises:
+            Mistake: extra state cannot be kept.
+        """
+        named = self._module.state_dict(keep_vars=True)
+        if problems := list(extra_state_problems(self._module, named)):
+            raise Mistake(problems)
+        tensors = {name: one for name, one in named.items() if isinstance(one, Tensor)}
+        extra = {name: one for name, one in named.items() if name not in tensors}
+        return tensors, {_EXTRA: extra} if extra else {}
+
+    def _set_extra(self, name: str, value: object) -> None:
+        path = name.removesuffix(_SUFFIX).removesuffix(".")
+        self._module.get_submodule(path).set_extra_state(value)
+
+
+def extra_state_problems(module: nn.Module, named: Mapping[str, object]) -> Iterator[Problem]:
+    """Extra state in the `state_dict` of a module that a checkpoint cannot hold, or that nothing
+    would put back."""
+    for name, value in named.items():
+        if not is_extra_state(name):
+            continue
+        path = name.removesuffix(_SUFFIX).removesuffix(".")
+        kind = type(module.get_submodule(path))
+        if not (isinstance(value, Tensor) or _is_plain(value)):
+            yield Problem(
+                "the extra state of a module cannot be kept in a checkpoint",
+                path=f"{kind.__name__}.get_extra_state",
+                found=f"{type(value).__name__}: {value!r:.80}",
+                expected="a tensor, or texts, numbers, lists and dictionaries named by texts",
+                fix="return that from get_extra_state, and make what you need of it in "
+                "set_extra_state",
+            )
+        elif kind.set_extra_state is nn.Module.set_extra_state:
+            yield Problem(
+                "the extra state of a module is kept, and nothing puts it back",
+                path=f"{kind.__name__}.set_extra_state",
+                found="get_extra_state alone",
+                fix="write set_extra_state(self, state) beside it",
+            )
+
+
+def is_extra_state(name: str) -> bool:
+    """Whether torch keeps extra state under this name of a `state_dict`."""
+    return name.rpartition(".")[2] == _SUFFIX
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON gives the same value back."""
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _first_names(named: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Distinct tensors under their first names, and the first name of every repeated one. Names are
+    tied if they refer to one tensor object: memory addresses are meaningless for sharded
+    tensors."""
+    seen: dict[int, str] = {}
+    first: dict[str, Tensor] = {}
+    tied: dict[str, str] = {}
+    for name, tensor in named.items():
+        if tensor.numel() and id(tensor) in seen:
+            tied[name] = seen[id(tensor)]
+        else:
+            seen[id(tensor)] = name
+            first[name] = tensor
+    return first, tied
+
+
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    """Do two tensors share all of their memory? Shards have no address, and never do."""
+    address = one.data_ptr()
+    same = address == other.data_ptr() and one.device == other.device
+    layout = (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+    return address != 0 and same and layout

@@ -1,0 +1,1 @@
+"""Storages of checkpoints: a local folder, an object store."""

@@ -1,0 +1,133 @@
+"""Files of a checkpoint, from snapshots or from another storage."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.manifest import (
+    MANIFEST,
+    VALUES,
+    FileEntry,
+    Manifest,
+    read_manifest,
+    read_verified,
+    tensor_file_of,
+)
+from trainwright.checkpoint.files.tensor_file import blocks, describe
+from trainwright.checkpoint.keeping.score import NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storages.ledger import LedgerLine
+from trainwright.checkpoint.storages.storage import Block, CheckpointStorage, FileSet
+from trainwright.checkpoint.strict_json import write_canonical
+from trainwright.core.files import Json
+from trainwright.core.paths import check_name
+
+_CHUNK_BYTES = 4 * 1024 * 1024
+_HASHERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """Checkpoint to be written."""
+
+    lineage: str
+    sequence: int
+    step: int
+    parent: str
+    score: float | NotScored
+    parts: Mapping[str, Snapshot]
+    inventory: Json
+
+
+def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
+    """Files of a draft, hashed as they are consumed. Its tensors must not change meanwhile."""
+    for part in draft.parts:
+        check_name(part, "a part of a checkpoint")
+    values = write_canonical({part: shot.packed_values for part, shot in draft.parts.items()})
+    return FileSet(
+        name=name_of(draft.step),
+        lineage=draft.lineage,
+        sequence=draft.sequence,
+        score=draft.score,
+        size_bytes=len(values) + sum(shot.size_bytes for shot in draft.parts.values()),
+        files=_files(draft, values),
+        beside=beside,
+    )
+
+
+def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
+    """Files of a stored checkpoint, each verified when consumed.
+
+    Raises:
+        Damaged: it does not verify; also while the files are consumed. StorageFailed: not readable.
+    """
+    read = partial(storage.read, name)
+    manifest, _ = read_manifest(read)
+    return FileSet(
+        name=name,
+        lineage=manifest.lineage,
+        sequence=manifest.sequence,
+        score=manifest.score,
+        size_bytes=sum(file.size_bytes for file in manifest.files),
+        files=(
+            (name, [data])
+            for name, data in (
+                *((file.name, read_verified(read, file)) for file in manifest.files),
+                (MANIFEST, manifest.to_bytes()),
+            )
+        ),
+    )
+
+
+def _files(draft: CheckpointFiles, values: bytes) -> Iterator[tuple[str, Iterable[Block]]]:
+    layouts = {part: describe(snapshot.tensors) for part, snapshot in draft.parts.items()}
+    with ThreadPoolExecutor(_HASHERS, thread_name_prefix="hash") as pool:
+        entries = [_hashing(VALUES, [values], pool)]
+        yield VALUES, _chunks([values])
+        for part, snapshot in draft.parts.items():
+            if snapshot.tensors:
+                name, data = tensor_file_of(part), list(blocks(snapshot.tensors))
+                entries.append(_hashing(name, data, pool))
+                yield name, _chunks(data)
+        files = tuple(entry() for entry in entries)
+    manifest = Manifest(
+        lineage=draft.lineage,
+        sequence=draft.sequence,
+        step=draft.step,
+        parent=draft.parent,
+        score=draft.score,
+        layouts=layouts,
+        inventory=draft.inventory,
+        files=files,
+    )
+    yield MANIFEST, [manifest.to_bytes()]
+
+
+def _hashing(name: str, data: Sequence[Block], pool: ThreadPoolExecutor) -> Callable[[], FileEntry]:
+    """Returns a function for the entry of a file: a large one is hashed in a thread of its own,
+    from one end to the other, while the consumer writes it and the next ones. Both are joined once,
+    at the manifest."""
+    if sum(map(len, data)) < _CHUNK_BYTES:
+        return partial(_entry, name, data)
+    return pool.submit(_entry, name, data).result
+
+
+def _entry(name: str, data: Sequence[Block]) -> FileEntry:
+    digest = hashlib.sha256()
+    for block in data:
+        digest.update(block)
+    return FileEntry(name, sum(map(len, data)), digest.hexdigest())
+
+
+def _chunks(data: Iterable[Block]) -> Iterator[memoryview]:
+    """The blocks, cut to the maximum write size."""
+    for block in data:
+        rest = memoryview(block)
+        while rest:
+            chunk, rest = rest[:_CHUNK_BYTES], rest[_CHUNK_BYTES:]
+            yield chunk

@@ -1,0 +1,161 @@
+"""Atomic commit of a checkpoint to a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from trainwright.checkpoint.files.manifest import MANIFEST
+from trainwright.checkpoint.storages.folder_reuse import TEMPORARY, Spare, discard
+from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
+from trainwright.checkpoint.storages.storage import Block, FileSet
+from trainwright.core.errors import StorageFailed
+from trainwright.core.faultpoints import reached
+from trainwright.core.files import FILE_MODE, read_umask, storage_errors, sync_folder
+from trainwright.core.formatting import show_bytes
+from trainwright.core.hashing import hash_bytes
+from trainwright.core.paths import check_name
+
+REPLACED = "replaced-"
+_ROOM = 1.2
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def commit(
+    folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int, spare: Spare
+) -> LedgerLine:
+    """Write a checkpoint and its line in the ledger.
+
+    A checkpoint of the same name is replaced; it is restored if the new one fails.
+
+    Raises:
+        StorageFailed: the folder is unchanged.
+    """
+    final, replaced = folder / files.name, folder / f"{REPLACED}{files.name}"
+    with storage_errors(f"saving {final}"):
+        _check_room(folder, files, reserve_bytes, spare)
+        temporary = spare.folder()
+    placed = committed = False
+    try:
+        line = files.line(_write_files(temporary, files))
+        reached("ckpt.pre_rename")
+        if final.exists():
+            final.rename(replaced)
+        temporary.rename(final)
+        placed = True
+        sync_folder(folder)
+        reached("ckpt.post_rename")
+        ledger.append([line, *files.beside])
+        committed = True
+    except OSError as error:
+        raise StorageFailed(f"saving {final}: {error.strerror or error}") from error
+    finally:
+        if not committed:
+            _undo(temporary, final, replaced, placed=placed)
+    shutil.rmtree(replaced, ignore_errors=True)
+    return line
+
+
+def remove_interrupted_save(folder: Path) -> None:
+    """Remove the leftovers of an interrupted save, and restore what it had moved aside.
+
+    Raises:
+        OSError: the folder cannot be changed.
+    """
+    for path in folder.glob(f"{TEMPORARY}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for path in folder.glob(f"{REPLACED}step-*"):
+        final = folder / path.name.removeprefix(REPLACED)
+        if final.exists():
+            shutil.rmtree(path)
+        else:
+            path.rename(final)
+
+
+def _check_room(folder: Path, files: FileSet, reserve_bytes: int, spare: Spare) -> None:
+    """Give up the folder kept for reuse if the disk has no room next to it."""
+    needed = int(_ROOM * files.size_bytes) + reserve_bytes
+    if shutil.disk_usage(folder).free < needed:
+        spare.give_up()
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise StorageFailed(
+            f"saving into {folder}: {show_bytes(free)} are free and {show_bytes(needed)} are needed"
+        )
+
+
+def _write_files(temporary: Path, files: FileSet) -> str:
+    """Write every file, the manifest once the others are durable; the manifest's SHA-256."""
+    reached("ckpt.open")
+    manifest = b""
+    unused = {path.name for path in temporary.iterdir()}
+    with contextlib.ExitStack() as open_files:
+        for name, blocks in files.files:
+            check_name(name, "a file of a checkpoint")
+            unused.discard(name)
+            if name == MANIFEST:
+                open_files.close()
+                manifest = b"".join(blocks)
+                blocks = (manifest,)
+            _write(temporary / name, blocks, open_files)
+    assert manifest, "the manifest comes last"
+    for name in unused:
+        _clear(temporary / name)
+    reached("ckpt.manifest")
+    sync_folder(temporary)
+    return hash_bytes(manifest)
+
+
+def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack) -> None:
+    """Write a file, replacing an existing one; it is synced and closed when `open_files` exits."""
+    descriptor = _open(path)
+    open_files.callback(os.close, descriptor)
+    # Synced together at the end: after the first, the others cost little.
+    open_files.callback(os.fsync, descriptor)
+    open_files.callback(reached, "ckpt.fsync")
+    for block in blocks:
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+            reached("ckpt.write")
+    os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
+
+
+def _open(path: Path) -> int:
+    """Overwrite a file of the reused folder, unless it has other hard links or its permissions were
+    changed."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if (
+            alone
+            and stat.S_IMODE(found.st_mode) == FILE_MODE & ~read_umask()
+            and found.st_uid == os.geteuid()
+        ):
+            return os.open(path, _OVER)
+        _clear(path)
+    return os.open(path, _NEW, FILE_MODE)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:
+    """Undo the save; `remove_interrupted_save` cleans up the rest later."""
+    shutil.rmtree(temporary, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        if placed:
+            discard(final.parent, final.name)
+        if replaced.exists() and not final.exists():
+            replaced.rename(final)

@@ -1,0 +1,68 @@
+"""Contract keys that this version does not implement yet. Reading a contract does not check this;
+whatever acts on the contract does, and raises `NotAvailable`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.model import Pretrained
+from trainwright.core.errors import Problem
+
+_TASKS = ("ranking", "retrieval")
+
+
+def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
+    """A problem for each key that asks for work which is not built, without places; `written` are
+    the paths that the contract's file spells out."""
+    return [
+        *_model_and_task(contract, written),
+        *_distributed(contract),
+        *_tracking(contract),
+    ]
+
+
+def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
+    return Problem(f"not available in this version: {what}", path=path, found=found, fix=fix)
+
+
+def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    if isinstance(contract.model, Pretrained):
+        path = "model.architecture" if "model.architecture" in written else "model.kind"
+        yield _not_available(
+            "pretrained models",
+            path,
+            contract.model.architecture,
+            "choose model.kind of: boosting, linear, mlp, tabular_resnet, resnet, gpt",
+        )
+    if contract.task in _TASKS:
+        yield _not_available(
+            f"the task {contract.task}",
+            "task",
+            contract.task,
+            "choose classification, regression or generation",
+        )
+
+
+def _distributed(contract: Contract) -> Iterator[Problem]:
+    distributed = contract.distributed
+    if distributed.strategy != "single":
+        yield _not_available(
+            "several processes", "distributed.strategy", distributed.strategy, "choose single"
+        )
+    if distributed.num_gpus not in ("auto", 1):
+        yield _not_available(
+            "several devices", "distributed.num_gpus", str(distributed.num_gpus), "choose 1"
+        )
+    if distributed.backend == "nccl":
+        yield _not_available("nccl", "distributed.backend", "nccl", "choose auto")
+
+
+def _tracking(contract: Contract) -> Iterator[Problem]:
+    if contract.tracking.sinks:
+        yield _not_available(
+            "trackers outside of the run folder",
+            "tracking.sinks",
+            ", ".join(contract.tracking.sinks),
+            "remove sinks; the run folder holds every signal",
+        )

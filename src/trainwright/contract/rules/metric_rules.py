@@ -1,0 +1,138 @@
+"""Rules on metrics: known, of the task, and with values that the metric can take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import nearest_word
+from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.training import EarlyStopping
+from trainwright.core.errors import Problem
+
+
+def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """`metric.name` is a metric of the task."""
+    if contract.metric.name != "auto":
+        yield from metric_problems(contract.metric.name, "metric.name", contract.task)
+
+
+def check_target(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """`metric.target` is a value that the metric can take."""
+    metric = contract.metric
+    if metric.name in METRICS and not isinstance(metric.target, str):
+        yield from value_problems(metric.name, metric.target, "metric.target")
+
+
+def check_floors(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Every slice measures a metric of the task, and its floor is a value that this can take."""
+    for at, part in enumerate(contract.slices):
+        path = f"slices.{at}"
+        name = contract.metric.name if part.metric == "auto" else part.metric
+        if part.metric != "auto":
+            yield from metric_problems(part.metric, f"{path}.metric", task_of(contract))
+        if name in METRICS and part.floor != "none":
+            yield from value_problems(name, part.floor, f"{path}.floor")
+
+
+def check_watched(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Early stopping watches something that is measured, in the direction that it improves."""
+    stopping = contract.training.early_stopping
+    if stopping != "off":
+        name = contract.metric.name if stopping.metric == "auto" else stopping.metric
+        if stopping.metric != "auto":
+            path = "training.early_stopping.metric"
+            yield from watched_problems(stopping.metric, path, task_of(contract))
+        yield from mode_problems(stopping, name.removeprefix("val_"))
+
+
+def check_target_reached(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The value that ends a run is one that what it is compared with can take."""
+    training = contract.training
+    stopping, target = training.early_stopping, training.stop.target_reached
+    watched = "auto" if stopping == "off" else stopping.metric.removeprefix("val_")
+    name = contract.metric.name if watched == "auto" else watched
+    if target != "off" and name in METRICS:
+        yield from value_problems(name, target, "training.stop.target_reached")
+
+
+def watched_problems(watched: str, path: str, task: str) -> Iterator[Problem]:
+    """`watched` is the validation loss, or `val_` and a metric of `task`."""
+    if watched == "val_loss":
+        return
+    bare = watched.removeprefix("val_")
+    if watched.startswith("val_") and bare in METRICS:
+        yield from metric_problems(bare, path, task, prefix="val_")
+        return
+    close = nearest_word(bare, ("loss", *METRICS))
+    fix = f"did you mean val_{close}?" if close else ""
+    yield Problem(
+        f"{watched!r} is not measured on the validation rows",
+        path=path,
+        found=watched,
+        expected="val_loss, or val_ and a metric, for example val_f1",
+        fix=fix or "write val_loss",
+    )
+
+
+def mode_problems(stopping: EarlyStopping, name: str) -> Iterator[Problem]:
+    """`mode` is the direction in which `name`, a metric or `loss`, improves."""
+    known = name == "loss" or name in METRICS
+    if stopping.mode == "auto" or not known:
+        return
+    direction = "min" if name == "loss" else METRICS[name].direction
+    if stopping.mode != direction:
+        better = "less" if direction == "min" else "more"
+        yield Problem(
+            f"mode {stopping.mode} contradicts val_{name}, of which {better} is better",
+            path="training.early_stopping.mode",
+            found=stopping.mode,
+            expected=direction,
+            fix=f"change mode to {direction}, or remove it",
+        )
+
+
+def task_of(contract: Contract) -> str:
+    """The task as written, else that of the metric; `auto` if neither is written."""
+    if contract.task == "auto" and contract.metric.name in METRICS:
+        return METRICS[contract.metric.name].task
+    return contract.task
+
+
+def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterator[Problem]:
+    """`name` is a metric, and one of `task` unless that is `auto`."""
+    fact = METRICS.get(name)
+    if fact is None:
+        close = nearest_word(name, tuple(METRICS))
+        yield Problem(
+            f"unknown metric {name!r}",
+            path=path,
+            expected=f"one of: {', '.join(METRICS)}",
+            fix=f"did you mean {close}?" if close else "choose one of them",
+        )
+    elif task in ("classification", "regression", "generation") and fact.task != task:
+        fitting = [prefix + other for other, known in METRICS.items() if known.task == task]
+        yield Problem(
+            f"{name} is a metric of {fact.task}, but the task is {task}",
+            path=path,
+            found=prefix + name,
+            expected=f"one of: {', '.join(fitting)}",
+            fix=f"choose one of them, or change task to {fact.task}",
+        )
+
+
+def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:
+    """`value` is one that the known `metric` can take."""
+    least, most = METRICS[metric].bounds
+    if not least <= value <= most:
+        ends = [f"of at least {least:g}"] if least > -math.inf else []
+        ends += [f"of at most {most:g}"] if most < math.inf else []
+        percent = least == 0 and most == 1 and 1 < value <= 100
+        yield Problem(
+            f"{metric} can never be {value:g}",
+            path=path,
+            found=f"{value:g}",
+            expected=f"a number {' and '.join(ends)}",
+            fix=f"did you mean {value / 100:g}?" if percent else "write a value it can reach",
+        )

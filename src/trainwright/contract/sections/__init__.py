@@ -1,0 +1,1 @@
+"""Sections of the contract, a module each: fields, defaults and what a single section refuses."""

@@ -1,0 +1,316 @@
+"""`data`: which rows, which columns, how they are divided and encoded."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, assert_never
+
+from pydantic import Field, Tag
+
+from trainwright.contract.sections.data_base import Feeding
+from trainwright.contract.sections.features import ColumnFeatures, Features
+from trainwright.contract.sections.folds import Folded
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.quality import Quality
+from trainwright.contract.sections.section import (
+    Auto,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    tagged_by,
+)
+from trainwright.contract.sections.sources import Reading, Sql
+from trainwright.contract.sections.tokens import TokenData
+
+ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
+
+
+class Column(Section):
+    """Facts about one column; anything omitted is inferred from the training rows."""
+
+    kind: Auto | ColumnKind = "auto"
+    """Type of the column: `numeric`, `categorical`, `datetime`, `text`, or `ignored`."""
+
+    values: dict[str, str] = Field(default_factory=dict)
+    """Spellings to replace before anything else, for example `{">50K.": ">50K"}`."""
+
+    format: str = "auto"
+    """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`, or `excel` for
+    the serial numbers of spreadsheets (days since 1899-12-30). Several forms stand with ` | `
+    between them, and the first that reads a value counts. `%.f` is a point and the digits of a
+    fraction of a second; hours need minutes."""
+
+    unit: str = ""
+    """A sign or word that may stand before or after the numbers of the column and is taken off:
+    `$` for `$554`, `EUR` for `60.91 EUR`, `%` for `5%` (which is 5). The sign and the code of a
+    currency are one unit (`€` and `EUR`, `£` and `GBP`, `¥` and `JPY`, `$` and `USD`). A number
+    beside another unit is no number. With commas in them, `data.reading.numbers` says of which kind
+    they are."""
+
+    unreadable: Literal["refuse", "missing"] = "refuse"
+    """What becomes of values that are no numbers in a `numeric` column, or no dates in a `datetime`
+    one: `refuse`, or `missing`, in every file."""
+
+    features: ColumnFeatures = ColumnFeatures()
+    """Encoding of this column, if it differs from `data.features`."""
+
+    range: Literal["any"] | tuple[float, float] = "any"
+    """The least and the largest number that a value may be, both included; `any` asks nothing."""
+
+    allowed: tuple[str, ...] = ()
+    """The values that may stand here; empty asks nothing."""
+
+    pattern: str = ""
+    """A regular expression that a whole value must match; empty asks nothing. It is matched in time
+    linear in the text, so it has no look-around and no back-references."""
+
+    unique: bool = False
+    """Must values be unique?"""
+
+    nullable: bool = True
+    """May values be missing?"""
+
+
+MOMENT_COLUMN = "\uffffmoment"
+"""The column beside those of the data in which a time stands that no single column says."""
+
+
+class _Parts(Folded):
+    validation: Fraction = 0.15
+    """Share of the rows that steer the training (early stopping); with `folds` of the rows outside
+    the fold. Unused if `val_path` is given."""
+
+    test: Fraction = 0.15
+    """Share of the rows opened once, for the verdict. Unused if `test_path` is given, and with
+    `folds`."""
+
+
+class AutoSplit(_Parts):
+    """The plan chooses: stratified for classification, else random."""
+
+    kind: Literal["auto"] = "auto"
+
+
+class RandomSplit(_Parts):
+    """Every row is drawn on its own."""
+
+    kind: Literal["random"]
+
+    key: str = ""
+    """What tells a row from the others. Empty: its place in the file, and the parts have exactly
+    the size that is asked for. A column, or `"*"` for all its cells: the side is a function of
+    `split_seed` and key alone, so that no row changes sides when others are added, removed or
+    reordered; equal keys are on one side, and the sizes are about right. A column is never a
+    feature then."""
+
+
+class StratifiedSplit(_Parts):
+    """Random within each class, so that all parts have the same class shares."""
+
+    kind: Literal["stratified"]
+
+    rare: Literal["refuse", "train"] = "refuse"
+    """What becomes of classes that have fewer rows than there are parts, or folds. `train`: their
+    rows train and are never judged."""
+
+
+class GroupSplit(_Parts):
+    """All rows of a group fall on the same side: the score is one for unseen groups."""
+
+    kind: Literal["group"]
+
+    column: str
+    """The column that names the group, for example a person or a machine. Never a feature."""
+
+    assign: Literal["balanced", "hashed"] = "balanced"
+    """`balanced` comes as near to the shares as groups allow. `hashed`: the side of a group is a
+    function of `split_seed` and name alone, so that no group changes sides when others are added;
+    the sizes are about right where there are many groups."""
+
+
+class StratifiedGroupSplit(_Parts):
+    """All rows of a group fall on the same side, and the class shares of all parts are as equal as
+    groups allow."""
+
+    kind: Literal["stratified_group"]
+
+    column: str
+    """The column that names the group. Never a feature."""
+
+
+class TimeSplit(_Parts):
+    """The oldest rows train, later ones validate, the newest test: the score is for the future.
+
+    Rows of one timestamp never fall into two parts. With `folds` the origin rolls: the rows are cut
+    into one window more than there are folds, and each window but the oldest is predicted from
+    those before it (Tashman 2000, International Journal of Forecasting 16, section 3).
+    """
+
+    kind: Literal["time"]
+
+    column: str = ""
+    """The column that says when the row was known: a date, a date with time, or a number."""
+
+    parts: tuple[str, ...] = ()
+    """In place of `column`: columns that are a time together, the largest unit first, for example
+    `[year, month, day, hour]`. Whole numbers or dates; they stay features."""
+
+    order: Literal["column", "file"] = "column"
+    """`file`, in place of `column`: the rows of each file stand in the order of time, the oldest
+    first."""
+
+    gap: NonNegative = 0.0
+    """Rows that are nearer than this to the first moment of the next part are excluded, in
+    days, in the unit of a numeric column, or in rows under `order: file`: as long as it takes until
+    a target is known."""
+
+    window: Literal["all"] | Positive = "all"
+    """How far training rows reach back from the end of the training part, in days, or in the unit
+    of a numeric column; older rows are excluded."""
+
+    @property
+    def moment(self) -> str:
+        """The column of the rows that holds when each was known."""
+        return self.column or MOMENT_COLUMN
+
+
+class ColumnSplit(Folded):
+    """A column says where each row belongs."""
+
+    kind: Literal["column"]
+
+    column: str
+    """A column with the values `train`, `validation` and `test`; with `folds` one that names the
+    fold of each row, of which the one after the tested one (the first after the last) validates."""
+
+
+class FileSplit(Folded):
+    """A file says where each row belongs."""
+
+    kind: Literal["file"]
+
+    path: str
+    """A table, relative to the contract's folder, that names every row of the data once. Its column
+    `part` holds what the column of a `column` split does."""
+
+    key: str = ""
+    """The column, here and there, by which rows are found, never a feature. Empty: the file's
+    column `row` holds the place of each row in the data, counted from 0."""
+
+
+Split = Annotated[
+    Annotated[AutoSplit, Tag("auto")]
+    | Annotated[RandomSplit, Tag("random")]
+    | Annotated[StratifiedSplit, Tag("stratified")]
+    | Annotated[GroupSplit, Tag("group")]
+    | Annotated[StratifiedGroupSplit, Tag("stratified_group")]
+    | Annotated[TimeSplit, Tag("time")]
+    | Annotated[ColumnSplit, Tag("column")]
+    | Annotated[FileSplit, Tag("file")],
+    tagged_by("kind", default="auto"),
+]
+
+EVERY_COLUMN = "*"
+"""The key of a random split that is all cells of a row."""
+
+
+def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
+    """The columns of the data that a split goes by, each as (field of the section, column)."""
+    match split:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name) | ColumnSplit(column=name):
+            return (("column", name),)
+        case TimeSplit(column="", parts=parts):
+            return tuple((f"parts.{at}", name) for at, name in enumerate(parts))
+        case TimeSplit(column=name):
+            return (("column", name),)
+        case RandomSplit(key=name):
+            return () if name in ("", EVERY_COLUMN) else (("key", name),)
+        case FileSplit(key=name):
+            return (("key", name),) if name else ()
+        case AutoSplit() | StratifiedSplit():
+            return ()
+        case _:
+            assert_never(split)
+
+
+class TableData(Feeding):
+    """Rows of a table: which files and columns, how they are divided and encoded."""
+
+    kind: Literal["table"] = "table"
+
+    path: str = ""
+    """Rows that are divided into training, validation and test rows: a file (CSV, TSV, Parquet,
+    JSON Lines or Arrow, also `.gz` or `.zst`), a folder or pattern of them (`parts/*.parquet`) that
+    are read as one in the order of their names, folders named `year=2024` being columns, a Delta
+    table, a folder that `datasets` saved, a URL of one of these (`s3://`, `gs://`, `az://`,
+    `https://`, `hf://`), or `frame://NAME` for a frame given from Python. Relative to the
+    contract's folder."""
+
+    sql: Sql = Sql()
+    """A query whose rows stand in place of `path`."""
+
+    train_path: str = ""
+    """The training file, in place of `path`, where validation or test rows have files of their own;
+    what `val_path` or `test_path` leave out is divided off from it."""
+
+    val_path: str = ""
+    """The rows that steer the training."""
+
+    test_path: str = ""
+    """The rows opened once, for the verdict."""
+
+    target: str = "label"
+    """The column to predict."""
+
+    positive: str = "auto"
+    """The class that counts as positive when there are two. `auto`: the one called yes, true or
+    positive, or 1 against 0 or -1; else the rarer one."""
+
+    exclude: tuple[str, ...] = ()
+    """Columns that are never features: ids, leaks, weights."""
+
+    columns: dict[str, Column] = Field(default_factory=dict)
+    """Facts about single columns."""
+
+    missing_values: tuple[str, ...] = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+    """Spellings of a missing value in text files; blanks around a value never count."""
+
+    missing_target: Literal["fail", "drop"] = "fail"
+    """What happens to rows without a target: `fail` stops, `drop` leaves them out and counts
+    them."""
+
+    split: Split = AutoSplit()
+    """Split of the rows."""
+
+    features: Features = Features()
+    """Encoding of columns as features."""
+
+    quality: Quality = Quality()
+    """Data quality checks, and the action on their findings."""
+
+    reading: Reading = Reading()
+    """How files are read, and how far they are trusted."""
+
+
+def file_reading(data: TableData) -> Reading:
+    """How the files of a table are read. Numbers beside a unit wait until it is taken off."""
+    united = {name for name, column in data.columns.items() if column.unit}
+    if not united & set(data.reading.numbers):
+        return data.reading
+    numbers = {name: way for name, way in data.reading.numbers.items() if name not in united}
+    return data.reading.model_copy(update={"numbers": numbers})
+
+
+Data = Annotated[
+    Annotated[TableData, Tag("table")]
+    | Annotated[ImageData, Tag("images")]
+    | Annotated[TokenData, Tag("tokens")],
+    tagged_by("kind", default="table"),
+]
+"""What is learned from: the rows of a table, images with labels, or a text."""
+
+
+def fold_count(data: Data) -> int:
+    """The folds that a contract asks for; 0 where the data is divided once."""
+    folds = "off" if isinstance(data, TokenData) else data.split.folds
+    return 0 if folds == "off" else folds

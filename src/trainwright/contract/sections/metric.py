@@ -1,0 +1,83 @@
+"""`metric`: what the model must achieve. The table of metrics is here because the contract needs
+each one's direction and task; `evaluation` computes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.contract.sections.section import Auto, Count, Section
+
+Direction = Literal["min", "max"]
+TaskKind = Literal["classification", "regression", "generation"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFact:
+    """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
+    for those that need a positive class and "any" for those that work for any number."""
+
+    direction: Direction
+    task: TaskKind
+    bounds: tuple[float, float]
+    classes: Literal["two", "any"] = "any"
+
+
+_SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
+
+
+METRICS = MappingProxyType(
+    {
+        "accuracy": MetricFact("max", "classification", _SHARE),
+        "balanced_accuracy": MetricFact("max", "classification", _SHARE),
+        "f1": MetricFact("max", "classification", _SHARE, "two"),
+        "f1_macro": MetricFact("max", "classification", _SHARE),
+        "f1_weighted": MetricFact("max", "classification", _SHARE),
+        "precision": MetricFact("max", "classification", _SHARE, "two"),
+        "recall": MetricFact("max", "classification", _SHARE, "two"),
+        "precision_at_recall": MetricFact("max", "classification", _SHARE, "two"),
+        "roc_auc": MetricFact("max", "classification", _SHARE),
+        "average_precision": MetricFact("max", "classification", _SHARE),
+        "log_loss": MetricFact("min", "classification", _SIZE),
+        "brier": MetricFact("min", "classification", (0.0, 2.0)),
+        "calibration_error": MetricFact("min", "classification", _SHARE),
+        "mae": MetricFact("min", "regression", _SIZE),
+        "rmse": MetricFact("min", "regression", _SIZE),
+        "r2": MetricFact("max", "regression", (-math.inf, 1.0)),
+        "mape": MetricFact("min", "regression", _SIZE),
+        "pinball": MetricFact("min", "regression", _SIZE),
+        "nats_per_token": MetricFact("min", "generation", _SIZE),
+        "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
+    }
+)
+
+
+class Metric(Section):
+    """What the model must achieve, and with what confidence."""
+
+    name: str = "auto"
+    """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
+    `f1_macro` for several, `accuracy` for images, `rmse` for numbers, `nats_per_token` for a
+    text."""
+
+    target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
+    """Target value. `baseline`: better than always predicting the commonest class, the mean, or
+    each token by its frequency in the training text, on the same rows. `every_baseline`: better
+    than this and than every other baseline of the run, above all the linear one. `auto`: `baseline`
+    for a linear model, else `every_baseline`."""
+
+    recall: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """For `precision_at_recall`: the minimum recall."""
+
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """For `pinball`: the quantile."""
+
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """Coverage of every interval. A clause is met only if its whole interval meets the target."""
+
+    resamples: Annotated[Count, Field(ge=100)] = 1000
+    """Bootstrap resamples per interval."""

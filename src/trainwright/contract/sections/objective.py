@@ -1,0 +1,93 @@
+"""`training.loss`: what the training makes small."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+
+from trainwright.contract.sections.section import (
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    tagged_by,
+)
+
+
+class AutoLoss(Section):
+    """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers."""
+
+    name: Literal["auto"] = "auto"
+
+
+class CrossEntropy(Section):
+    """-log softmax(logits)[target], of classes and of tokens."""
+
+    name: Literal["cross_entropy"]
+
+    label_smoothing: Fraction = 0.0
+    """Share of the target that is spread evenly over all classes (Szegedy et al. 2016,
+    arXiv:1512.00567, section 7)."""
+
+    class_weights: Literal["none", "balanced"] = "none"
+    """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
+    so that every class has the same say. Probabilities are then those of balanced classes."""
+
+    z_loss: NonNegative = 0.0
+    """Factor of the penalty log(sum(exp(logits)))^2, which keeps logits from drifting (Chowdhery
+    et al. 2022, arXiv:2204.02311, section 5: 1e-4)."""
+
+
+class Focal(Section):
+    """Cross-entropy in which easy rows fade: times (1 - p)^gamma (Lin et al. 2017,
+    arXiv:1708.02002, equation 4)."""
+
+    name: Literal["focal"]
+
+    gamma: NonNegative = 2.0
+    """Focusing exponent: how fast easy rows are down-weighted; 0 is plain cross-entropy."""
+
+
+class SquaredError(Section):
+    """(output - target)^2 of the standardised target; its minimum is the mean."""
+
+    name: Literal["mse"]
+
+
+class AbsoluteError(Section):
+    """|output - target| of the standardised target; its minimum is the median."""
+
+    name: Literal["mae"]
+
+
+class Huber(Section):
+    """Squared near 0, linear far from it, so that outliers pull less (Huber 1964)."""
+
+    name: Literal["huber"]
+
+    delta: Positive = 1.0
+    """Transition to linear, in standard deviations of the target."""
+
+
+class Quantile(Section):
+    """The pinball loss, whose minimum is a quantile (Koenker and Bassett 1978)."""
+
+    name: Literal["quantile"]
+
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The quantile to predict."""
+
+
+Loss = Annotated[
+    Annotated[AutoLoss, Tag("auto")]
+    | Annotated[CrossEntropy, Tag("cross_entropy")]
+    | Annotated[Focal, Tag("focal")]
+    | Annotated[SquaredError, Tag("mse")]
+    | Annotated[AbsoluteError, Tag("mae")]
+    | Annotated[Huber, Tag("huber")]
+    | Annotated[Quantile, Tag("quantile")],
+    tagged_by("name", default="auto"),
+]
+
+LOSSES_OF_CLASSES = CrossEntropy | Focal

@@ -1,0 +1,128 @@
+"""`training`: how a network is trained. Boosting and linear models have no such section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from trainwright.contract.sections.averaging import Average
+from trainwright.contract.sections.checkpointing import Checkpointing
+from trainwright.contract.sections.clipping import GradientClipping
+from trainwright.contract.sections.compute import Compute
+from trainwright.contract.sections.guard import Guard
+from trainwright.contract.sections.memory import Memory
+from trainwright.contract.sections.objective import AutoLoss, Loss
+from trainwright.contract.sections.optimizer import AdamW, Optimizer
+from trainwright.contract.sections.ramps import Ramps
+from trainwright.contract.sections.scheduler import CosineWithWarmup, Scheduler
+from trainwright.contract.sections.section import Auto, Count, NonNegative, Section
+from trainwright.contract.sections.stop import Stop
+from trainwright.contract.sections.validation import ValidationPass
+
+USUAL_PATIENCE = 5
+"""Default patience, in validations."""
+
+
+class EarlyStopping(Section):
+    """Ends the training when the validation rows show no improvement, and keeps the best
+    weights."""
+
+    patience: Auto | Count = "auto"
+    """Validations (not epochs) without improvement after which training ends. With
+    `validate_every_n_steps` they are closer together, so the same number of them is over sooner.
+    `auto`: 5; for images a third of the run's validations if that is more, because their score
+    improves most while the learning rate falls."""
+
+    metric: str = "auto"
+    """Watched value: `val_loss`, or `val_` and a metric, for example `val_f1`. `auto`: the
+    contract's metric."""
+
+    mode: Auto | Literal["min", "max"] = "auto"
+    """Whether lower or higher values are better. `auto`: the metric's own direction."""
+
+    min_delta: NonNegative = 0.0
+    """Smallest improvement that counts."""
+
+
+class Training(Section):
+    """How a network is trained."""
+
+    seeds: Count = 1
+    """Number of trainings with consecutive seeds, from the contract's `seed` on, all on one split.
+    The first is the run's model; the others show how much of its score is due to the seed."""
+
+    num_epochs: Auto | Count = "auto"
+    """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
+    steps, between 10 and 100."""
+
+    batch_size: Auto | Count = "auto"
+    """Rows in one forward pass on one device (a micro-batch). `auto`: 256, fewer if there are fewer
+    than 10,000 training rows."""
+
+    gradient_accumulation_steps: Auto | Count = "auto"
+    """Micro-batches whose gradients make one optimizer step. `auto`: what `effective_batch_size`
+    needs once `batch_size` is chosen; with both on `auto` that is the largest divisor of the rows
+    of a step that fits into the device's memory."""
+
+    effective_batch_size: Auto | Count = "auto"
+    """Rows in one optimizer step: batch_size x gradient_accumulation_steps x devices."""
+
+    loss: Loss = AutoLoss()
+    """Training loss. Metrics and the verdict do not depend on it."""
+
+    optimizer: Optimizer = AdamW()
+    """Optimizer."""
+
+    freeze: Mapping[str, Literal["always"] | Count] = {}
+    """Frozen modules, by path: `always`, or for a number of epochs. The longest path counts."""
+
+    scheduler: Scheduler = CosineWithWarmup()
+    """The learning rate as a function of the applied optimizer steps."""
+
+    early_stopping: Literal["off"] | EarlyStopping = EarlyStopping()
+    """Early stopping before the last epoch; `off` never stops."""
+
+    mixed_precision: Auto | Literal["fp32", "tf32", "bf16", "fp16", "fp8"] = "auto"
+    """Number format of the forward and backward pass; weights stay fp32. `auto`: bf16 on a GPU that
+    supports it, and on a CPU if a measurement at the start shows that it pays off; else fp32.
+    `fp16` uses dynamic loss scaling; `tf32` rounds fp32 matrix products on a GPU and changes
+    nothing on a CPU; `fp8` needs a GPU with float8 units."""
+
+    compute: Compute = Compute()
+    """Kernels and memory layout of a step."""
+
+    gradient_clipping: GradientClipping = 1.0
+    """Gradient clipping: `off`, a limit on the L2 norm of the whole gradient, or a section with its
+    `kind`."""
+
+    average: Average = "off"
+    """Weight average (EMA, SWA), evaluated and kept instead of the trained weights."""
+
+    ramps: Ramps = Ramps()
+    """Ramps: the batch size of a step, or the window length of a text, starts small and grows."""
+
+    stop: Stop = Stop()
+    """Stop rules besides the epochs, the budget and early stopping."""
+
+    memory: Memory = Memory()
+    """Reducing the memory that training needs."""
+
+    guard: Guard = Guard()
+    """Reaction to non-finite numbers, loss spikes and out-of-memory errors."""
+
+    checkpointing: Checkpointing = Checkpointing()
+    """Checkpoints, from which the run can resume."""
+
+    validate_every_n_epochs: Count = 1
+    """Epochs between validations. There is always one after the last step."""
+
+    validate_every_n_steps: Literal["off"] | Count = "off"
+    """Applied optimizer steps between validations, in place of `validate_every_n_epochs`. Each
+    validation has a checkpoint."""
+
+    validate_every_n_tokens: Literal["off"] | Count = "off"
+    """Tokens between validations, in place of `validate_every_n_epochs`; only for texts. The step
+    that reaches a multiple is followed by one; tokens of dropped steps count."""
+
+    validation: ValidationPass = ValidationPass()
+    """How the validation rows are scored during the training."""

@@ -1,0 +1,1 @@
+"""Faults of single columns: values, formats, units, ranges, outliers."""

@@ -1,0 +1,159 @@
+"""Outliers, skewed columns and isolated rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.core.formatting import many
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.quality.columns.tail_fit import beyond_tail
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import ColumnView, ExaminedData
+
+ROBUST_Z = 10.0
+"""Robust z-score beyond which a value is an outlier."""
+
+_MAD_TO_DEVIATION = 1.4826
+_MOST = 0.01
+_DISTINCT = 20
+_SKEWED = 3.0
+_ISOLATED = 0.75
+_FEWEST = 200
+_PILE = 20
+_TREES = 100
+
+
+def outliers(data: ExaminedData) -> list[Finding]:
+    """Values with a robust z-score (1.4826 times the median absolute deviation) beyond 10, where
+    there are more of them than the fitted tail expects; and values beyond a gap as wide as the
+    range of all but 1 % at either end. Positive skewed columns are checked on a log scale. More
+    than 1 % of the rows are a tail, not outliers."""
+    found = []
+    for look in data.of_kind("numeric"):
+        rows, worst = far_out(look)
+        if not len(rows):
+            continue
+        low, high = look.numbers[rows].min(), look.numbers[rows].max()
+        ends = f"{low:g} to {high:g}" if high > low else f"{low:g}"
+        middle = float(np.nanmedian(look.numbers))
+        found.append(
+            Finding(
+                "outliers",
+                "warning",
+                f"{look.name!r} has {many(len(rows), 'outlier')}: {ends}, median {middle:g}, "
+                f"robust z-score up to {worst:.0f}",
+                len(rows),
+                data.places(rows),
+                (look.name,),
+                "data.quality.actions: {outliers: cap} clips them to the range of the others",
+            )
+        )
+    return found
+
+
+def far_out(look: ColumnView) -> tuple[Integers, float]:
+    """Outlier rows of a numeric column, and their largest robust z-score."""
+    values = look.numbers
+    if look.reason or len(np.unique(values[np.isfinite(values)])) < _DISTINCT:
+        return np.empty(0, dtype=np.int64), 0.0
+    straight = _straight(values)
+    z = robust_z(straight)
+    far = _beyond_a_gap(straight)
+    far[beyond_tail(np.abs(z), ROBUST_Z).rows] = True
+    rows = np.flatnonzero(far)
+    if len(rows) >= _PILE and len(np.unique(values[rows])) == 1:
+        # One value in many rows is a placeholder or a cap: see `unlikely_values` and `capped`.
+        return np.empty(0, dtype=np.int64), 0.0
+    if len(rows) > _MOST * len(values):
+        return np.empty(0, dtype=np.int64), 0.0
+    return rows, float(np.abs(z[rows]).max()) if len(rows) else 0.0
+
+
+def _beyond_a_gap(values: Floats) -> npt.NDArray[np.bool_]:
+    """Mask [N] of values in the outer 1 % at either end, beyond a gap as wide as the range of the
+    others."""
+    ordered = np.sort(values[np.isfinite(values)])
+    few = int(_MOST * len(ordered))
+    low, high = ordered[0], ordered[-1]
+    span = ordered[-1 - few] - ordered[few]
+    if few and span > 0:
+        wide = np.flatnonzero(np.diff(ordered) >= span)
+        before, after = wide[wide < few], wide[wide >= len(ordered) - 1 - few]
+        low = ordered[before[-1] + 1] if len(before) else low
+        high = ordered[after[0]] if len(after) else high
+    beyond: npt.NDArray[np.bool_] = (values < low) | (values > high)
+    return beyond
+
+
+def robust_z(values: Floats) -> Floats:
+    """Robust z-scores [N]: distance from the median over 1.4826 times the median absolute
+    deviation; where more than half of the values are equal, over the scale of the others."""
+    middle = np.nanmedian(values)
+    away = np.abs(values - middle)
+    scale = _MAD_TO_DEVIATION * float(np.nanmedian(away))
+    if not scale:
+        others = away[np.isfinite(away) & (away > 0)]
+        scale = _MAD_TO_DEVIATION * float(np.median(others)) if len(others) else np.inf
+    return (values - middle) / scale
+
+
+def _straight(values: Floats) -> Floats:
+    """The values, or their logarithms where they are positive and skewed to the right."""
+    present = values[np.isfinite(values)]
+    if present.min() <= 0 or _skewness(present) < 1:
+        return values
+    low, middle, high = np.quantile(present, (0.05, 0.5, 0.95))
+    # Measured on the bulk: a few outliers alone make a column skewed.
+    return np.log(values) if high - middle > 1.5 * (middle - low) else values
+
+
+def _skewness(values: Floats) -> float:
+    deviation = float(values.std())
+    return float(((values - values.mean()) ** 3).mean()) / deviation**3 if deviation else 0.0
+
+
+def skewed(data: ExaminedData) -> list[Finding]:
+    """Numeric columns with a skewness beyond 3."""
+    found = []
+    for look in data.looks:
+        if look.kind != "numeric" or look.reason or look.name in data.left_out:
+            continue
+        values = look.numbers[np.isfinite(look.numbers)]
+        if len(np.unique(values)) < 5 * _DISTINCT:
+            continue
+        skewness = _skewness(values)
+        if abs(skewness) > _SKEWED:
+            side = "right" if skewness > 0 else "left"
+            text = f"{look.name!r} has a long {side} tail: skewness {skewness:.1f}"
+            fix = "data.features.numeric: quantile, or a logarithm, for linear models and networks"
+            found.append(Finding("skewed", "info", text, 1, columns=(look.name,), fix=fix))
+    return found
+
+
+def strange_rows(data: ExaminedData) -> list[Finding]:
+    """Rows with an isolation forest anomaly score above 0.75 on the numeric columns (Liu et al.
+    2008, Isolation Forest; the score is 0.5 for usual rows, near 1 for isolated ones)."""
+    looks = [look for look in data.telling if look.kind == "numeric"]
+    if len(looks) < 2 or len(data) < _FEWEST:
+        return []
+    from sklearn.ensemble import IsolationForest
+
+    values = np.stack([look.numbers for look in looks], axis=1)
+    values = np.where(np.isfinite(values), values, np.nanmedian(values, axis=0))
+    forest = IsolationForest(n_estimators=_TREES, random_state=0).fit(values)
+    scores = -forest.score_samples(values)
+    rows = np.flatnonzero(scores > _ISOLATED)
+    if not len(rows) or len(rows) > _MOST * len(data):
+        return []
+    return [
+        Finding(
+            "outliers",
+            "info",
+            f"{many(len(rows), 'row is a multivariate outlier', 'rows are multivariate outliers')} "
+            f"in {len(looks)} numeric columns (isolation score up to {scores.max():.2f})",
+            len(rows),
+            data.places(rows),
+            fix="inspect them: errors, or a separate group",
+        )
+    ]

@@ -1,0 +1,1 @@
+"""Quality of texts, documents and images."""

@@ -1,0 +1,1 @@
+"""Duplicates and near duplicates of rows, texts and images."""

@@ -1,0 +1,1 @@
+"""Label errors, label noise, class balance and outliers of the target."""

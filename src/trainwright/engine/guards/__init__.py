@@ -1,0 +1,1 @@
+"""What happens after a bad step: skip, roll back, stop."""

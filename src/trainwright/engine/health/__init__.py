@@ -1,0 +1,1 @@
+"""Signs of failing training, reported once each."""

@@ -1,0 +1,1 @@
+"""Measurements of the training: telemetry windows, norms, throughput, FLOPs."""

@@ -1,0 +1,236 @@
+"""Stop rules. All of them are evaluated between steps, every time, so that every rank takes the
+same branch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Literal, NamedTuple, Protocol, final
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.contract.sections.metric import Direction
+from trainwright.core.progress import Progress
+from trainwright.core.stop_flag import StopFlag
+
+
+class StopReason(NamedTuple):
+    """Why a run ended. `finished`: its length; `early`: no improvement, or a target reached;
+    `budget`: time or money; `interrupted`: externally, to be resumed; `halted`: by the guard."""
+
+    kind: Literal["finished", "early", "budget", "interrupted", "halted"]
+    text: str
+
+
+class StopRule(Protocol):
+    """Decides between two steps whether the run ends."""
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """Reason to end the run here, or None to continue."""
+        ...
+
+
+@final
+class StepLimit:
+    """Stops after a number of applied steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """`finished` once all steps are made."""
+        if progress.step >= self.steps:
+            return StopReason("finished", f"all {self.steps:,} steps")
+        return None
+
+
+@final
+class SampleLimit:
+    """Stops after a number of training rows, those of dropped steps included."""
+
+    def __init__(self, samples: int, what: str) -> None:
+        self._samples = samples
+        self._what = what
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """`finished` once the cursor has reached the limit."""
+        return StopReason("finished", self._what) if progress.samples >= self._samples else None
+
+
+@final
+class Reserve:
+    """Time reserved for the end of a run: one validation and one save, the longest of each so far;
+    before the first, `planned`."""
+
+    def __init__(self, planned: Mapping[str, float] | None = None) -> None:
+        self._planned = dict(planned or {})
+        self._longest: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """0 until planned or measured."""
+        return sum({**self._planned, **self._longest}.values())
+
+    @contextmanager
+    def measuring(self, part: str) -> Iterator[None]:
+        """Time the block as one `part` of the end."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - started
+            self._longest[part] = max(seconds, self._longest.get(part, 0.0))
+
+
+@final
+class TimeLimit:
+    """Stops when the training has used its time budget, earlier sessions of a resumed run included.
+
+    With a `reserve` it stops early enough for the last validation and save. `used` are the seconds
+    known to be used before it starts; a checkpoint may know of more, but not of what came after it.
+    With `planned_steps` the reason says how many of them were made.
+    """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
+
+    def __init__(
+        self,
+        seconds: float,
+        what: str,
+        reserve: Reserve | None = None,
+        used: float = 0.0,
+        planned_steps: int = 0,
+    ) -> None:
+        self._limit = seconds
+        self._planned_steps = planned_steps
+        self._what = what
+        self._reserve = reserve or Reserve()
+        self._used = used
+        self._since = time.monotonic()
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """`budget` once the time is used, less the reserve."""
+        if self._used_seconds() + self._reserve.seconds < self._limit:
+            return None
+        steps = f"step {progress.step:,} of {self._planned_steps:,}"
+        return StopReason("budget", f"{self._what}, {steps}" if self._planned_steps else self._what)
+
+    def snapshot(self) -> Snapshot:
+        """Seconds used so far."""
+        return Snapshot(values={"used_seconds": self._used_seconds()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore the seconds used."""
+        self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
+        self._since = time.monotonic()
+
+    def _used_seconds(self) -> float:
+        return self._used + time.monotonic() - self._since
+
+
+@final
+class StopRequested:
+    """Stops after the current step when the stop flag is set."""
+
+    def __init__(self, flag: StopFlag) -> None:
+        self._flag = flag
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`interrupted` once the flag is set."""
+        return StopReason("interrupted", self._flag.why) if self._flag.is_up else None
+
+
+@final
+class Patience:
+    """Early stopping: ends when a watched value has not improved for a number of validations.
+
+    It is updated after each validation, and remembers the best step. `patience` may be `math.inf`:
+    then it only tracks the best value.
+    """
+
+    def __init__(
+        self, watch: str, direction: Direction, patience: float, min_delta: float = 0.0
+    ) -> None:
+        self.watch = watch
+        self.direction: Direction = direction
+        self._patience = patience
+        self._min_delta = min_delta
+        self.best = math.nan
+        self.best_step = 0
+        self._without_gain = 0
+        self._told_step = -1
+
+    def tell(self, value: float, step: int) -> bool:
+        """Update with the value of one validation; whether it is the best so far.
+
+        A non-finite value never is. The value of a step seen before, as after a resume at the very
+        end, counts once.
+        """
+        if step == self._told_step:
+            return step == self.best_step
+        self._told_step = step
+        gain = value - self.best if self.direction == "max" else self.best - value
+        improved = math.isfinite(value) and (math.isnan(self.best) or gain > self._min_delta)
+        if improved:
+            self.best, self.best_step, self._without_gain = value, step, 0
+        else:
+            self._without_gain += 1
+        return improved
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`early` once patience has run out."""
+        if self._without_gain < self._patience:
+            return None
+        if math.isnan(self.best):
+            text = (
+                f"{self.watch} was not a finite number in any of {self._without_gain} validations"
+            )
+            return StopReason("early", text)
+        return StopReason(
+            "early",
+            f"{self.watch} has not improved for {self._without_gain} validations; "
+            f"best {self.best:.5g} at step {self.best_step:,}",
+        )
+
+    def has_reached(self, value: float) -> bool:
+        """Is the best value as good as `value`? False before the first one."""
+        return self.best >= value if self.direction == "max" else self.best <= value
+
+    def snapshot(self) -> Snapshot:
+        """Best value, its step, and the validations since."""
+        best = "nan" if math.isnan(self.best) else self.best
+        return Snapshot(
+            values={
+                "best": best,
+                "best_step": self.best_step,
+                "without_gain": self._without_gain,
+                "told_step": self._told_step,
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore the state."""
+        self.best = float(snapshot.values["best"])
+        self.best_step = int(snapshot.values["best_step"])
+        self._without_gain = int(snapshot.values["without_gain"])
+        self._told_step = int(snapshot.values["told_step"])
+
+
+@final
+class TargetReached:
+    """Stops when the watched value reaches a target."""
+
+    def __init__(self, patience: Patience, target: float) -> None:
+        self._patience = patience
+        self._target = target
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`early` once a validation has reached it."""
+        if not self._patience.has_reached(self._target):
+            return None
+        return StopReason(
+            "early",
+            f"{self._patience.watch} {self._patience.best:.5g} at step "
+            f"{self._patience.best_step:,} reached the target {self._target:g}",
+        )

@@ -1,0 +1,1 @@
+"""One optimizer step: forward and backward over micro-batches, clip, update."""

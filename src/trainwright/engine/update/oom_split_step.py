@@ -1,0 +1,186 @@
+"""Splitting micro-batches when memory runs out, with the same update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal, final
+
+import torch
+from torch import nn
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.core.progress import Progress
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
+from trainwright.engine.execution.oom import BackwardOutOfMemory, give_back_memory
+from trainwright.engine.guards.rng_rewind import StepGenerators
+from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
+from trainwright.engine.save_interval import Due
+from trainwright.engine.update.step import Step
+from trainwright.tracking.events import Event, Noted, StepOutcome
+
+_ROWS_ARE_MIXED = "; batch norm sees fewer rows per micro-batch, so the update differs"
+
+
+@final
+class SplittingStep:
+    """Step whose micro-batches are halved for the rest of the run when memory runs out.
+
+    The loss is a sum divided by the targets of the whole step, so more and smaller micro-batches
+    give the same update, up to the order of summation. The step is repeated from the RNG state it
+    began with, so every repetition is the same.
+
+    Where halving does not help, because the policy is `raise` or a micro-batch has one row, the
+    step makes no update and `exhausted` gives the reason: see `MemoryGuard`.
+
+    Args:
+        step: raises `BackwardOutOfMemory` with its state unchanged.
+        policy: whether to halve.
+        tell: receives a notice of each halving.
+        mixes_rows: whether rows of a micro-batch interact, see `rows_are_mixed`. Then two rows are
+            the minimum, and smaller micro-batches do change the update.
+    """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
+
+    def __init__(
+        self,
+        step: Step,
+        policy: Literal["split", "raise"] = "split",
+        tell: Callable[[Event], object] = lambda _: None,
+        mixes_rows: bool = False,
+    ) -> None:
+        self._step = step
+        self._splits = policy == "split"
+        self._tell = tell
+        self._fewest_rows = 2 if mixes_rows else 1
+        self._most_rows = math.inf
+        self._numbers = StepGenerators()
+        self._split_at: set[int] = set()
+        self.exhausted = ""
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """Make the step in as many micro-batches as memory requires."""
+        self._numbers.keep()
+        while True:
+            cut = work if self._most_rows == math.inf else self._cut(work)
+            try:
+                outcome = self._step(cut)
+            except BackwardOutOfMemory as error:
+                why = str(error)
+            else:
+                if not self._numbers.settled:
+                    self._numbers.settle()
+                return outcome
+            # The error has been released by now, and with it the frames that kept the failed pass
+            # alive.
+            self._numbers.put_back()
+            give_back_memory()
+            if not self._halve(cut, why):
+                return _no_update(work)
+
+    def was_split_at(self, samples: int) -> bool:
+        """Was the step that ended at this feed cursor split?"""
+        return samples in self._split_at
+
+    def snapshot(self) -> Snapshot:
+        """Micro-batch limit in rows."""
+        return Snapshot(values={"most_rows": self._most_rows})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore the limit."""
+        self._most_rows = float(snapshot.values["most_rows"])
+
+    def _cut(self, work: StepBatches) -> StepBatches:
+        """Split into micro-batches of nearly equal size within the limit."""
+        micro_batches: list[Batch] = []
+        for batch in work.micro_batches:
+            rows = batch[0].shape[0]
+            parts = min(math.ceil(rows / self._most_rows), max(1, rows // self._fewest_rows))
+            micro_batches += zip(*(torch.tensor_split(one, parts) for one in batch), strict=True)
+        return work._replace(micro_batches=micro_batches)
+
+    def _halve(self, cut: StepBatches, why: str) -> bool:
+        """Halve the micro-batch limit; False, with a diagnosis, if that is impossible."""
+        rows = max(batch[0].shape[0] for batch in cut.micro_batches)
+        can_be_halved = rows >= 2 * self._fewest_rows
+        if not (can_be_halved and self._splits):
+            self.exhausted = _diagnosis(cut, rows, why, can_be_halved)
+            return False
+        half = -(-rows // 2)
+        self._most_rows = float(half)
+        self._split_at.add(cut.samples)
+        note = _ROWS_ARE_MIXED if self._fewest_rows > 1 else ""
+        noted = Noted(
+            "out_of_memory",
+            f"memory ran out with micro-batches of {rows} rows: they have at most {half} from now "
+            f"on; the rows of a step do not change{note}",
+            {"samples": cut.samples, "rows_before": rows, "rows": half},
+        )
+        self._tell(noted)
+        return True
+
+
+@final
+class MemoryGuard:
+    """Ends the run at a step for which memory does not suffice, before the wrapped guard judges it.
+
+    The weights are those of the last good step, and are saved to a checkpoint.
+    """
+
+    def __init__(self, guard: StepGuard, step: SplittingStep) -> None:
+        self._guard = guard
+        self._step = step
+
+    def judge(self, outcome: StepOutcome) -> Judgement:
+        """`Halt` with the diagnosis, or the wrapped guard's judgement."""
+        if self._step.exhausted:
+            return Halt(self._step.exhausted)
+        return self._guard.judge(outcome)
+
+
+@final
+class AlsoAfterSplit:
+    """Also due after a split step.
+
+    A run that dies later must not repeat that step in larger micro-batches, which round
+    differently.
+    """
+
+    def __init__(self, every: Due, step: SplittingStep) -> None:
+        self._every = every
+        self._step = step
+
+    def due(self, progress: Progress) -> bool:
+        """Is it due, or was the step split?"""
+        return self._every.due(progress) or self._step.was_split_at(progress.samples)
+
+
+def rows_are_mixed(model: nn.Module) -> bool:
+    """Do rows of a micro-batch interact, as in batch norm, so that its size matters?"""
+    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
+
+
+def _diagnosis(cut: StepBatches, rows: int, why: str, can_be_halved: bool) -> str:
+    where = f"samples {cut.samples - cut.rows} to {cut.samples - 1} (epoch {cut.epoch})"
+    mend = "use a smaller model or smaller rows"
+    if can_be_halved:
+        mend = "lower training.batch_size, or set training.guard.out_of_memory: split"
+    size = f"{rows} row{'' if rows == 1 else 's'}"
+    return f"memory ran out in micro-batches of {size} at the step of {where}: {why}; {mend}"
+
+
+def _no_update(work: StepBatches) -> StepOutcome:
+    """Outcome of a skipped step."""
+    return StepOutcome(
+        loss=math.nan,
+        learning_rate=0.0,
+        gradient_norm=math.nan,
+        found_nonfinite=1.0,
+        step_seconds=0.0,
+        data_seconds=work.wait_seconds,
+        rows=work.rows,
+        samples=work.samples,
+        epoch=work.epoch,
+    )

@@ -1,0 +1,342 @@
+"""Optimizer step: forward, backward over the micro-batches, clip, update."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self, final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.buffers import MovingBuffers
+from trainwright.engine.execution.backward import backward_from
+from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.execution.precision import Full, LossScale, Precision, Unscaled
+from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
+from trainwright.objective.losses import SHORT, LossSum, Objective
+from trainwright.optim.fused_adam import stepping_of
+from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
+from trainwright.tracking.events import StepOutcome
+
+
+class Step(Protocol):
+    """Turns the batches of one step into one update of the weights.
+
+    A non-finite loss or gradient must reach neither the weights nor the optimizer's moments; the
+    outcome then says that the update was dropped. A step that runs out of memory before it has
+    changed anything raises `BackwardOutOfMemory`.
+    """
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """Make one update."""
+        ...
+
+
+class Update(NamedTuple):
+    """Whether the update was dropped, whether its gradient was clipped, and whether it contained a
+    non-finite number (0 or 1)."""
+
+    dropped: float | Tensor
+    clipped: float | Tensor
+    nonfinite: float | Tensor
+
+
+_MOST_ROOTS = 256
+_NONFINITE, _ABOVE = Update(1.0, 0.0, 1.0), Update(1.0, 0.0, 0.0)
+_APPLIED, _CLIPPED = Update(0.0, 0.0, 0.0), Update(0.0, 1.0, 0.0)
+
+
+@final
+class OptimizerStep:
+    """One update of a model's weights by a torch optimizer.
+
+    The losses of all micro-batches are summed and divided once by the number of targets of the
+    whole step, so the split into micro-batches does not change the update. The division is the root
+    gradient of the backward pass, 1 / targets, which costs nothing.
+
+    On a CPU the gradient norm is read at once, which is free there. On a GPU nothing synchronises:
+    norm, clipping and the decision to drop a non-finite update stay on the device, where the
+    optimizer's fused kernel takes them as `grad_scale` and `found_inf`. For an optimizer without
+    fused kernels the norm is read at each step.
+
+    Args:
+        model: the model to train; already on its device, in training mode.
+        objective: summed loss of a micro-batch.
+        optimizer: over the model's parameters. On a GPU only a fused one never synchronises.
+        max_norm: limit of the L2 norm of the whole gradient; `math.inf` never clips.
+        clipping: another way to clip, instead of `max_norm`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        optimizer: Optimizer,
+        *,
+        max_norm: float = math.inf,
+        clipping: Clipping | None = None,
+        precision: Precision | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        self._model = model
+        self._objective = objective
+        self._optimizer = optimizer
+        self._clipping = clipping or NormLimit(max_norm)
+        self._precision = precision or Full()
+        self._forward, self._scale = self._precision.forward, self._precision.scale
+        self._norm = (strategy or SingleProcess()).gradient_norm
+        self._parameters = [
+            parameter for group in optimizer.param_groups for parameter in group["params"]
+        ]
+        self._buffers = MovingBuffers(model)
+        self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
+        self._drops_on_device = drops_on_device(optimizer)
+        self._apply = stepping_of(optimizer)
+        self._before_update: Callable[[], object] = no_reader
+        self._limit: Callable[[], float] = no_limit
+
+    def dropping_above(self, limit: Callable[[], float]) -> Self:
+        """This step, with updates dropped where the loss exceeds `limit`: see
+        `PolicyGuard.limit`."""
+        self._limit = limit
+        return self
+
+    @property
+    def clipping(self) -> Clipping:
+        """Gradient clipping of this step."""
+        return self._clipping
+
+    @property
+    def objective(self) -> Objective:
+        """What it makes small."""
+        return self._objective
+
+    @property
+    def precision(self) -> Precision:
+        """The number format of its forward passes."""
+        return self._precision
+
+    def waiting_for(self, before_update: Callable[[], object]) -> Self:
+        """This step, with `wait` called each time before it writes weights and moments, and before
+        it returns, so that it ends only when nothing copies them any more."""
+        self._before_update = before_update
+        return self
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """Train on the batches of one step."""
+        started = time.perf_counter()
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._buffers.keep()
+        loss = self._backward(work)
+        if not self._buffers.settled:
+            self._buffers.settle()
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        if not gradients:
+            raise _no_gradient()
+        norm = self._norm(gradients)
+        if not self._drops_on_device:
+            norm = float(norm)
+        self._before_update()
+        if isinstance(norm, float):
+            if not isinstance(self._scale, Unscaled):
+                norm = self._unscale(gradients, norm)
+            update = self._update_on_host(float(loss), norm, gradients)
+        else:
+            if not isinstance(self._scale, Unscaled):
+                norm = norm / self._scale.on(norm.device)
+            update = self._update_on_device(torch.as_tensor(loss), norm, gradients)
+        if not isinstance(self._scale, Unscaled):
+            self._scale.adapt(update.nonfinite)
+        return StepOutcome(
+            loss=loss,
+            learning_rate=self._optimizer.param_groups[0]["lr"],
+            gradient_norm=norm,
+            found_nonfinite=update.dropped,
+            step_seconds=time.perf_counter() - started,
+            data_seconds=work.wait_seconds,
+            rows=work.rows,
+            samples=work.samples,
+            epoch=work.epoch,
+            clipped=update.clipped,
+            targets=work.targets,
+            places=work.places,
+        )
+
+    def _backward(self, work: StepBatches) -> float | Tensor:
+        """Accumulate the gradients of all micro-batches; the mean loss of the step."""
+        targets = work.targets
+        counted = 0
+        total: Tensor | None = None
+        try:
+            for batch in work.micro_batches:
+                with self._forward():
+                    given = self._objective(self._model, batch)
+                if type(given) is not LossSum:
+                    given = _as_loss_sum(given)
+                loss_sum, count = given
+                root = self._root(targets, loss_sum)
+                if not isinstance(self._scale, Unscaled):
+                    root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
+                backward_from(loss_sum, root)
+                counted += count
+                loss_sum = loss_sum.detach()
+                total = loss_sum if total is None else total + loss_sum
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise self._undone(error) from error
+            raise
+        assert total is not None, "a step has at least one micro-batch"
+        if counted != targets:
+            raise wrong_count(counted, targets)
+        return total.item() / targets if total.device.type == "cpu" else total / targets
+
+    def _undone(self, error: Exception) -> BackwardOutOfMemory:
+        """Undo the changes of this step's passes; the error to raise."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._buffers.put_back()
+        return BackwardOutOfMemory(str(error).partition("\n")[0] or type(error).__name__)
+
+    def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
+        """Root gradient of the backward pass: 1 / targets, cached by number of targets. Text steps
+        may have any number of targets, so the cache is bounded."""
+        key = (targets, loss_sum.dtype)
+        root = self._roots.get(key)
+        if root is None:
+            if targets == 0:
+                raise _no_targets()
+            if len(self._roots) == _MOST_ROOTS:
+                self._roots.clear()
+            root = self._roots[key] = root_of(loss_sum, targets)
+        return root
+
+    def _unscale(self, gradients: list[Tensor], norm: float) -> float:
+        """Divide by the loss scale on the host; the unscaled norm. The division is exact because
+        the factor is a power of two."""
+        assert isinstance(self._scale, LossScale)
+        factor = self._scale.on(gradients[0].device).item()
+        torch._foreach_div_(gradients, factor)
+        return norm / factor
+
+    def _update_on_host(self, loss: float, norm: float, gradients: list[Tensor]) -> Update:
+        """Clip and update, unless a number is not finite."""
+        if not (math.isfinite(norm) and math.isfinite(loss)):
+            self._buffers.put_back()
+            return _NONFINITE
+        if loss > self._limit():
+            self._buffers.put_back()
+            return _ABOVE
+        clipped = self._clipping.clip(gradients, norm)
+        self._apply()
+        return _CLIPPED if clipped else _APPLIED
+
+    def _update_on_device(self, loss: Tensor, norm: Tensor, gradients: list[Tensor]) -> Update:
+        """The same without reading a number."""
+        nonfinite = torch.logical_not(torch.isfinite(norm + loss)).to(torch.float32)
+        dropped = above(loss, self._limit(), nonfinite)
+        divisor, clipped = self._clipping.clip_on_device(gradients, norm)
+        if isinstance(self._scale, LossScale):
+            divisor = divisor * self._scale.on(norm.device)
+        if isinstance(divisor, Tensor):
+            self._optimizer.grad_scale = divisor  # type: ignore[attr-defined]
+        self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
+        self._apply()
+        self._buffers.put_back_if(dropped)
+        return Update(dropped, clipped, nonfinite)
+
+
+def no_reader() -> None:
+    """Nothing to wait for: no copy of the weights is made while the step runs."""
+
+
+def no_limit() -> float:
+    """No loss limit: the default before any rollback."""
+    return math.inf
+
+
+def above(loss: Tensor, limit: float, dropped: Tensor) -> Tensor:
+    """`dropped`, or 1 where the loss is above the limit, without reading a number."""
+    if limit == math.inf:
+        return dropped
+    return torch.maximum(dropped, (loss > limit).to(torch.float32))
+
+
+def root_of(loss_sum: Tensor, targets: int) -> Tensor:
+    """1 / targets, the root gradient of the backward pass of a summed loss.
+
+    Raises:
+        Mistake: not a sum, or a sum in 16 bits, in which 1 / targets is off by up to 0.4%.
+    """
+    if loss_sum.numel() != 1:
+        raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
+    if loss_sum.dtype in SHORT:
+        raise _short_loss_sum(str(loss_sum.dtype).removeprefix("torch."))
+    return torch.full_like(loss_sum, 1 / targets)
+
+
+def _no_targets() -> Mistake:
+    return Mistake(
+        Problem(
+            "a step has no targets, so its mean loss is undefined",
+            expected="at least one target in the micro-batches of every step",
+            fix="drop rows without targets, or use larger steps",
+        )
+    )
+
+
+def _as_loss_sum(given: object) -> LossSum:
+    """A pair as a sum and a count; anything else is rejected before it is trained on."""
+    if isinstance(given, tuple) and len(given) == 2:
+        return LossSum(*given)
+    raise _no_loss_sum(f"{type(given).__name__}")
+
+
+def _no_loss_sum(found: str) -> Mistake:
+    return Mistake(
+        Problem(
+            "the objective does not return a loss sum and its number of targets",
+            found=found,
+            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
+            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
+        )
+    )
+
+
+def _short_loss_sum(dtype: str) -> Mistake:
+    return Mistake(
+        Problem(
+            f"the objective sums the loss in {dtype}, which is too imprecise",
+            found=f"a sum in {dtype}",
+            expected="a sum in float32 or float64: in bfloat16 1 / targets, and so the gradient, "
+            "is off by up to 0.4%",
+            fix="compute the loss from model(x).float(), or with a loss of tw; .float() of a loss "
+            "that is already summed does not help",
+        )
+    )
+
+
+def _no_gradient() -> Mistake:
+    return Mistake(
+        Problem(
+            "no gradient reached any parameter of the optimizer",
+            expected="a loss that depends on the parameters being trained",
+            fix="make the optimizer from the parameters of the model that the objective calls",
+        )
+    )
+
+
+def wrong_count(counted: int, targets: int) -> Mistake:
+    """Error for an objective and a feed that count targets differently."""
+    return Mistake(
+        Problem(
+            "the objective and the feed count targets differently, so the loss would be wrong",
+            found=f"the objective counted {counted}, the feed {targets}",
+            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
+        )
+    )

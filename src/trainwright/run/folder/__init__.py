@@ -1,0 +1,1 @@
+"""Files of a run folder: checks, table of runs, copies, interruptions."""

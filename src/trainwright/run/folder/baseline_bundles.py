@@ -1,0 +1,46 @@
+"""Baselines of a run, stored as bundles next to its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from trainwright.contract.sections.data import Data, TableData
+from trainwright.data.base.table import Floats
+from trainwright.data.types import Prepared
+from trainwright.evaluation.baselines import Baselines, fit_baselines
+from trainwright.evaluation.clause import DUMMY, LINEAR
+from trainwright.evaluation.naive_forecasts import forecast_naively
+from trainwright.predictor.bundle import read_bundle, write_bundle
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.folder.check_own_files import check_own
+from trainwright.tracking.run_folder import RunFolder
+
+_FOLDER = "baselines"
+_NAMES = (DUMMY, LINEAR)
+
+
+def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
+    """Baselines of a prepared contract, fitted on its training rows, or on a subset of them."""
+    features = data.features if isinstance(data, TableData) else None
+    return fit_baselines(prepared, features, math.inf if rows == "all" else rows)
+
+
+def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:
+    """Scores of every baseline on the test rows, [N, C] or [N, 1]: the fitted ones, and for a time
+    split the forecasts that need no model."""
+    return {**baselines.scores(prepared.test), **forecast_naively(prepared, data)}
+
+
+def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
+    """Store the fitted baselines, so that the run can be compared with them on any rows later."""
+    root = folder.path / _FOLDER
+    root.mkdir(exist_ok=True)
+    for name, predictor in zip(_NAMES, (baselines.dummy, baselines.linear), strict=True):
+        write_bundle(predictor, root / name, {"run": folder.name, "baseline": name})
+
+
+def read_baselines(folder: RunFolder) -> dict[str, Predictor]:
+    """Baselines of a run with a verdict."""
+    check_own(folder, _FOLDER)
+    return {name: read_bundle(folder.path / _FOLDER / name) for name in _NAMES}

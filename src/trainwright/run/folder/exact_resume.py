@@ -1,0 +1,38 @@
+"""Exact-resume guard: a run resumes only where it can be bit-exact, if its contract requires that.
+
+Needs torch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from trainwright.checkpoint.guard_loads import guard_loads
+from trainwright.checkpoint.store import CheckpointStore, Loaded
+from trainwright.contract.sections.resume import Resume
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+from trainwright.engine.execution.numeric_env import why_not_exact
+
+
+def with_same_bits(store: CheckpointStore, section: Resume, inventory: Json) -> CheckpointStore:
+    """Guarded store, if the contract requires exact bits and does not accept others: it refuses
+    checkpoints written in another numeric environment."""
+    if section.determinism != "bitwise" or section.numerics_changed == "record":
+        return store
+    return guard_loads(store, partial(_check_bits, inventory))
+
+
+def _check_bits(inventory: Json, found: Loaded) -> None:
+    """Refuse checkpoints of another torch version, thread count, device or processor."""
+    if why := why_not_exact(found.inventory, inventory):
+        raise Mistake(
+            Problem(
+                "the run cannot resume bit-exactly, which resume.determinism promises",
+                path="resume.determinism",
+                found=why,
+                expected=f"what wrote {found.name}",
+                fix="resume where it was started, for example with the same OMP_NUM_THREADS, or "
+                "accept other last bits: --set resume.numerics_changed=record",
+            )
+        )

@@ -1,0 +1,47 @@
+"""How a run was interrupted before it resumed."""
+
+from __future__ import annotations
+
+from trainwright.checkpoint.files.file_names import TREES
+from trainwright.core.files import read_json
+from trainwright.core.formatting import many
+from trainwright.tracking.append_only_file import last_step, whole_lines
+from trainwright.tracking.events import Noted
+from trainwright.tracking.run_folder import RunFolder
+
+_SAVED = b'"event": "saved"'
+
+
+def note_cut(folder: RunFolder) -> Noted:
+    """How the previous process ended, and the last step it recorded.
+
+    A process that dies may have made more steps: the newest are still in its memory.
+    """
+    step, unit = last_step(folder.signals), "step"
+    if not step and (trees := _last_tree(folder)):
+        step, unit = trees, "tree"
+    record = read_json(folder.record) if folder.record.is_file() else {}
+    reason = str(record.get("ending", {}).get("reason", "")).partition(";")[0]
+    if not step:
+        text = "the run was cut before its first recorded step"
+    elif reason:
+        text = f"the run ended after {unit} {step:,}: {reason}"
+    else:
+        text = f"the run died after {unit} {step:,} or a later one without recording a reason"
+    return Noted("cut", text, {"step": step})
+
+
+def saves_recorded(folder: RunFolder) -> str:
+    """Evidence that a training has saved before: a network saves a checkpoint before its first
+    step. Empty without evidence."""
+    steps = len(whole_lines(folder.signals))
+    if steps:
+        return f"{folder.signals.name} records {many(steps, 'step')}"
+    saved = sum(_SAVED in line for line in whole_lines(folder.events))
+    return f"{folder.events.name} records {many(saved, 'checkpoint')}" if saved else ""
+
+
+def _last_tree(folder: RunFolder) -> int:
+    """Number of trees in the newest file of a boosting run."""
+    found = (TREES.fullmatch(path.name) for path in folder.checkpoints.glob("trees-*"))
+    return max((int(match[1]) for match in found if match), default=0)

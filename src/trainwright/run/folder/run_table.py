@@ -1,0 +1,161 @@
+"""Table of runs: model, score with interval, verdict, time and price of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+from trainwright.contract.sections.metric import METRICS
+from trainwright.core.files import Json, read_json
+from trainwright.evaluation.intervals import Interval
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import RunSummary, list_runs, summarise_run
+
+SortKey = Literal["started", "name", "model", "score", "time", "price"]
+
+_UNKNOWN = Interval(math.nan, -math.inf, math.inf)
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run, with the score of its contract's metric. Unknown values are empty or nan; `price` is
+    in the currency of the contract's price per hour, `extended` lists the extensions after each
+    earlier ending."""
+
+    summary: RunSummary
+    model: str
+    metric: str
+    score: Interval
+    seconds: float
+    price: float
+    extended: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        """Strict JSON; unknown values are null."""
+        return {
+            **self.summary.to_json(),
+            "model": self.model,
+            "metric": self.metric,
+            "score": self.score.to_json(),
+            "seconds": _or_null(self.seconds),
+            "price": _or_null(self.price),
+            "extended": list(self.extended),
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Filter of runs; an empty text matches all."""
+
+    verdict: str = ""
+    state: str = ""
+    model: str = ""
+    name: str = ""
+
+    def takes(self, row: RunRow) -> bool:
+        """Does a run match? `name` may be a part of its name."""
+        return (
+            self.verdict in ("", row.summary.verdict)
+            and self.state in ("", row.summary.state)
+            and self.model in ("", row.model)
+            and self.name in row.summary.name
+        )
+
+
+def list_run_rows(root: Path, wanted: RunFilter, sort: SortKey = "started") -> list[RunRow]:
+    """Matching runs of a folder, in order; by score the best first, within each metric."""
+    rows = [_row(RunFolder(root / run.name), run) for run in list_runs(root)]
+    return _in_order([row for row in rows if wanted.takes(row)], sort)
+
+
+def read_run_row(folder: RunFolder) -> RunRow:
+    """Row of a run; a damaged file leaves its part unknown."""
+    return _row(folder, summarise_run(folder))
+
+
+def _row(folder: RunFolder, summary: RunSummary) -> RunRow:
+    plan, record = _content(folder.plan), _content(folder.record)
+    metric, score = _score(folder)
+    return RunRow(
+        summary=summary,
+        model=_model(plan, folder),
+        metric=metric,
+        score=score,
+        seconds=_number(record.get("seconds")),
+        price=_number(record.get("price")),
+        extended=_extended(plan),
+    )
+
+
+def _content(path: Path) -> dict[str, Json]:
+    try:
+        content = read_json(path)
+    except _DAMAGED:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _model(plan: dict[str, Json], folder: RunFolder) -> str:
+    if folder.own_target.is_file():
+        return "own"
+    try:
+        return str(plan["contract"]["model"]["kind"])
+    except _DAMAGED:
+        return "script" if folder.settings.exists() else ""
+
+
+def _extended(plan: dict[str, Json]) -> tuple[str, ...]:
+    try:
+        return tuple(str(one["by"]) for one in plan.get("extensions", []))
+    except _DAMAGED:
+        return ()
+
+
+def _score(folder: RunFolder) -> tuple[str, Interval]:
+    try:
+        content = read_json(folder.evaluation)
+        metric = str(content["verdict"]["clauses"][0]["metric"])
+        return metric, Interval.from_json(content["evaluation"]["metrics"][metric])
+    except _DAMAGED:
+        return "", _UNKNOWN
+
+
+def _number(value: Json) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _or_null(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _in_order(rows: Sequence[RunRow], sort: SortKey) -> list[RunRow]:
+    keys: dict[SortKey, Callable[[RunRow], tuple[object, ...]]] = {
+        "started": lambda row: (row.summary.started, row.summary.name),
+        "name": lambda row: (row.summary.name,),
+        "model": lambda row: (row.model, row.summary.name),
+        "score": _by_score,
+        "time": lambda row: _last_if_unknown(row.seconds),
+        "price": lambda row: _last_if_unknown(row.price),
+    }
+    return sorted(rows, key=keys[sort])
+
+
+def _by_score(row: RunRow) -> tuple[object, ...]:
+    value = row.score.value
+    if not row.metric or math.isnan(value):
+        return (True, "", 0.0)
+    return (False, row.metric, -value if _is_better_higher(row.metric) else value)
+
+
+def _is_better_higher(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].direction == "max"
+
+
+def _last_if_unknown(value: float) -> tuple[object, ...]:
+    return (math.isnan(value), 0.0 if math.isnan(value) else value)

@@ -1,0 +1,1 @@
+"""Judging on the test rows: evaluation file, experiments on findings, predictions."""

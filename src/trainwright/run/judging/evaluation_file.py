@@ -1,0 +1,63 @@
+"""`evaluation.json`: metrics, verdict, and every opening of the test rows."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json, write_json
+from trainwright.data.columns.target import Classes, Target
+from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.fold_scores import FoldScores
+from trainwright.evaluation.seed_scores import SeedScores
+from trainwright.evaluation.verdict import Verdict
+from trainwright.run.extend.earlier_endings import read_opened
+from trainwright.run.folder.check_own_files import check_own
+from trainwright.run.run_result import Result
+from trainwright.run.script_runs import refuse_script_run
+from trainwright.tracking.run_folder import RunFolder
+
+
+def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedScores) -> None:
+    """Write the evaluation of a run; earlier openings of the test rows stay listed."""
+    path = result.folder.evaluation
+    opened = read_opened(result.folder)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(
+        path,
+        {
+            "evaluation": result.evaluation.to_json(),
+            "verdict": result.verdict.to_json(),
+            "seconds": dict(result.seconds),
+            "opened": [*opened, {"time": now, "why": "the verdict"}],
+            "by_fold": folds.to_json(),
+            "by_seed": seeds.to_json(),
+            "labels": list(target.names) if isinstance(target, Classes) else [],
+        },
+    )
+
+
+def read_judged(folder: RunFolder) -> Result:
+    """Result of a run with a verdict.
+
+    Raises:
+        Mistake: it has none.
+    """
+    if not folder.evaluation.is_file():
+        refuse_script_run(folder, "judge it in the script: tw.judge(predict, data)")
+        raise Mistake(
+            Problem(
+                f"run {folder.name} has no verdict yet",
+                found=f"no {folder.evaluation.name} in {folder.path}",
+                fix=f"let it end: trainwright resume {shlex.quote(str(folder.path))}",
+            )
+        )
+    check_own(folder, folder.evaluation.name)
+    content = read_json(folder.evaluation)
+    return Result(
+        folder,
+        Evaluation.from_json(content["evaluation"]),
+        Verdict.from_json(content["verdict"]),
+        content["seconds"],
+    )

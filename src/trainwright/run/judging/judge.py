@@ -1,0 +1,31 @@
+"""Judging scored test rows by the contract: of trained and of user models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.verdict import Verdict, judge
+from trainwright.run.judging.try_findings import try_audited, with_warnings
+from trainwright.run.prepare_run import Ready
+from trainwright.run.repeats.train_folds import HeldOut
+from trainwright.run.screen import StageTimes
+
+
+def judge_scored(
+    ready: Ready,
+    scored: Scored,
+    held_out: HeldOut,
+    audited: Sequence[AuditResult],
+    stages: StageTimes,
+) -> tuple[Evaluation, Verdict]:
+    """Every metric with its interval, and the verdict once the audit's findings were tried."""
+    contract = ready.plan.contract
+    with stages("judge"):
+        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+        verdict = judge(contract.metric, contract.slices, evaluation)
+    with stages("try findings"):
+        verdict = try_audited(ready, scored, verdict, held_out, audited)
+        evaluation = with_warnings(evaluation, verdict)
+    return evaluation, verdict

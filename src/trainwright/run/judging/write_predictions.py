@@ -1,0 +1,111 @@
+"""`predictions.parquet`: predictions of the judged model for each test row."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sections.data import Data, TableData, TimeSplit
+from trainwright.core.errors import DataMistake, Mistake, Problem
+from trainwright.core.files import read_json, storage_errors, write_atomic
+from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.columns.target import (
+    PROBABILITY,
+    Classes,
+    NextToken,
+    Numbers,
+    Target,
+    target_from_json,
+)
+from trainwright.data.formats.parquet_sizes import read_parquet
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.run.folder.check_own_files import check_own
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """Scored test rows of a run. `rows` int64 [N] are positions in the source file, `units` int64
+    [N] the unit of each row."""
+
+    rows: Integers
+    units: Integers
+    answers: Answers
+    target: Target
+
+
+def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
+    """Write row, unit, target, prediction and probabilities of each test row, its time if the
+    contract splits by time, and its fold if it has folds.
+
+    Raises:
+        StorageFailed: the file cannot be written; an older one is unchanged.
+    """
+    part, target, scores = scored.part, scored.target, np.asarray(scored.scores, np.float64)
+    columns = [pl.Series("row", part.rows), pl.Series("unit", part.units), *_time(part, data)]
+    if scored.folds is not None:
+        columns.append(pl.Series("fold", scored.folds + 1))
+    match target:
+        case Classes():
+            columns += [
+                target.labels_of(np.asarray(part.target, np.int64)).alias("target"),
+                *target.predictions(scores),
+            ]
+        case Numbers() | NextToken():
+            # For a text the target is a segment's tokens, the prediction its nats.
+            columns += [pl.Series("target", part.target), pl.Series("prediction", scores[:, 0])]
+    stream = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(stream, compression="zstd")
+    with storage_errors(f"writing {folder.predictions}"):
+        write_atomic(folder.predictions, stream.getvalue())
+
+
+def _time(part: Part, data: Data) -> list[pl.Series]:
+    if not (isinstance(data, TableData) and isinstance(data.split, TimeSplit)):
+        return []
+    name = data.split.moment
+    return [part.frame[name].alias("time")] if name in part.frame.columns else []
+
+
+def read_predictions(folder: RunFolder) -> ScoredRows:
+    """Inverse of `write_predictions`.
+
+    Raises:
+        Mistake: there are none, or they are damaged. StorageFailed: they do not belong to the run.
+    """
+    check_own(folder, folder.predictions.name)
+    try:
+        own = folder.own_target
+        target = target_from_json(read_json(own if own.is_file() else folder.bundle / own.name))
+        frame = read_parquet(folder.predictions)
+        rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
+        return ScoredRows(rows, units, _answers(frame, target), target)
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError, DataMistake) as error:
+        raise Mistake(
+            Problem(
+                f"run {folder.name} has no test predictions that can be read",
+                found=f"{folder.predictions.name}: {str(error).splitlines()[0][:160]}",
+                expected="the file that a run writes when it is judged",
+                fix="train it again with this version",
+            )
+        ) from error
+
+
+def _answers(frame: pl.DataFrame, target: Target) -> Answers:
+    folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
+    if not isinstance(target, Classes):
+        truth = frame["target"].to_numpy()
+        return answers_of(truth, _matrix(frame, ["prediction"]), folds=folds)
+    truth = target.encode(frame["target"].cast(pl.String))
+    scores = _matrix(frame, [f"{PROBABILITY}{name}" for name in target.names])
+    return answers_of(truth, scores, target.positive, folds)
+
+
+def _matrix(frame: pl.DataFrame, names: list[str]) -> Floats:
+    return frame.select(names).to_numpy().astype(np.float64)

@@ -1,0 +1,1 @@
+"""Learners behind one protocol: the training loop, and libraries that fit themselves."""

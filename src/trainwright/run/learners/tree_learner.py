@@ -1,0 +1,252 @@
+"""Learner of boosted trees, with resumable training."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import final
+
+import lightgbm
+
+from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
+from trainwright.contract.sections.checkpointing import Checkpointing
+from trainwright.contract.sections.model import Boosting
+from trainwright.core.errors import StorageFailed
+from trainwright.core.files import Json
+from trainwright.core.formatting import many
+from trainwright.core.progress import Progress
+from trainwright.data.types import Prepared
+from trainwright.engine.save_interval import (
+    BestSpacing,
+    ByClock,
+    FixedSpacing,
+    ShareSpacing,
+    Spacing,
+)
+from trainwright.model.boosting import (
+    Boosted,
+    BoostingJob,
+    BoostingRows,
+    available_threads,
+    fit_boosting,
+)
+from trainwright.model.boosting_callbacks import OtherTrees, Watching
+from trainwright.model.grown_trees import Grown
+from trainwright.planner.plan import Plan
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.folder.interruption import saves_recorded
+from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.run_context import RunContext
+from trainwright.run.save_spacing import build_spacing
+from trainwright.run.summary import labelled
+from trainwright.tracking.clock import SystemClock
+from trainwright.tracking.events import Event, Noted, Resumed, Saved, SaveMissed
+from trainwright.tracking.observers import Observers
+
+_SHARE = 0.02
+_LEAST_SECONDS = 10.0
+"""Trees are saved at intervals that take at most this share of the time."""
+
+
+@final
+class BoostingLearner:
+    """Gradient-boosted trees. An interrupted run continues from its saved trees, to the same final
+    trees."""
+
+    def __init__(self, section: Boosting, plan: Plan) -> None:
+        self._section = section
+        self._plan = plan
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Grow trees until the validation rows show no improvement."""
+        name = run.folder.full_name
+        with run.spent.training(name):
+            budget = _Budget(self._plan.training_seconds - run.spent.used(name))
+            boosted = self._grow(self._job(prepared), run, budget)
+        predictor = Predictor(prepared.features, prepared.target, boosted)
+        trees = many(boosted.trees, "tree")
+        if run.flag.is_up:
+            return Fitted(predictor, "interrupted", run.flag.why)
+        if budget.has_ended_it:
+            return Fitted(predictor, "budget", f"{trees} within the budget")
+        said = () if boosted.splits else (self._without_splits(len(prepared.train)),)
+        return Fitted(predictor, "finished", f"{trees} kept", said)
+
+    def _without_splits(self, rows: int) -> str:
+        least = self._section.min_data_in_leaf
+        what = "the trees have no split, so every row gets the same answer"
+        if rows >= 2 * least:
+            return f"{what}: no column is worth one"
+        return (
+            f"{what}: each leaf needs {many(least, 'training row')} (model.min_data_in_leaf), and "
+            "there are too few for two; lower it, or write model: {kind: linear}"
+        )
+
+    def _job(self, prepared: Prepared) -> BoostingJob:
+        return BoostingJob(
+            section=self._section,
+            train=BoostingRows(prepared.train.inputs, prepared.train.target),
+            validation=BoostingRows(prepared.validation.inputs, prepared.validation.target),
+            outputs=prepared.target.outputs,
+            seed=self._plan.contract.seed,
+            watch=self._plan.contract.metric.name,
+            quantile=self._plan.contract.metric.quantile,
+        )
+
+    def _grow(self, job: BoostingJob, run: RunContext, budget: _Budget) -> Boosted:
+        begun = saves_recorded(run.folder) if run.goes_on else ""
+        store = KeptTrees(run.folder.checkpoints, run.identity, begun)
+        kept = store.newest_valid(job.outputs)
+        tell = Observers(run.observers, run.screen.say).observe
+        section = self._plan.contract.training.checkpointing
+        keeper = _Keeper(store, section, run, tell)
+        with closing(run.screen.count(self._section.max_trees)) as progress:
+            watching = Watching(
+                lambda trees, value: progress.count(trees, "tree", value),
+                budget.is_used_up,
+                lambda: run.flag.is_up,
+                keeper,
+            )
+            if kept.name:
+                _say_resumed(kept, run, tell)
+                budget.has_ended_it = kept.grown.is_done and not self._is_complete(kept.grown)
+            try:
+                self._check_end(kept.grown, has_budget_ended_it=budget.has_ended_it)
+                return fit_boosting(job, watching, kept.grown)
+            except OtherTrees as error:
+                _say_other_trees(str(error), kept, run, tell)
+                keeper.begins_anew, budget.has_ended_it = True, False
+                return fit_boosting(job, watching)
+
+    def _check_end(self, grown: Grown, *, has_budget_ended_it: bool) -> None:
+        """Refuse an ending that only a budget could have caused, without a budget.
+
+        Raises:
+            OtherTrees: so it is.
+        """
+        if has_budget_ended_it and math.isinf(self._plan.training_seconds):
+            raise OtherTrees(f"the end of {grown.trees:,} kept trees")
+
+    def _is_complete(self, grown: Grown) -> bool:
+        """Did it end by nothing but its own length and patience?"""
+        waited = grown.rounds - grown.best_round
+        patience = self._section.early_stopping_rounds
+        has_waited = bool(grown.best_trees) and waited >= patience
+        return has_waited or grown.rounds >= self._section.max_trees
+
+
+@final
+class _Budget:
+    """Remaining seconds of a training's budget."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self.has_ended_it = False
+
+    def is_used_up(self) -> bool:
+        """Must training end?"""
+        self.has_ended_it = time.monotonic() >= self._deadline
+        return self.has_ended_it
+
+
+@final
+class _Keeper:
+    """Saves trees when they are due by the clock, or requested by a signal. With `begins_anew`, its
+    first save removes the older files."""
+
+    def __init__(
+        self,
+        store: KeptTrees,
+        section: Checkpointing,
+        run: RunContext,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._by_clock = ByClock(_spacing(section), SystemClock())
+        self._is_tolerant = section.on_failure == "continue"
+        self._missed = 0
+        self.begins_anew = False
+        self._run = run
+        self._tell = tell
+
+    def is_due(self) -> bool:
+        """Has enough time passed, or was a save requested?"""
+        return self._run.flag.take_save() or self._by_clock.due(Progress())
+
+    def keep(self, grow: Callable[[], Grown]) -> None:
+        """Save the trees.
+
+        Raises:
+            StorageFailed: the save failed, and failures end the run.
+        """
+        started = time.monotonic()
+        grown = grow()
+        try:
+            name, size = self._store.save(grown, _grown_with(), alone=self.begins_anew)
+        except StorageFailed as error:
+            if not self._is_tolerant or self._run.flag.is_up:
+                raise
+            self._missed += 1
+            where = f"tree {grown.trees:,} is not kept ({self._missed} missed so far)"
+            self._run.screen.say(labelled("storage", f"{where}: {error}"))
+            self._tell(SaveMissed(_progress(grown), str(error), self._missed))
+        else:
+            self.begins_anew = False
+            seconds = time.monotonic() - started
+            self._tell(Saved(_progress(grown), name, seconds, size, math.nan, seconds))
+        self._by_clock.stalled(time.monotonic() - started)
+
+
+def _spacing(section: Checkpointing) -> Spacing:
+    if section.save_every_minutes == "off":
+        return FixedSpacing(math.inf)
+    if section.save_every_minutes != "auto":
+        return build_spacing(section)
+    hours = section.expected_hours_between_failures
+    return ShareSpacing(_SHARE, _LEAST_SECONDS) if hours == "off" else BestSpacing(3600 * hours)
+
+
+def _progress(grown: Grown) -> Progress:
+    return Progress(step=grown.trees, attempted=grown.rounds)
+
+
+def _grown_with() -> Json:
+    return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
+
+
+def _changed(kept: FoundTrees) -> str:
+    """Differences in the environment the trees were grown in."""
+    before, now = kept.grown_with, _grown_with()
+    changed = (
+        f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]
+    )
+    return ", ".join(changed)
+
+
+def _say_resumed(kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]) -> None:
+    grown = kept.grown
+    what = "all of them are grown" if grown.is_done else "the same as without the interruption"
+    run.screen.say(
+        labelled("resumed", f"goes on from tree {grown.trees:,}, from {kept.name}: {what}")
+    )
+    for rejected in kept.rejected:
+        run.screen.say(labelled("rejected", rejected))
+    tell(Resumed(_progress(grown), kept.name, kept.rejected))
+    if (changed := _changed(kept)) and not grown.is_done:
+        note = (
+            f"grown elsewhere until now ({changed}): the trees are checked, and the validation "
+            "values that end the growing may differ in their last bits"
+        )
+        run.screen.say(labelled("note", note))
+        tell(Noted("not_exact", note))
+
+
+def _say_other_trees(
+    what: str, kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]
+) -> None:
+    why = _changed(kept) or "nothing that is known has changed"
+    note = f"{what} comes out otherwise here ({why}): all are grown again from the first"
+    run.screen.say(labelled("note", note))
+    tell(Noted("not_exact", note))

@@ -1,0 +1,1 @@
+"""Repeated trainings: folds and seeds."""
