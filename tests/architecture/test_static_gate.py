@@ -23,7 +23,7 @@ ATTRIBUTES = {("torch", "load")}
 SAFE_VALUES = {"allow_pickle": ("False",), "typ": ("'safe'", "'rt'")}
 """What an argument of this name may be, in any call."""
 
-LOCKED_IN = ROOT / "src" / "trainwright" / "checkpoint" / "torch_import_child.py"
+LOCKED_IN = ROOT / "src" / "trainwright" / "checkpoint" / "foreign" / "torch_import_child.py"
 """The one file that may unpickle, in a process of its own that can do nothing else."""
 
 MOST_LINES_OF_A_FILE = 400
