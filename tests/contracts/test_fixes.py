@@ -6,32 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from advised import (
-    findings,
-    pictures,
-    planning,
-    preflights,
-    reading,
-    rules_of_data,
-    rules_of_text,
-    rules_of_training,
-    shapes,
-    splitting,
-)
+from advised import findings, preflights
 from advised.cases import Case, check_advice, write_bases
 from advised.findings import Found, check_finding
 from advised.preflights import check_warning
+from advised.tables import TABLES
 
-TABLES = (
-    shapes,
-    rules_of_data,
-    rules_of_training,
-    rules_of_text,
-    reading,
-    splitting,
-    planning,
-    pictures,
-)
 CASES = tuple(case for table in TABLES for case in table.CASES)
 
 

@@ -5,35 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from advised import (
-    commands,
-    findings,
-    pictures,
-    planning,
-    preflights,
-    reading,
-    resuming,
-    rules_of_data,
-    rules_of_text,
-    rules_of_training,
-    shapes,
-    splitting,
-)
+from advised import commands, findings, preflights, resuming
+from advised.tables import TABLES
 from fix_literals import FixLiteral, fix_literals, names_a_key_or_command
 
-TABLES = (
-    shapes,
-    rules_of_data,
-    rules_of_training,
-    rules_of_text,
-    reading,
-    splitting,
-    planning,
-    pictures,
-    preflights,
-)
 EXECUTED = (
-    *(case.fix for table in TABLES for case in table.CASES),
+    *(case.fix for table in (*TABLES, preflights) for case in table.CASES),
     *(one.case.fix for one in findings.CASES),
     *(one.fix for one in (*commands.CASES, *resuming.CASES)),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from trainwright.evaluation.plot_data import (
     CalibrationBin,
@@ -218,20 +219,27 @@ def _scatter(curves: RegressionCurves) -> Figure:
     )
 
 
+def _draw_histogram(
+    axes: Axes, edges: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
+) -> None:
+    """Bars of `counts` [N] between `edges` [N + 1]."""
+    axes.bar(
+        edges[:-1],
+        counts,
+        width=np.diff(edges),
+        align="edge",
+        color=SERIES[0],
+        alpha=0.75,
+        edgecolor=LINE,
+        linewidth=0.4,
+    )
+
+
 def _likelihood(curves: NegativeLogLikelihoodCurves) -> Figure:
     edges, counts = np.array(curves.edges), np.array(curves.counts)
 
     def draw(axes: Axes) -> None:
-        axes.bar(
-            edges[:-1],
-            counts,
-            width=np.diff(edges),
-            align="edge",
-            color=SERIES[0],
-            alpha=0.75,
-            edgecolor=LINE,
-            linewidth=0.4,
-        )
+        _draw_histogram(axes, edges, counts)
         axes.set_xlabel("nats per token")
         axes.set_ylabel("segments")
 
@@ -251,16 +259,7 @@ def _residuals(curves: RegressionCurves) -> Figure:
     mean = float((middle * counts).sum() / counts.sum())
 
     def draw(axes: Axes) -> None:
-        axes.bar(
-            edges[:-1],
-            counts,
-            width=np.diff(edges),
-            align="edge",
-            color=SERIES[0],
-            alpha=0.75,
-            edgecolor=LINE,
-            linewidth=0.4,
-        )
+        _draw_histogram(axes, edges, counts)
         axes.axvline(0, color=INK, linestyle=":", linewidth=1)
         axes.set_xlabel("true minus predicted")
         axes.set_ylabel("rows")

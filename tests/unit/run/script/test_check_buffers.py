@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
+from script_jobs import checkpointed_job  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -53,21 +54,9 @@ def objective(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
 
 
 def make_job(folder: Path, model: Centred, steps: int = 6) -> tw.Job:
-    generator = torch.Generator().manual_seed(0)
     nn.init.constant_(model.layer.weight, 0.5)
     nn.init.constant_(model.layer.bias, 0.1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    return tw.Job(
-        model=model,
-        feed=tw.Feed([torch.randn(24, 3, generator=generator)], batch_size=4),
-        step=tw.OptimizerStep(model, objective, optimizer),
-        stop_rules=(tw.StepLimit(steps),),
-        checkpoints=tw.Checkpoints(folder, keep_top_k=1),
-        state={
-            "model": tw.ModuleState(model),
-            "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
-        },
-    )
+    return checkpointed_job(folder, model, objective, steps, lr=0.01)
 
 
 def test_a_buffer_that_would_be_lost_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
+from script_jobs import checkpointed_job  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -68,23 +69,11 @@ def objective(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
 
 
 def make_job(folder: Path, inner: nn.Module, steps: int = 4) -> tw.Job:
-    generator = torch.Generator().manual_seed(0)
     model = nn.Sequential(inner)
     if not isinstance(inner, nn.LazyLinear | Complex):
         for one in model.parameters():
             nn.init.constant_(one, 0.5)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return tw.Job(
-        model=model,
-        feed=tw.Feed([torch.randn(24, 3, generator=generator)], batch_size=4),
-        step=tw.OptimizerStep(model, objective, optimizer),
-        stop_rules=(tw.StepLimit(steps),),
-        checkpoints=tw.Checkpoints(folder, keep_top_k=1),
-        state={
-            "model": tw.ModuleState(model),
-            "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
-        },
-    )
+    return checkpointed_job(folder, model, objective, steps, lr=0.1)
 
 
 @pytest.mark.parametrize("kind", [Counting, AsTensor])

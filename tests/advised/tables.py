@@ -1,0 +1,25 @@
+"""Modules with cases of advice that is read from a refusal, each with its `CASES`."""
+
+from __future__ import annotations
+
+from advised import (
+    pictures,
+    planning,
+    reading,
+    rules_of_data,
+    rules_of_text,
+    rules_of_training,
+    shapes,
+    splitting,
+)
+
+TABLES = (
+    shapes,
+    rules_of_data,
+    rules_of_training,
+    rules_of_text,
+    reading,
+    splitting,
+    planning,
+    pictures,
+)
