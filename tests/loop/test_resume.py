@@ -32,12 +32,9 @@ from cuts import (  # noqa: E402
     unbroken,
 )
 from stepwise import steps_that_differ  # noqa: E402
-from trainwright.checkpoint import (  # noqa: E402
-    commit,
-    local_storage,
-    store,
-)
+from trainwright.checkpoint import store  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
+from trainwright.checkpoint.storages import commit, local_storage  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
 from trainwright.engine.saving import save_policy  # noqa: E402
