@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import re
 import shlex
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from command import command
+from doc_pages import BLOCK, mask_digits, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 WHOLE, FEW = 10**6, 3000
 EXIT_CODES = {"first": 3, "linear": 3, "second": 0}
 
@@ -30,7 +29,7 @@ def test_the_page_shows_what_its_commands_say(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     said: list[str] = []
-    masked = _masked if rows == WHOLE else _masked_verdicts
+    masked = mask_digits if rows == WHOLE else _masked_verdicts
     for language, text in BLOCK.findall(PAGE):
         match language:
             case "yaml":
@@ -60,18 +59,7 @@ def copy_rows(source: Path, target: Path, rows: int) -> None:
         kept.writelines(islice(lines, rows + 1))
 
 
-def _masked(line: str) -> str:
-    """A line without what differs between machines: digits and padding."""
-    return re.sub(r"\s+", " ", re.sub(r"[\d,.]*\d", "#", line)).strip()
-
-
 def _masked_verdicts(line: str) -> str:
     """And without its verdict, the sign of a difference, and the unit of a size."""
-    line = re.sub("undecided|missed|met", "@", _masked(line), flags=re.IGNORECASE)
+    line = re.sub("undecided|missed|met", "@", mask_digits(line), flags=re.IGNORECASE)
     return re.sub(r"[KM]iB", "B", re.sub(r"[+-]#", "#", line))
-
-
-def shown(text: str, said: list[str], masked: Callable[[str], str]) -> bool:
-    """Whether the lines of a block were all said, in this order."""
-    lines = iter([masked(line) for line in said])
-    return all(masked(line) in lines for line in text.splitlines())
