@@ -54,7 +54,7 @@ def text(file: Path, steps: int, stage: Stage) -> None:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     from trainwright.contract.sections.model import Gpt
-    from trainwright.model.gpt import GptNetwork
+    from trainwright.model.gpt.gpt_network import GptNetwork
     from trainwright.model.input_shape import TokenShape
 
     with stage("prepare"):
@@ -104,7 +104,7 @@ def images(folder: Path, steps: int, stage: Stage) -> None:
 
     from trainwright.contract.sections.model import ResNet
     from trainwright.model.input_shape import ImageShape
-    from trainwright.model.resnet import build_resnet
+    from trainwright.model.resnet.resnet_network import build_resnet
 
     with stage("prepare"):
         files = sorted(folder.glob("*/*.jpg"))

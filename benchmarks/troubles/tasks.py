@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.sections.model import Gpt, ResNet, TabularResNet
-from trainwright.model.gpt import GptNetwork
+from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
-from trainwright.model.resnet import build_resnet
+from trainwright.model.resnet.resnet_network import build_resnet
 from trainwright.model.tabular_network import build_table_network
 
 Loss = Callable[[Tensor, Tensor], Tensor]

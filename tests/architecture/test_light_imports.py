@@ -34,14 +34,14 @@ WHOLE_PACKAGES_NEED_TORCH = ("data/loading", "run/compose")
 
 NEEDS_TORCH = frozenset(
     {
-        "trainwright.model.attention_cpu",
+        "trainwright.model.attention.attention_cpu",
         "trainwright.model.block_protocol",
         "trainwright.model.build_network",
-        "trainwright.model.causal_attention",
-        "trainwright.model.full_attention",
-        "trainwright.model.gpt",
+        "trainwright.model.attention.causal_attention",
+        "trainwright.model.attention.full_attention",
+        "trainwright.model.gpt.gpt_network",
         "trainwright.model.residual",
-        "trainwright.model.resnet",
+        "trainwright.model.resnet.resnet_network",
         "trainwright.model.tabular_network",
         "trainwright.predictor.network_scorer",
         "trainwright.run.after.export_weights",

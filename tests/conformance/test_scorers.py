@@ -8,10 +8,15 @@ import pytest
 from trainwright.contract.sections.model import Boosting, Gpt, Linear, ResNet, TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
-from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting, read_boosted
+from trainwright.model.boosting.lightgbm_trees import (
+    BoostingJob,
+    BoostingRows,
+    fit_boosting,
+    read_boosted,
+)
 from trainwright.model.dummy import fit_constant, read_constant
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
-from trainwright.model.linear import fit_linear, read_linear
+from trainwright.model.linear.linear_fit import fit_linear, read_linear
 from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
 from trainwright.testing.scorer_conformance import (
     FakeScorer,

@@ -25,7 +25,7 @@ from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noq
 from trainwright.engine.signals.network_inspection import Activations, SilentUnits  # noqa: E402
 from trainwright.engine.signals.telemetry import Window  # noqa: E402
 from trainwright.model.build_network import BuiltNetwork, build_network  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 

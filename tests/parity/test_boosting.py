@@ -10,7 +10,12 @@ import pytest
 
 from trainwright.contract.sections.model import Boosting
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting, matrix_of
+from trainwright.model.boosting.lightgbm_trees import (
+    BoostingJob,
+    BoostingRows,
+    fit_boosting,
+    matrix_of,
+)
 
 
 def _rows(outputs: int, count: int, seed: int) -> BoostingRows:

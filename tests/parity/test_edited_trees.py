@@ -11,10 +11,10 @@ import pytest
 
 from trainwright.contract.sections.model import Boosting
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting
-from trainwright.model.boosting_callbacks import OtherTrees, Watching
-from trainwright.model.grown_trees import CurvePoint, Grown, read_grown
-from trainwright.model.replay import curve_trees
+from trainwright.model.boosting.boosting_callbacks import OtherTrees, Watching
+from trainwright.model.boosting.grown_trees import CurvePoint, Grown, read_grown
+from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows, fit_boosting
+from trainwright.model.boosting.replay import curve_trees
 
 
 def _job() -> BoostingJob:

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from trainwright.contract.sections.model import Linear
 from trainwright.data.base.table import TableInputs
-from trainwright.model.linear import fit_linear
+from trainwright.model.linear.linear_fit import fit_linear
 
 CARDINALITIES = (6, 4)
 

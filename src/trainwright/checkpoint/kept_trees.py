@@ -23,7 +23,7 @@ from trainwright.core.files import (
     write_atomic,
 )
 from trainwright.core.hashing import hash_value
-from trainwright.model.grown_trees import NOTHING_GROWN, Grown, read_grown
+from trainwright.model.boosting.grown_trees import NOTHING_GROWN, Grown, read_grown
 from trainwright.tracking.identity import Identity
 
 _FORMAT = 1

@@ -29,7 +29,7 @@ from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
-from trainwright.model.linear import fit_linear
+from trainwright.model.linear.linear_fit import fit_linear
 from trainwright.model.ngram_baseline import fit_frequencies
 from trainwright.predictor.predictor import Predictor
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
-from trainwright.model.gpt import GptNetwork
+from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
-from trainwright.model.resnet import ImageNetwork, build_resnet
+from trainwright.model.resnet.resnet_network import ImageNetwork, build_resnet
 from trainwright.model.tabular_network import TableNetwork, build_table_network
 
 BuiltNetwork = TableNetwork | ImageNetwork | GptNetwork

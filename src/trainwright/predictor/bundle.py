@@ -109,11 +109,11 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
 
             return read_frequencies(folder)
         case "linear":
-            from trainwright.model.linear import read_linear
+            from trainwright.model.linear.linear_fit import read_linear
 
             return read_linear(folder)
         case "lightgbm":
-            from trainwright.model.boosting import read_boosted
+            from trainwright.model.boosting.lightgbm_trees import read_boosted
 
             return read_boosted(folder)
         case "network":

@@ -24,9 +24,9 @@ from trainwright.engine.signals.network_inspection import Activations, GradientS
 from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
-from trainwright.model.resnet import build_resnet  # noqa: E402
+from trainwright.model.resnet.resnet_network import build_resnet  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 

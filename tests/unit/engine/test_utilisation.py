@@ -23,7 +23,7 @@ from trainwright.engine.signals.mfu import Utilisation  # noqa: E402
 from trainwright.engine.signals.peak_flops import measure_peak, vendor_peak  # noqa: E402
 from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Noted  # noqa: E402

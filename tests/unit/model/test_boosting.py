@@ -10,14 +10,14 @@ from scipy.sparse import csr_matrix
 from trainwright.contract.sections.model import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import (
+from trainwright.model.boosting.boosting_callbacks import Watching
+from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,
     BoostingRows,
     fit_boosting,
     matrix_of,
     watched_metric,
 )
-from trainwright.model.boosting_callbacks import Watching
 
 
 def _rows(count: int = 300, seed: int = 0) -> BoostingRows:

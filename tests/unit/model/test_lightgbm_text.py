@@ -9,7 +9,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from trainwright.model.lightgbm_text import BadModelText, check_model_text
+from trainwright.model.boosting.lightgbm_text import BadModelText, check_model_text
 
 _PARAMETERS = {
     1: (

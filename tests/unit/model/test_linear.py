@@ -9,7 +9,7 @@ from scipy import sparse
 from trainwright.contract.sections.model import Linear
 from trainwright.data.base.table import TableInputs
 from trainwright.model import linear as linear_module
-from trainwright.model.linear import fit_linear
+from trainwright.model.linear.linear_fit import fit_linear
 
 
 def _inputs(count: int = 300) -> TableInputs:

@@ -10,8 +10,8 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from trainwright.contract.sections.model import Gpt  # noqa: E402
-from trainwright.model.causal_attention import attend, attend_whole, within_documents  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.attention.causal_attention import attend, attend_whole, within_documents  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import Packed, Supervised  # noqa: E402

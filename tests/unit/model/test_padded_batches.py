@@ -24,7 +24,7 @@ from trainwright.data.text.prepare_text import document_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402
 from trainwright.engine.update.oom_split_step import SplittingStep  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import Packed, Padded, Supervised  # noqa: E402

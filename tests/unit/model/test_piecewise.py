@@ -15,10 +15,10 @@ from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp  
 from trainwright.contract.sections.model import Gpt  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
 from trainwright.model import attention_cpu  # noqa: E402
-from trainwright.model.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
+from trainwright.model.attention.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
+from trainwright.model.attention.causal_attention import attend_whole, within_documents  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
-from trainwright.model.causal_attention import attend_whole, within_documents  # noqa: E402
-from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.signals.network_inspection import seeing
 from trainwright.engine.signals.telemetry import Window
-from trainwright.model.gpt import GptNetwork
+from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.tracking.events import Number
 
 _MOST_CHANCES = 2**23

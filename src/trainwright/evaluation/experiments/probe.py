@@ -17,7 +17,7 @@ from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.split.row_keys import random_keys
-from trainwright.model.linear import fit_linear
+from trainwright.model.linear.linear_fit import fit_linear
 
 ProbeKind = Literal["boosting", "linear"]
 

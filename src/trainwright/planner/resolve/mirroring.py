@@ -14,7 +14,7 @@ from trainwright.contract.sections.model import Linear
 from trainwright.data.base.table import Bytes, ImageInputs, Integers, as_columns
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.decode import Header, ImageFault, decode
-from trainwright.model.linear import fit_linear
+from trainwright.model.linear.linear_fit import fit_linear
 
 _SIDE = 24
 _OF_A_CLASS, _CLASSES, _FEWEST = 60, 20, 10

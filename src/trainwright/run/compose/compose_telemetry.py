@@ -23,7 +23,7 @@ from trainwright.engine.signals.probed_step import MeasuredStep, Probe
 from trainwright.engine.signals.telemetry import Gauge, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
 from trainwright.engine.update.step import Step
-from trainwright.model.gpt import GptNetwork
+from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.event_log import read_events

@@ -68,7 +68,7 @@ class LinearLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Solve for the coefficients; the validation rows are not needed."""
-        from trainwright.model.linear import fit_linear
+        from trainwright.model.linear.linear_fit import fit_linear
 
         train: Part = prepared.train
         is_table = isinstance(prepared.features, TableEncoder)

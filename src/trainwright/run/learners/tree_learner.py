@@ -25,15 +25,15 @@ from trainwright.engine.save_interval import (
     ShareSpacing,
     Spacing,
 )
-from trainwright.model.boosting import (
+from trainwright.model.boosting.boosting_callbacks import OtherTrees, Watching
+from trainwright.model.boosting.grown_trees import Grown
+from trainwright.model.boosting.lightgbm_trees import (
     Boosted,
     BoostingJob,
     BoostingRows,
     available_threads,
     fit_boosting,
 )
-from trainwright.model.boosting_callbacks import OtherTrees, Watching
-from trainwright.model.grown_trees import Grown
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.interruption import saves_recorded

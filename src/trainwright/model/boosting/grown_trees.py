@@ -9,7 +9,7 @@ from typing import Any, final
 import lightgbm
 
 from trainwright.core.files import Json
-from trainwright.model.lightgbm_text import check_model_text
+from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.tracking.events import number_from_json, number_to_json
 
 CURVE_EVERY = 10

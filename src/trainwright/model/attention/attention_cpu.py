@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from trainwright.model.full_attention import Heads, Seen, attend_whole
+from trainwright.model.attention.full_attention import Heads, Seen, attend_whole
 
 _PIECE = 2**19
 """Attention weights per block: 1 MB in bf16."""

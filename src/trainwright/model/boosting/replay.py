@@ -17,7 +17,7 @@ import lightgbm
 import numpy as np
 
 from trainwright.data.base.table import Floats
-from trainwright.model.grown_trees import CURVE_EVERY, CURVE_SHARE, Grown
+from trainwright.model.boosting.grown_trees import CURVE_EVERY, CURVE_SHARE, Grown
 
 VALUE_TOLERANCE = 1e-9
 """With another number of threads LightGBM sums a value in another order; the trees are the same."""

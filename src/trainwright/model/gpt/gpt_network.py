@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.sections.model import Gpt
-from trainwright.model.causal_attention import attend, within_documents
+from trainwright.model.attention.causal_attention import attend, within_documents
 from trainwright.model.input_shape import TokenShape
 
 _DEVIATION = 0.02

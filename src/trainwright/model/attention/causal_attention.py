@@ -7,8 +7,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
-from trainwright.model.attention_cpu import attend_pieces, takes_pieces
-from trainwright.model.full_attention import Heads, Seen, attend_whole
+from trainwright.model.attention.attention_cpu import attend_pieces, takes_pieces
+from trainwright.model.attention.full_attention import Heads, Seen, attend_whole
 
 _LONGEST_KEPT = 512
 """Longest window for which the attention weights are stored in bf16 on a CPU. Torch's fused kernel

@@ -17,16 +17,16 @@ from trainwright.contract.sections.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
-from trainwright.model.boosting_callbacks import (
+from trainwright.model.boosting.boosting_callbacks import (
     Left,
     OtherTrees,
     RedrawnNumbers,
     TreeWatcher,
     Watching,
 )
-from trainwright.model.grown_trees import NOTHING_GROWN, CurvePoint, Grown
-from trainwright.model.lightgbm_text import check_model_text
-from trainwright.model.replay import Replay, SomeRows, contradiction
+from trainwright.model.boosting.grown_trees import NOTHING_GROWN, CurvePoint, Grown
+from trainwright.model.boosting.lightgbm_text import check_model_text
+from trainwright.model.boosting.replay import Replay, SomeRows, contradiction
 
 
 @dataclass(frozen=True, slots=True)

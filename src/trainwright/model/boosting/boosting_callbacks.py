@@ -19,8 +19,14 @@ import lightgbm
 from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.core.faultpoints import reached
-from trainwright.model.grown_trees import FEWEST_TREES, NOTHING_GROWN, CurvePoint, Grown, round_text
-from trainwright.model.replay import VALUE_TOLERANCE, next_point
+from trainwright.model.boosting.grown_trees import (
+    FEWEST_TREES,
+    NOTHING_GROWN,
+    CurvePoint,
+    Grown,
+    round_text,
+)
+from trainwright.model.boosting.replay import VALUE_TOLERANCE, next_point
 
 _NO_GAIN_IS_ENOUGH = 1e300
 
