@@ -20,7 +20,6 @@ from trainwright.contract.sections.data import (
     StratifiedGroupSplit,
     TableData,
     TimeSplit,
-    file_reading,
 )
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
@@ -213,7 +212,7 @@ def read_sources(
         ("test", "data.test_path", section.test_path),
     ]
     if section.sql.query:
-        source = read_query(section.sql, folder, file_reading(section))
+        source = read_query(section.sql, folder, section.file_reading)
         if few := _row_problems(source, "train", "data.sql.query"):
             raise DataMistake(few)
         return {"train": source}
@@ -227,7 +226,7 @@ def read_sources(
         if not written:
             continue
         try:
-            sources[part] = read_source(written, folder, path, file_reading(section), given)
+            sources[part] = read_source(written, folder, path, section.file_reading, given)
             problems += _row_problems(sources[part], part, path)
         except MissingExtra:
             raise

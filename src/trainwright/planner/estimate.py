@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Literal, assert_never, final
+from typing import Literal, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import (
-    ColumnSplit,
-    FileSplit,
-    Split,
-    StratifiedSplit,
-    TableData,
-)
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.model import (
     Boosting,
     Gpt,
@@ -24,24 +15,12 @@ from trainwright.contract.sections.model import (
     Pretrained,
 )
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json
-from trainwright.data.images.prepare_images import split_of
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sampling.step_ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
-from trainwright.data.split.fractions import Shares
-from trainwright.data.split.splits import rows_of_class
-from trainwright.data.text.chunks import cut_documents
-from trainwright.data.text.packing import count_windows
 from trainwright.model.counting import count_parameters
-from trainwright.model.input_shape import (
-    Shape,
-)
-
-_NUMBER_BYTES = 4
-_TERM_BYTES, _TERMS_OF_A_TEXT = 20, 200
-_CODE_BYTES = 8
-_TARGET_BYTES = 8
+from trainwright.model.input_shape import Shape
+from trainwright.planner.kinds.planner_of import planner_of
 
 
 @final
@@ -78,49 +57,8 @@ class Estimate:
 
 
 def train_rows_of(contract: Contract, facts: DataFacts) -> int:
-    """Training rows after the split, at least 1; for a text the windows or documents of an epoch.
-
-    A split by column or file is only known once it is made: here every row counts. With folds the
-    run's own model trains on all rows but the validation rows.
-    """
-    rows = facts.part_rows["train"]
-    data = contract.data
-    match data:
-        case ImageData():
-            return _table_rows(rows, split_of(data), facts)
-        case TokenData():
-            assert isinstance(contract.model, Gpt), "the rules refuse other models"
-            return max(1, text_rows(data, contract.model.context, facts))
-        case TableData():
-            return _table_rows(rows, data.split, facts)
-        case _:
-            assert_never(data)
-
-
-def text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
-    """Windows or documents of an epoch, if no source is shorter than the context."""
-    match data.windows:
-        case "across":
-            return sum((sum(tokens) - 1) // context - 1 for tokens in facts.documents.values())
-        case "packed":
-            return count_windows(tuple(facts.documents.values()), context, data.long_documents)
-        case "padded":
-            every = list(chain.from_iterable(facts.documents.values()))
-            return len(cut_documents(every, context, data.long_documents).lengths)
-        case _:
-            assert_never(data.windows)
-
-
-def _table_rows(rows: int, split: Split, facts: DataFacts) -> int:
-    shares = Shares.of(split, facts.given)
-    match split:
-        case ColumnSplit() | FileSplit():
-            return rows
-        case StratifiedSplit() if facts.target.classes:
-            taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())
-        case _:
-            taken = round(rows * shares.validation) + round(rows * shares.test)
-    return max(1, rows - taken)
+    """Training rows after the split: `DataPlanner.train_rows`."""
+    return planner_of(contract, facts).train_rows()
 
 
 def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
@@ -157,7 +95,7 @@ def scheduled_steps(contract: Contract, train_rows: int) -> int:
         return spans
     if spans == "epochs":
         return epoch_ends(contract, train_rows)[-1]
-    if isinstance(data, TokenData) and data.windows == "padded":
+    if data.is_padded:
         stop = training.stop.model_copy(update={"max_tokens": "off"})
         training = training.model_copy(update={"stop": stop})
     return most_steps(contract.model_copy(update={"training": training}), train_rows)
@@ -171,42 +109,10 @@ def _step_rows(contract: Contract, train_rows: int) -> Stages:
 
 def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     """Estimate for a resolved contract."""
-    rows = train_rows_of(contract, facts)
-    a_row = _TARGET_BYTES
-    for column in facts.columns:
-        match column.kind:
-            case "numeric" | "datetime":
-                # A column with missing values has an additional indicator.
-                a_row += _NUMBER_BYTES * (2 if column.missing else 1)
-            case "categorical":
-                a_row += _CODE_BYTES
-            case "text":
-                a_row += _text_bytes(contract)
-            case "ignored":
-                pass
-            case _:
-                assert_never(column.kind)
-    match contract.data:
-        case TableData(reading=reading):
-            held = 0 if reading.rows_in == "files" else facts.rows * a_row
-        case ImageData() | TokenData():
-            # As in their files; packed images take about half as much there.
-            held = sum(file.size_bytes for file in facts.files) * 2
-        case _:
-            assert_never(contract.data)
+    planner = planner_of(contract, facts)
+    rows, held = planner.train_rows(), planner.encoded_bytes()
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return Estimate(rows, 0, 0, held)
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
-
-
-def _text_bytes(contract: Contract) -> int:
-    """What a text takes: its directions, or those of its terms that occur in it."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return 0
-    text = data.features.text
-    if text.reduce == "svd":
-        return _NUMBER_BYTES * text.components
-    return _TERM_BYTES * min(_TERMS_OF_A_TEXT, settled(text.terms))

@@ -10,7 +10,7 @@ from typing import NamedTuple, final
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.data import fold_count
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.training import Training
 from trainwright.core.errors import Problem
@@ -137,7 +137,7 @@ def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
     contract, written = plan.contract, document.written
     model, budget = contract.model, contract.budget.seconds()
     trainings = fold_count(contract.data) + contract.training.seeds
-    samples = not isinstance(contract.data, TableData) and fold_count(contract.data) == 0
+    samples = contract.data.samples_test and fold_count(contract.data) == 0
     if isinstance(model, Linear | Pretrained):
         return RequestedRun(budget, 0, 0, 0, parts.test, trainings, samples_test=samples)
     if isinstance(model, Boosting):

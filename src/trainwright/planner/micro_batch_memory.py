@@ -9,7 +9,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.sections.model import Gpt, Network
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
@@ -60,12 +59,11 @@ class MemoryEstimate:
 def widest_rows(contract: Contract) -> int:
     """Rows of the micro-batch that needs the most memory: all of them, unless positions are
     limited."""
-    rows, data = settled(contract.training.batch_size), contract.data
-    if not isinstance(data, TokenData) or data.windows != "padded":
+    rows, most = settled(contract.training.batch_size), contract.data.batch_tokens
+    if most == "off":
         return rows
     assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    most = data.padding.max_tokens
-    return rows if most == "off" else min(rows, max(1, most // contract.model.context))
+    return min(rows, max(1, most // contract.model.context))
 
 
 def estimate_memory(

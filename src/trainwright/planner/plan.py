@@ -20,6 +20,7 @@ from trainwright.planner.budget_shares import Allotment
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run, most_steps
+from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.memory_plan_rules import problems_with_memory
 from trainwright.planner.micro_batch_memory import (
     MemoryEstimate,
@@ -36,7 +37,6 @@ from trainwright.planner.resolve.compute_choices import (
     work_of,
 )
 from trainwright.planner.resolve.resolve_auto import decide
-from trainwright.planner.row_rules import problems_with_rows
 
 
 @final
@@ -157,7 +157,7 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
     ]
     problems += problems_with_device(contract, device)
     problems += problems_with_memory(contract, device)
-    problems += problems_with_rows(contract, facts)
+    problems += planner_of(contract, facts).storage_problems()
     if problems:
         raise ContractMistake(placed(problems, document.source))
     return Plan(

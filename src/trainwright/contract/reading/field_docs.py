@@ -24,7 +24,8 @@ def field_texts(section: type[Section]) -> dict[str, str]:
             for name in inspect.get_annotations(parent):
                 found.pop(name, None)
             found |= _texts_of_module(parent.__module__).get(parent.__qualname__, {})
-    return found
+    # Traits (ClassVar) are documented in the same way.
+    return {name: text for name, text in found.items() if name in section.model_fields}
 
 
 @cache

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from trainwright.contract.document import Contract
-from trainwright.contract.key_paths import as_key
 from trainwright.contract.rules.average_rules import AVERAGE_RULES
 from trainwright.contract.rules.checkpoint_rules import check_ranking, check_remote, check_spacing
 from trainwright.contract.rules.compute_rules import check_matrix_products, check_memory_format
 from trainwright.contract.rules.effect_rules import training_has_effect
-from trainwright.contract.rules.feature_rules import FEATURE_RULES
 from trainwright.contract.rules.kind_rules import KIND_RULES
 from trainwright.contract.rules.memory_rules import MEMORY_RULES
 from trainwright.contract.rules.metric_rules import (
@@ -31,24 +29,14 @@ from trainwright.contract.rules.optimizer_rules import (
     check_schedule_phases,
     check_warmup,
 )
-from trainwright.contract.rules.quality_rules import QUALITY_RULES
 from trainwright.contract.rules.ramp_rules import RAMP_RULES
+from trainwright.contract.rules.rules_by_data import data_section_rules
 from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
 from trainwright.contract.rules.seed_rules import check_seeds
-from trainwright.contract.rules.size_rules import images_fit_their_limit, sizes_are_possible
+from trainwright.contract.rules.size_rules import sizes_are_possible
 from trainwright.contract.rules.source_rules import SOURCE_RULES
-from trainwright.contract.rules.token_rules import TOKEN_RULES
 from trainwright.contract.rules.tracking_rules import check_inspect
 from trainwright.contract.rules.validation_rules import VALIDATION_RULES
-from trainwright.contract.sections.data import (
-    AutoSplit,
-    ColumnSplit,
-    FileSplit,
-    TableData,
-    TimeSplit,
-    fold_count,
-    split_columns,
-)
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -149,144 +137,6 @@ def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> P
             )
 
 
-def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problems:
-    """A part with a file of its own is not divided off again."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
-    given = {"validation": ("val_path", data.val_path), "test": ("test_path", data.test_path)}
-    for part, (key, path) in given.items():
-        if path and f"data.split.{part}" in written:
-            yield Problem(
-                f"data.split.{part} has no effect beside data.{key}",
-                path=f"data.split.{part}",
-                expected=f"only one of data.split.{part} and data.{key}",
-                fix="remove one of the two",
-            )
-    everything_given = all(path for _, path in given.values())
-    split = data.split
-    if everything_given and not isinstance(split, AutoSplit):
-        yield Problem(
-            f"the {split.kind} split divides nothing: validation and test have their own files",
-            path="data.split",
-            found=f"kind {split.kind}, data.val_path and data.test_path",
-            fix="remove data.split, or val_path and test_path",
-        )
-    elif isinstance(split, ColumnSplit | FileSplit) and (data.val_path or data.test_path):
-        yield Problem(
-            f"a split by {split.kind} says where every row belongs, so no part has a file of its "
-            "own",
-            path="data.split",
-            found=f"kind {split.kind} beside data.val_path or data.test_path",
-            fix="remove data.split, or the path",
-        )
-    elif fold_count(data) and (data.val_path or data.test_path):
-        yield Problem(
-            "every row is tested once in its fold, so no part has a file of its own",
-            path="data.split.folds",
-            found="folds beside data.val_path or data.test_path",
-            fix="remove folds, or the path",
-        )
-
-
-def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Problems:
-    """The target is read, never excluded, and never decides the split."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
-    if data.target in data.exclude:
-        yield Problem(
-            f"the target {data.target!r} is excluded; a target is never a feature anyway",
-            path="data.exclude",
-            fix="remove it from exclude",
-        )
-    column = data.columns.get(data.target)
-    if column is not None and column.kind == "ignored":
-        yield Problem(
-            f"the target {data.target!r} is ignored",
-            path=f"data.columns.{as_key(data.target)}.kind",
-            found="ignored",
-            fix="remove the key, or name another target",
-        )
-    for field, name in split_columns(data.split):
-        if name == data.target:
-            yield Problem(
-                f"the {data.split.kind} split goes by the target {data.target!r}",
-                path=f"data.split.{field}",
-                found=name,
-                expected="another column than data.target",
-                fix="name the column that the rows are divided by",
-            )
-
-
-def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
-    """A format is one of dates."""
-    columns = contract.data.columns if isinstance(contract.data, TableData) else {}
-    for name, column in columns.items():
-        if column.format != "auto" and column.kind not in ("auto", "datetime"):
-            yield Problem(
-                f"a {column.kind} column has no format",
-                path=f"data.columns.{as_key(name)}.format",
-                found=column.format,
-                expected="format only beside kind: datetime",
-                fix="remove format, or change kind to datetime",
-            )
-
-
-def time_is_said_once(contract: Contract, _written: frozenset[str]) -> Problems:
-    """A time split goes by a column, by parts of a time, or by the order of the file."""
-    data = contract.data
-    if not isinstance(data, TableData) or not isinstance(data.split, TimeSplit):
-        return
-    split = data.split
-    said = [bool(split.column), bool(split.parts), split.order == "file"]
-    if sum(said) != 1:
-        yield Problem(
-            "a time split needs a time" if not any(said) else "the time is said twice",
-            path="data.split",
-            found=f"column {split.column!r}, parts {list(split.parts)}, order {split.order}",
-            expected="one of column, parts and order: file",
-            fix="write column: NAME, or order: file if the rows stand in the order of time",
-        )
-    if split.parts and (split.gap or split.window != "all"):
-        yield Problem(
-            "parts of a time have no distance",
-            path="data.split.gap" if split.gap else "data.split.window",
-            found=f"parts {list(split.parts)}",
-            expected="gap and window only beside a column, or order: file",
-            fix="remove it, or make one column of the parts",
-        )
-
-
-def column_units(contract: Contract, _written: frozenset[str]) -> Problems:
-    """A unit stands beside numbers."""
-    columns = contract.data.columns if isinstance(contract.data, TableData) else {}
-    for name, column in columns.items():
-        if column.unit and column.kind not in ("auto", "numeric"):
-            yield Problem(
-                f"a {column.kind} column has no unit",
-                path=f"data.columns.{as_key(name)}.unit",
-                found=column.unit,
-                expected="unit only beside kind: numeric",
-                fix="remove unit, or change kind to numeric",
-            )
-
-
-def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
-    """Numbers have no positive class."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
-    if contract.task == "regression" and "data.positive" in written:
-        yield Problem(
-            "data.positive has no meaning in a regression",
-            path="data.positive",
-            found=data.positive,
-            expected="positive only where task is classification",
-            fix="remove positive, or change task",
-        )
-
-
 def slices_are_named(contract: Contract, _written: frozenset[str]) -> Problems:
     """Each slice says one way which rows it means, and no two have the same name."""
     names = Counter[str]()
@@ -332,17 +182,9 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
-    images_fit_their_limit,
     *KIND_RULES,
     *SOURCE_RULES,
-    split_of_given_parts,
-    target_is_not_a_feature,
-    column_formats,
-    column_units,
-    time_is_said_once,
-    *FEATURE_RULES,
-    *TOKEN_RULES,
-    positive_needs_classes,
+    data_section_rules,
     *SAMPLING_RULES,
     batch_arithmetic,
     training_has_effect,
@@ -354,7 +196,6 @@ RULES: tuple[Rule, ...] = (
     check_warmup,
     check_schedule_phases,
     check_plateau,
-    *QUALITY_RULES,
     *RAMP_RULES,
     *VALIDATION_RULES,
     *AVERAGE_RULES,

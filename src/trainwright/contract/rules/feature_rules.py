@@ -12,10 +12,11 @@ from trainwright.contract.sections.model import Boosting
 from trainwright.core.errors import Problem
 
 
-def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def missing_numbers_are_filled(
+    contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """Only trees can read a missing number; anywhere else it would make every output one."""
-    data = contract.data
-    if not isinstance(data, TableData) or isinstance(contract.model, Boosting):
+    if isinstance(contract.model, Boosting):
         return
     imputed = {"data.features.impute": str(data.features.impute)}
     for name, column in data.columns.items():
@@ -31,9 +32,11 @@ def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> 
             )
 
 
-def features_fit_the_kind(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def features_fit_the_kind(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """What is said of one column is said of its kind."""
-    columns = contract.data.columns if isinstance(contract.data, TableData) else {}
+    columns = data.columns
     meant = {
         "numeric": ("numeric", "impute"),
         "categorical": ("categorical", "rare_below", "max_categories"),
@@ -50,11 +53,12 @@ def features_fit_the_kind(contract: Contract, _written: frozenset[str]) -> Itera
                 )
 
 
-def history_is_past(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def history_is_past(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """The past of a training row lies in the training part, and is known when the row comes."""
-    data = contract.data
-    history = data.features.history if isinstance(data, TableData) else "off"
-    if not isinstance(data, TableData) or not isinstance(history, History):
+    history = data.features.history
+    if not isinstance(history, History):
         return
     path = "data.features.history"
     split = data.split
@@ -84,10 +88,11 @@ def history_is_past(contract: Contract, _written: frozenset[str]) -> Iterator[Pr
             )
 
 
-def target_has_no_features(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def target_has_no_features(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """The target is predicted as it was measured; nothing is done to its numbers or classes."""
-    data = contract.data
-    if not isinstance(data, TableData) or data.target not in data.columns:
+    if data.target not in data.columns:
         return
     asked = data.columns[data.target].features.model_dump(exclude_defaults=True)
     for key, value in asked.items():

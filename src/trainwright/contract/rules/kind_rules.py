@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import ColumnSplit, Data, FileSplit, TableData, fold_count
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.model import Gpt, Pretrained
 from trainwright.contract.sections.objective import LOSSES_OF_CLASSES, AutoLoss, CrossEntropy
-from trainwright.contract.sections.sampling import Mixture
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Problem
 
 _MODELS = {
@@ -19,17 +14,12 @@ _MODELS = {
     "images": ("boosting", "linear", "resnet"),
     "tokens": ("gpt",),
 }
-_TASKS = {
-    "table": ("classification", "regression"),
-    "images": ("classification",),
-    "tokens": ("generation",),
-}
 
 
 def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The model can read what the data section gives."""
     kind, model = contract.data.kind, contract.model
-    fitting = _MODELS[kind]
+    fitting = _MODELS[contract.data.form]
     if isinstance(model, Pretrained) or model.kind in fitting:
         return
     yield Problem(
@@ -43,14 +33,14 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
 
 def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The task can be learned from the kind of data."""
-    kind, task = contract.data.kind, contract.task
-    if task in ("auto", "ranking", "retrieval") or task in _TASKS[kind]:
+    kind, task, tasks = contract.data.kind, contract.task, contract.data.tasks
+    if task in ("auto", "ranking", "retrieval") or task in tasks:
         return
     yield Problem(
         f"data of kind {kind} has no {task}",
         path="task",
         found=task,
-        expected=f"one of: {', '.join(_TASKS[kind])}",
+        expected=f"one of: {', '.join(tasks)}",
         fix="change task, or data.kind",
     )
 
@@ -58,7 +48,7 @@ def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
 def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Losses of classes and of numbers are not exchanged."""
     loss = contract.training.loss
-    known = _TASKS[contract.data.kind]
+    known = contract.data.tasks
     task = known[0] if len(known) == 1 else str(contract.task)
     if isinstance(loss, AutoLoss) or task not in ("classification", "regression", "generation"):
         return
@@ -100,7 +90,7 @@ def heads_divide_width(contract: Contract, _written: frozenset[str]) -> Iterator
 
 def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Every part that is divided off gets rows, and so does the training."""
-    section, shares = _shares(contract.data)
+    section, shares = contract.data.part_shares
     for part, share in shares.items():
         if share == 0:
             yield Problem(
@@ -120,59 +110,11 @@ def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[
         )
 
 
-def _shares(data: Data) -> tuple[str, dict[str, float]]:
-    """Where the shares of the parts stand, and those that are divided off."""
-    match data:
-        case TableData():
-            split = data.split
-            if isinstance(split, ColumnSplit | FileSplit):
-                return "data.split", {}
-            shares = {"validation": split.validation} if not data.val_path else {}
-            if fold_count(data):
-                return "data.split", shares
-            return "data.split", shares | ({"test": split.test} if not data.test_path else {})
-        case ImageData():
-            shares = {"validation": data.validation} if not data.val_path else {}
-            if fold_count(data):
-                return "data", shares
-            return "data", shares | ({"test": data.test} if not data.test_path else {})
-        case TokenData():
-            return "data", {"validation": data.validation, "test": data.test}
-        case _:
-            assert_never(data)
-
-
-def images_in_folds_stand_together(
-    contract: Contract, _written: frozenset[str]
-) -> Iterator[Problem]:
-    """Every image is tested once in its fold."""
-    data = contract.data
-    if isinstance(data, ImageData) and fold_count(data) and (data.val_path or data.test_path):
-        yield Problem(
-            "every image is tested once in its fold, so no part stands apart",
-            path="data.split.folds",
-            found="folds beside data.val_path or data.test_path",
-            fix="remove folds, or the path",
-        )
-
-
 def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Images have one column to slice by, their label; a text has its position, and, where it is
-    mixed, its source."""
-    known: tuple[str, ...]
-    match contract.data:
-        case TableData():
-            return
-        case ImageData():
-            known = ("label",)
-        case TokenData(sampling=Mixture()):
-            known = ("source", "position", "tokens")
-        case TokenData():
-            known = ("position", "tokens")
-        case _:
-            assert_never(contract.data)
+    """Data without columns of its own files has few columns to slice by."""
+    known = contract.data.slice_columns
     for at, part in enumerate(contract.slices):
-        if part.column and part.column not in known:
+        if known and part.column and part.column not in known:
             yield Problem(
                 f"data of kind {contract.data.kind} has no column {part.column!r}",
                 path=f"slices.{at}.column",
@@ -188,7 +130,6 @@ KIND_RULES = (
     loss_fits_task,
     heads_divide_width,
     shares_leave_rows,
-    images_in_folds_stand_together,
     slices_have_columns,
 )
 """All of them, for the list of rules."""

@@ -14,11 +14,10 @@ from trainwright.contract.sections.quality import POSSIBLE, FindingKind
 from trainwright.core.errors import Problem
 
 
-def check_actions(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def check_actions(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """Every action can be done to what is found."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
     for name in data.quality.actions:
         if name not in get_args(FindingKind):
             close = get_close_matches(name, get_args(FindingKind), n=1, cutoff=0.5)
@@ -52,11 +51,10 @@ def check_actions(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         )
 
 
-def check_column_rules(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def check_column_rules(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """A range has its least number first, and a pattern is a regular expression."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
     for name, column in data.columns.items():
         if column.range != "any" and column.range[0] > column.range[1]:
             yield Problem(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.ramps import BatchRamp, SequenceRamp
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Problem
 
 _RAMPS = "training.ramps"
@@ -34,7 +33,7 @@ def check_sequence_ramp(contract: Contract, _written: frozenset[str]) -> Iterato
     if ramp == "off":
         return
     path = f"{_RAMPS}.sequence"
-    if not isinstance(contract.data, TokenData) or not isinstance(model, Gpt):
+    if not contract.data.has_tokens or not isinstance(model, Gpt):
         yield Problem(
             "only a text has windows that can be cut",
             path=path,
@@ -72,7 +71,7 @@ def check_ramp_ends(contract: Contract, written: frozenset[str]) -> Iterator[Pro
 def check_limits(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Tokens are those of a text, and a schedule spans limits that are there."""
     stop = contract.training.stop
-    if stop.max_tokens != "off" and not isinstance(contract.data, TokenData):
+    if stop.max_tokens != "off" and not contract.data.has_tokens:
         yield Problem(
             "only a text has tokens",
             path=f"{_STOP}.max_tokens",

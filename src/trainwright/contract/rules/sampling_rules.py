@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.model import Boosting, Linear
-from trainwright.contract.sections.sampling import Balanced, Blocks, Curriculum, Mixture, Uniform
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.sampling import Balanced, Curriculum, Mixture, Uniform
 from trainwright.core.errors import Problem
 
 _PATH = "data.sampling"
@@ -29,20 +26,13 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             expected="uniform, or a network",
             fix=remove,
         )
-    elif isinstance(data, TokenData) and not isinstance(sampling, Mixture):
+    elif sampling.kind not in data.samplings:
+        *others, last = data.samplings
         yield Problem(
-            "windows of a text have no classes and no columns, and each is a block already",
+            data.sampling_limits,
             path=f"{_PATH}.kind",
             found=sampling.kind,
-            expected="uniform or mixture",
-            fix=remove,
-        )
-    elif isinstance(data, ImageData) and not isinstance(sampling, Balanced | Blocks):
-        yield Problem(
-            "images have no columns",
-            path=f"{_PATH}.kind",
-            found=sampling.kind,
-            expected="uniform, balanced or blocks",
+            expected=f"{', '.join(others)} or {last}",
             fix=remove,
         )
     elif not data.shuffle:
@@ -52,38 +42,6 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             found=f"false beside a sampling of kind {sampling.kind}",
             expected="one of the two",
             fix="remove shuffle",
-        )
-
-
-def check_sources(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """A mixture says where the names of its sources are, and documents are drawn in one way."""
-    data, sampling = contract.data, contract.data.sampling
-    if not isinstance(sampling, Mixture) or isinstance(data, ImageData):
-        return
-    path = f"{_PATH}.column"
-    if not sampling.column and (isinstance(data, TableData) or data.text):
-        yield Problem(
-            "a mixture of rows needs the column that names their source",
-            path=path,
-            fix="add for example column: source",
-        )
-    if isinstance(data, TableData):
-        return
-    if sampling.column and not data.text:
-        yield Problem(
-            "files of texts have no columns",
-            path=path,
-            found=sampling.column,
-            expected="nothing: what lies directly in the folder of texts are its sources",
-            fix="remove column, or name in data.text the column of a table of texts",
-        )
-    if data.windows == "padded" and data.padding.buckets not in ("auto", 1):
-        yield Problem(
-            "documents that are drawn by their source are not drawn from buckets",
-            path="data.padding.buckets",
-            found=f"{data.padding.buckets} beside a mixture",
-            expected="1 or auto",
-            fix="remove buckets",
         )
 
 
@@ -97,6 +55,15 @@ def check_balanced(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
             expected="another sampling for a regression",
             fix="choose weighted, with a column of weights",
         )
+
+
+def no_source_column() -> Problem:
+    """A mixture that does not name the column of its sources."""
+    return Problem(
+        "a mixture of rows needs the column that names their source",
+        path=f"{_PATH}.column",
+        fix="add for example column: source",
+    )
 
 
 def check_given_once(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
@@ -132,5 +99,5 @@ def check_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         )
 
 
-SAMPLING_RULES = (check_sampled, check_sources, check_balanced, check_given_once, check_workers)
+SAMPLING_RULES = (check_sampled, check_balanced, check_given_once, check_workers)
 """All of them, for the list of rules."""

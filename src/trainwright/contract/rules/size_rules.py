@@ -8,7 +8,6 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.images import Decoding
 from trainwright.core.errors import Problem
 from trainwright.core.limits import MOST_BATCH, MOST_EPOCHS, MOST_LAYERS, MOST_TREES, MOST_WIDTH
 
@@ -36,22 +35,6 @@ def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator
             yield _too_large("model.hidden", len(hidden), MOST_LAYERS, "layers")
         elif hidden and max(hidden) > MOST_WIDTH:
             yield _too_large("model.hidden", max(hidden), MOST_WIDTH, "units in a layer")
-
-
-def images_fit_their_limit(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Images are not made larger than those that are refused for their size."""
-    decoding = _at(contract, "data.decoding")
-    if not isinstance(decoding, Decoding) or decoding.size == "as_is":
-        return
-    height, width = decoding.size
-    if height * width > decoding.most_pixels:
-        yield Problem(
-            "each image would have more pixels than is allowed",
-            path="data.decoding.size",
-            found=f"{height:,} x {width:,} = {height * width:,} pixels",
-            expected=f"at most {decoding.most_pixels:,} (data.decoding.most_pixels)",
-            fix="write a smaller size",
-        )
 
 
 def _at(contract: Contract, path: str) -> object:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.sources import FRAME
 from trainwright.core.errors import Problem
 
@@ -23,12 +22,9 @@ _READING = ("select", "with", "values", "table")
 _DATABASES = ("sqlite", "postgresql", "postgres")
 
 
-def one_source(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def one_source(_contract: Contract, data: TableData, _written: frozenset[str]) -> Iterator[Problem]:
     """Rows come from one place: a file that is divided, a training file that is named with what
     belongs to it, or a query."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
     named = [key for key in ("path", "train_path") if getattr(data, key)]
     named += ["sql"] if data.sql.url or data.sql.query else []
     if len(named) > 1:
@@ -56,10 +52,11 @@ def one_source(contract: Contract, _written: frozenset[str]) -> Iterator[Problem
             )
 
 
-def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def query_is_whole(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """A query has a database that is known here, and the database a query."""
-    data = contract.data
-    if not isinstance(data, TableData) or not (data.sql.url or data.sql.query):
+    if not (data.sql.url or data.sql.query):
         return
     for key, value in (("url", data.sql.url), ("query", data.sql.query)):
         if not value.strip():
@@ -106,10 +103,7 @@ def _reads_once(query: str) -> Iterator[Problem]:
 
 def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Text is told apart by one mark that no quote or line break is, in an encoding there is."""
-    data = contract.data
-    if isinstance(data, ImageData):
-        return
-    reading = data.reading
+    reading = contract.data.file_reading
     if reading.separator and (
         len(reading.separator.encode()) != 1 or reading.separator in '"\r\n\0'
     ):
@@ -133,19 +127,18 @@ def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Itera
 
 def frames_are_of_tables(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Frames from Python are tables."""
-    if not isinstance(contract.data, TableData) and contract.data.path.startswith(FRAME):
+    data = contract.data
+    if not data.reads_frames and data.source.startswith(FRAME):
         yield Problem(
-            f"data of kind {contract.data.kind} does not come from a frame",
+            f"data of kind {data.kind} does not come from a frame",
             path="data.path",
-            found=contract.data.path,
+            found=data.source,
             expected=f"{FRAME} only beside kind: table",
             fix="name files",
         )
 
 
 SOURCE_RULES = (
-    one_source,
-    query_is_whole,
     separator_is_one_mark,
     frames_are_of_tables,
 )

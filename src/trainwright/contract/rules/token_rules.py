@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.sampling_rules import no_source_column
 from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.sampling import Mixture
 from trainwright.contract.sections.tokens import TokenData
 from trainwright.contract.sections.training import Training
 from trainwright.core.errors import Problem
@@ -14,11 +16,10 @@ _MOST_COMPILED = 32
 """Widths of batches: each is compiled for seconds to minutes, for steps of several sizes."""
 
 
-def vocabulary_is_whole(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+def vocabulary_is_whole(
+    _contract: Contract, data: TokenData, written: frozenset[str]
+) -> Iterator[Problem]:
     """A tokenizer is named where it is used, and a size where one is made."""
-    data = contract.data
-    if not isinstance(data, TokenData):
-        return
     if data.vocabulary == "tokenizer" and not data.tokenizer:
         yield Problem(
             "no tokenizer is named",
@@ -44,11 +45,10 @@ def vocabulary_is_whole(contract: Contract, written: frozenset[str]) -> Iterator
         )
 
 
-def packing_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+def packing_has_effect(
+    contract: Contract, data: TokenData, written: frozenset[str]
+) -> Iterator[Problem]:
     """Only documents that are kept apart can be too long, or have an attention of their own."""
-    data = contract.data
-    if not isinstance(data, TokenData):
-        return
     if "data.long_documents" in written and data.windows == "across":
         yield Problem(
             "windows across documents cut none",
@@ -68,11 +68,10 @@ def packing_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[
         )
 
 
-def padding_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+def padding_has_effect(
+    _contract: Contract, data: TokenData, written: frozenset[str]
+) -> Iterator[Problem]:
     """Only padded documents have widths, and buckets are shuffled."""
-    data = contract.data
-    if not isinstance(data, TokenData):
-        return
     is_written = any(path.startswith("data.padding") for path in written)
     if is_written and data.windows != "padded":
         yield Problem(
@@ -92,10 +91,12 @@ def padding_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[
         )
 
 
-def padding_changes_widths(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def padding_changes_widths(
+    contract: Contract, data: TokenData, _written: frozenset[str]
+) -> Iterator[Problem]:
     """What is made for one width, or for few, does not go with batches of many."""
-    data, model, training = contract.data, contract.model, contract.training
-    if not isinstance(data, TokenData) or data.windows != "padded" or not isinstance(model, Gpt):
+    model, training = contract.model, contract.training
+    if data.windows != "padded" or not isinstance(model, Gpt):
         return
     if training.ramps.sequence != "off":
         yield Problem(
@@ -151,10 +152,38 @@ def _most_places(data: TokenData, model: Gpt, training: Training) -> Iterator[Pr
         )
 
 
+def check_text_sources(
+    _contract: Contract, data: TokenData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A mixture says where the names of its sources are, and documents are drawn in one way."""
+    sampling = data.sampling
+    if not isinstance(sampling, Mixture):
+        return
+    if data.text and not sampling.column:
+        yield no_source_column()
+    if sampling.column and not data.text:
+        yield Problem(
+            "files of texts have no columns",
+            path="data.sampling.column",
+            found=sampling.column,
+            expected="nothing: what lies directly in the folder of texts are its sources",
+            fix="remove column, or name in data.text the column of a table of texts",
+        )
+    if data.windows == "padded" and data.padding.buckets not in ("auto", 1):
+        yield Problem(
+            "documents that are drawn by their source are not drawn from buckets",
+            path="data.padding.buckets",
+            found=f"{data.padding.buckets} beside a mixture",
+            expected="1 or auto",
+            fix="remove buckets",
+        )
+
+
 TOKEN_RULES = (
     vocabulary_is_whole,
     packing_has_effect,
     padding_has_effect,
     padding_changes_widths,
+    check_text_sources,
 )
 """All of them, for the list of rules."""

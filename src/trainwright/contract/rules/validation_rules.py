@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Problem
 
 _EVERY = tuple(f"training.validate_every_n_{unit}" for unit in ("epochs", "steps", "tokens"))
@@ -41,7 +40,7 @@ def check_token_spacing(contract: Contract, _written: frozenset[str]) -> Iterato
         ),
     }
     for path, (spacing, instead) in spacings.items():
-        if spacing != "off" and not isinstance(contract.data, TokenData):
+        if spacing != "off" and not contract.data.has_tokens:
             yield Problem(
                 "only a text has tokens",
                 path=path,

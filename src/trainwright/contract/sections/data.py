@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
@@ -291,14 +291,48 @@ class TableData(Feeding):
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""
 
+    reads_frames: ClassVar[bool] = True
+    samples_test: ClassVar[bool] = False
 
-def file_reading(data: TableData) -> Reading:
-    """How the files of a table are read. Numbers beside a unit wait until it is taken off."""
-    united = {name for name, column in data.columns.items() if column.unit}
-    if not united & set(data.reading.numbers):
-        return data.reading
-    numbers = {name: way for name, way in data.reading.numbers.items() if name not in united}
-    return data.reading.model_copy(update={"numbers": numbers})
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return self.path or self.train_path
+
+    @property
+    def folding(self) -> Folded:
+        """Whether the rows are cut into folds."""
+        return self.split
+
+    @property
+    def part_shares(self) -> tuple[str, dict[str, float]]:
+        """The section where the shares of the parts stand, and those that are divided off."""
+        split = self.split
+        if isinstance(split, ColumnSplit | FileSplit):
+            return "data.split", {}
+        shares = {"validation": split.validation} if not self.val_path else {}
+        if split.folds == "off" and not self.test_path:
+            shares["test"] = split.test
+        return "data.split", shares
+
+    @property
+    def file_reading(self) -> Reading:
+        """How its files are read. Numbers beside a unit wait until it is taken off."""
+        united = {name for name, column in self.columns.items() if column.unit}
+        if not united & set(self.reading.numbers):
+            return self.reading
+        numbers = {name: way for name, way in self.reading.numbers.items() if name not in united}
+        return self.reading.model_copy(update={"numbers": numbers})
+
+    @property
+    def time_column(self) -> str:
+        """The column by whose time the rows are divided; empty without one."""
+        return self.split.moment if isinstance(self.split, TimeSplit) else ""
+
+    @property
+    def is_in_files(self) -> bool:
+        """Do encoded rows stay in files, where they may be larger than memory?"""
+        return self.reading.rows_in == "files"
 
 
 Data = Annotated[
@@ -310,7 +344,7 @@ Data = Annotated[
 """What is learned from: the rows of a table, images with labels, or a text."""
 
 
-def fold_count(data: Data) -> int:
+def fold_count(data: Feeding) -> int:
     """The folds that a contract asks for; 0 where the data is divided once."""
-    folds = "off" if isinstance(data, TokenData) else data.split.folds
+    folds = data.folding.folds
     return 0 if folds == "off" else folds

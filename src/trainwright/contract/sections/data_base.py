@@ -1,22 +1,55 @@
-"""Fields that every kind of data shares: how rows reach the model."""
+"""Fields and traits that every kind of data shares."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from trainwright.contract.sections.accepted_findings import Audit
+from trainwright.contract.sections.folds import Folded
 from trainwright.contract.sections.loading import Loading
 from trainwright.contract.sections.sampling import Sampling, Uniform
 from trainwright.contract.sections.section import Auto, Section
+from trainwright.contract.sections.sources import Reading
+
+SAMPLINGS = ("uniform", "balanced", "weighted", "mixture", "curriculum", "blocks")
+"""Every way to visit training rows."""
 
 DELIVERY = ("num_workers", "pin_memory", "loading")
 """Fields that change nothing but the time in which batches come."""
 
 
 class Feeding(Section):
-    """How rows reach the model."""
+    """How rows reach the model.
+
+    What the rules and the planner must know of a kind of data stands here as traits, with the
+    answers of a kind that has nothing special; its section overrides them.
+    """
+
+    form: ClassVar[str] = "table"
+    """The inputs that models get: `table` (columns of numbers and codes), `images` or `tokens`."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    """What can be learned from it."""
+
+    samplings: ClassVar[tuple[str, ...]] = SAMPLINGS
+    """The kinds of `sampling` that it supports."""
+
+    sampling_limits: ClassVar[str] = ""
+    """Why it supports no others."""
+
+    reads_frames: ClassVar[bool] = False
+    """May rows come from a frame in memory?"""
+
+    samples_test: ClassVar[bool] = True
+    """May a budget judge fewer test rows?"""
+
+    usual_metric: ClassVar[tuple[str, str]] = ("", "")
+    """The metric of classes that `auto` means, and why; empty: it depends on their number."""
+
+    is_slow_to_improve: ClassVar[bool] = False
+    """Does `auto` wait for an improvement in proportion to the length of the training?"""
 
     num_workers: Auto | Annotated[int, Field(ge=0)] = "auto"
     """Processes that make batches ahead of their use; 0 makes them in the training process. `auto`:
@@ -41,3 +74,79 @@ class Feeding(Section):
 
     audit: Audit = Audit()
     """Findings of the leakage audit that are accepted, with the reason."""
+
+    @classmethod
+    def of(cls, data: Feeding) -> Self:
+        """The same section where its kind is settled; another kind is a programmer's mistake."""
+        assert isinstance(data, cls), f"data of kind {cls.__name__}"
+        return data
+
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return ""
+
+    @property
+    def folding(self) -> Folded:
+        """Whether the rows are cut into folds."""
+        return Folded()
+
+    @property
+    def part_shares(self) -> tuple[str, dict[str, float]]:
+        """The section where the shares of the parts stand, and those that are divided off."""
+        return "data", {}
+
+    @property
+    def slice_columns(self) -> tuple[str, ...]:
+        """The columns that rows can be sliced by; empty where the files say it."""
+        return ()
+
+    @property
+    def file_reading(self) -> Reading:
+        """How its files are read."""
+        return Reading()
+
+    @property
+    def cache_folder(self) -> str:
+        """Where what was read and found is kept."""
+        return self.file_reading.cache
+
+    @property
+    def time_column(self) -> str:
+        """The column by whose time the rows are divided; empty without one."""
+        return ""
+
+    @property
+    def is_in_files(self) -> bool:
+        """Do encoded rows stay in files, where they may be larger than memory?"""
+        return False
+
+    @property
+    def is_augmented(self) -> bool:
+        """Are training rows changed at random?"""
+        return False
+
+    @property
+    def is_blended(self) -> bool:
+        """Are training rows blended, so that a row has two labels?"""
+        return False
+
+    @property
+    def is_packed(self) -> bool:
+        """Are documents packed into windows?"""
+        return False
+
+    @property
+    def is_padded(self) -> bool:
+        """Is each document a padded row of its own?"""
+        return False
+
+    @property
+    def batch_tokens(self) -> Literal["off"] | int:
+        """Most tokens of a micro-batch, padding included."""
+        return "off"
+
+    @property
+    def has_tokens(self) -> bool:
+        """Are targets counted in tokens rather than in rows?"""
+        return self.form == "tokens"

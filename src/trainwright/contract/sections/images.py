@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -224,3 +224,51 @@ class ImageData(Feeding):
 
     augment: Augment = Augment()
     """Random changes to the training images."""
+
+    form: ClassVar[str] = "images"
+    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    samplings: ClassVar[tuple[str, ...]] = ("uniform", "balanced", "blocks")
+    sampling_limits: ClassVar[str] = "images have no columns"
+    usual_metric: ClassVar[tuple[str, str]] = (
+        "accuracy",
+        "what is predicted are images of equal weight",
+    )
+    is_slow_to_improve: ClassVar[bool] = True
+
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return self.path
+
+    @property
+    def folding(self) -> Folded:
+        """Whether the rows are cut into folds."""
+        return self.split
+
+    @property
+    def part_shares(self) -> tuple[str, dict[str, float]]:
+        """The section where the shares of the parts stand, and those that are divided off."""
+        shares = {"validation": self.validation} if not self.val_path else {}
+        if self.split.folds == "off" and not self.test_path:
+            shares["test"] = self.test
+        return "data", shares
+
+    @property
+    def slice_columns(self) -> tuple[str, ...]:
+        """The columns that rows can be sliced by; empty where the files say it."""
+        return ("label",)
+
+    @property
+    def cache_folder(self) -> str:
+        """Where what was read and found is kept."""
+        return self.decoding.cache
+
+    @property
+    def is_augmented(self) -> bool:
+        """Are training rows changed at random?"""
+        return self.augment.changes
+
+    @property
+    def is_blended(self) -> bool:
+        """Are training rows blended, so that a row has two labels?"""
+        return bool(self.augment.mixup or self.augment.cutmix)

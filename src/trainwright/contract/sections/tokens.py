@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -94,3 +94,46 @@ class TokenData(Feeding):
 
     reading: Reading = Reading()
     """How the text is read, and how far its file is trusted."""
+
+    form: ClassVar[str] = "tokens"
+    tasks: ClassVar[tuple[str, ...]] = ("generation",)
+    samplings: ClassVar[tuple[str, ...]] = ("uniform", "mixture")
+    sampling_limits: ClassVar[str] = (
+        "windows of a text have no classes and no columns, and each is a block already"
+    )
+
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return self.path
+
+    @property
+    def part_shares(self) -> tuple[str, dict[str, float]]:
+        """The section where the shares of the parts stand, and those that are divided off."""
+        return "data", {"validation": self.validation, "test": self.test}
+
+    @property
+    def slice_columns(self) -> tuple[str, ...]:
+        """The columns that rows can be sliced by; empty where the files say it."""
+        columns = ("position", "tokens")
+        return ("source", *columns) if self.sampling.kind == "mixture" else columns
+
+    @property
+    def file_reading(self) -> Reading:
+        """How its files are read."""
+        return self.reading
+
+    @property
+    def is_packed(self) -> bool:
+        """Are documents packed into windows?"""
+        return self.windows == "packed"
+
+    @property
+    def is_padded(self) -> bool:
+        """Is each document a padded row of its own?"""
+        return self.windows == "padded"
+
+    @property
+    def batch_tokens(self) -> Literal["off"] | int:
+        """Most tokens of a micro-batch, padding included."""
+        return self.padding.max_tokens if self.is_padded else "off"

@@ -169,9 +169,7 @@ def _section(wanted: _Wanted, target: str) -> TableData:
     """The section with the caller's settings."""
     data = {**_set_of(wanted, "data"), "path": wanted.found, "target": target}
     text = ContractText.of({"data": data, "model": {"kind": "boosting"}}, wanted.folder)
-    section = read_contract(text).contract.data
-    assert isinstance(section, TableData), "images and texts were asked for before"
-    return section
+    return TableData.of(read_contract(text).contract.data)
 
 
 def _text_section(wanted: _Wanted, text: str) -> TokenData:
@@ -180,8 +178,7 @@ def _text_section(wanted: _Wanted, text: str) -> TokenData:
     data = {"kind": "tokens", **_set_of(wanted, "data"), "path": wanted.found, **column}
     model = {"kind": "gpt", **_set_of(wanted, "model")}
     section = read_contract(ContractText.of({"data": data, "model": model}, wanted.folder))
-    assert isinstance(section.contract.data, TokenData), "tables and images were asked for before"
-    return section.contract.data
+    return TokenData.of(section.contract.data)
 
 
 def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:

@@ -12,7 +12,6 @@ from typing import final
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import ResNet
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.contract.sections.training import Training
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.read_device import DeviceFacts
@@ -106,7 +105,7 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
 
 
 def _compiling(contract: Contract, training: Training, work: Work, device: DeviceFacts) -> Chosen:
-    if isinstance(contract.data, TokenData) and contract.data.windows == "padded":
+    if contract.data.is_padded:
         return {"compile": ("off", "each width of a batch would be compiled by itself")}
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"

@@ -16,18 +16,19 @@ from trainwright.planner.resolve.choice import Choice, Choosing
 _PATH = "data.padding.buckets"
 
 
-def decide_padding(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
-    """The contract with its buckets resolved, given resolved batch sizes. Unchanged if no document
+def decide_padding(
+    contract: Contract, data: TokenData, facts: DataFacts, choosing: Choosing
+) -> TokenData:
+    """The section with its buckets resolved, given resolved batch sizes. Unchanged if no document
     is padded."""
-    data = contract.data
-    if not isinstance(data, TokenData) or data.padding.buckets != "auto":
-        return contract
+    if data.padding.buckets != "auto":
+        return data
     choice = Choice(_PATH, 1, "")
     if data.windows == "padded":
         choice = _choose(contract, data, facts)
         choosing.made.append(choice)
     padding = data.padding.model_copy(update={"buckets": choice.value})
-    return contract.model_copy(update={"data": data.model_copy(update={"padding": padding})})
+    return data.model_copy(update={"padding": padding})
 
 
 def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:

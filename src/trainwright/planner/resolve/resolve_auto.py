@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
@@ -13,7 +16,6 @@ from trainwright.contract.sections.data import (
     StratifiedSplit,
     TableData,
 )
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model import Boosting, Linear, Model, Pretrained
 from trainwright.contract.sections.objective import AutoLoss, CrossEntropy, Loss, SquaredError
@@ -37,6 +39,11 @@ from trainwright.planner.resolve.padding_choices import decide_padding
 from trainwright.planner.resolve.resume_choices import resume_choices
 from trainwright.planner.resolve.tracking_choices import window_steps
 from trainwright.planner.resolve.worker_choices import workers_by_rule
+
+DataChooser: TypeAlias = Callable[[Contract, Any, DataFacts, Choosing], Data]
+
+BATCH_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"tokens": decide_padding})
+"""What `auto` means there that depends on the batch size."""
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
@@ -79,7 +86,9 @@ def decide(
         training = _training(contract, facts, choosing)
         tracking = _tracking(contract, choosing)
         contract = contract.model_copy(update={"training": training, "tracking": tracking})
-        contract = decide_padding(contract, facts, choosing)
+        if chooser := BATCH_CHOOSERS.get(contract.data.kind):
+            data = chooser(contract, contract.data, facts, choosing)
+            contract = contract.model_copy(update={"data": data})
     return contract, tuple(choosing.made)
 
 
@@ -99,8 +108,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("rmse", "the target is a number")
     elif contract.task == "generation":
         chosen = ("nats_per_token", "what is predicted are tokens")
-    elif isinstance(contract.data, ImageData):
-        chosen = ("accuracy", "what is predicted are images of equal weight")
+    elif contract.data.usual_metric[0]:
+        chosen = contract.data.usual_metric
     elif len(facts.target.classes) == 2:
         chosen = ("roc_auc", "there are two classes")
     else:
@@ -128,9 +137,8 @@ def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: C
             "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
         },
     )
-    if not isinstance(data, TableData):
-        return data
-    return _table(contract, data, facts, choosing)
+    chooser = DATA_CHOOSERS.get(data.kind)
+    return chooser(contract, data, facts, choosing) if chooser else data
 
 
 def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choosing) -> TableData:
@@ -165,6 +173,10 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
             split = RandomSplit.model_validate({"kind": "random", **kept})
         choosing.made.append(Choice("data.split.kind", split.kind, reason))
     return data.model_copy(update={"features": features, "split": split, "reading": reading})
+
+
+DATA_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"table": _table})
+"""What `auto` means in the sections of a kind of data that has some of its own."""
 
 
 def _features(model: Model, rows_in: str) -> Chosen:
@@ -305,10 +317,10 @@ def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
 
 def _patience(contract: Contract, rows: int) -> tuple[int, str]:
     """Validations without improvement before a training ends."""
-    if isinstance(contract.data, ImageData):
+    if contract.data.is_slow_to_improve:
         validations = Validations.of(contract, rows).count
         if validations // 3 > USUAL_PATIENCE:
-            return validations // 3, f"a third of {validations} validations of images"
+            return validations // 3, f"a third of {validations} validations of {contract.data.kind}"
     return USUAL_PATIENCE, "enough for the noise of most validations"
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
@@ -28,7 +27,7 @@ def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:
     reason = ""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         reason = "the model is fitted on all rows at once"
-    elif not isinstance(contract.data, ImageData) or not contract.data.augment.changes:
+    elif not contract.data.is_augmented:
         reason = "rows in memory are gathered, not made"
     elif device.kind == "cuda":
         reason = "images are changed on the GPU"

@@ -14,7 +14,6 @@ from trainwright.contract.reading.overrides import set_values
 from trainwright.contract.reading.validation_errors import problems_of_shape
 from trainwright.contract.reading.yaml_reader import ParsedYaml
 from trainwright.contract.rules.source_rules import separator_is_one_mark
-from trainwright.contract.sections.data import TableData, file_reading
 from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.sampling import Mixture, Uniform
 from trainwright.contract.sections.sources import USUAL, Reading
@@ -51,9 +50,7 @@ def reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
         raise ContractMistake(problems_of_shape(Contract, written.value, error)) from None
     if problems := list(separator_is_one_mark(changed, frozenset())):
         raise ContractMistake(problems)
-    assert not isinstance(changed.data, ImageData), "only data.reading has changed"
-    data = changed.data
-    reading = file_reading(data) if isinstance(data, TableData) else data.reading
+    reading = changed.data.file_reading
     away = reading.cache == "off" or Path(reading.cache).is_absolute()
     return reading if away else reading.model_copy(update={"cache": USUAL.cache})
 

@@ -15,10 +15,9 @@ from trainwright.data.read_table import DataFacts
 _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
 
 
-def problems_with_rows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+def problems_with_rows(contract: Contract, data: TableData, facts: DataFacts) -> Iterator[Problem]:
     """All problems with their paths, without places, for a resolved contract."""
-    data = contract.data
-    if not isinstance(data, TableData) or data.reading.rows_in != "files":
+    if not data.is_in_files:
         return
     why = facts.placing.reason
     if isinstance(contract.model, Linear):

@@ -1,0 +1,188 @@
+"""Rules on a table: its parts, target and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import as_key
+from trainwright.contract.rules.feature_rules import FEATURE_RULES
+from trainwright.contract.rules.quality_rules import QUALITY_RULES
+from trainwright.contract.rules.sampling_rules import no_source_column
+from trainwright.contract.rules.source_rules import one_source, query_is_whole
+from trainwright.contract.sections.data import (
+    AutoSplit,
+    ColumnSplit,
+    FileSplit,
+    TableData,
+    TimeSplit,
+    fold_count,
+    split_columns,
+)
+from trainwright.contract.sections.sampling import Mixture
+from trainwright.core.errors import Problem
+
+
+def split_of_given_parts(
+    _contract: Contract, data: TableData, written: frozenset[str]
+) -> Iterator[Problem]:
+    """A part with a file of its own is not divided off again."""
+    given = {"validation": ("val_path", data.val_path), "test": ("test_path", data.test_path)}
+    for part, (key, path) in given.items():
+        if path and f"data.split.{part}" in written:
+            yield Problem(
+                f"data.split.{part} has no effect beside data.{key}",
+                path=f"data.split.{part}",
+                expected=f"only one of data.split.{part} and data.{key}",
+                fix="remove one of the two",
+            )
+    everything_given = all(path for _, path in given.values())
+    split = data.split
+    if everything_given and not isinstance(split, AutoSplit):
+        yield Problem(
+            f"the {split.kind} split divides nothing: validation and test have their own files",
+            path="data.split",
+            found=f"kind {split.kind}, data.val_path and data.test_path",
+            fix="remove data.split, or val_path and test_path",
+        )
+    elif isinstance(split, ColumnSplit | FileSplit) and (data.val_path or data.test_path):
+        yield Problem(
+            f"a split by {split.kind} says where every row belongs, so no part has a file of its "
+            "own",
+            path="data.split",
+            found=f"kind {split.kind} beside data.val_path or data.test_path",
+            fix="remove data.split, or the path",
+        )
+    elif fold_count(data) and (data.val_path or data.test_path):
+        yield Problem(
+            "every row is tested once in its fold, so no part has a file of its own",
+            path="data.split.folds",
+            found="folds beside data.val_path or data.test_path",
+            fix="remove folds, or the path",
+        )
+
+
+def target_is_not_a_feature(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """The target is read, never excluded, and never decides the split."""
+    if data.target in data.exclude:
+        yield Problem(
+            f"the target {data.target!r} is excluded; a target is never a feature anyway",
+            path="data.exclude",
+            fix="remove it from exclude",
+        )
+    column = data.columns.get(data.target)
+    if column is not None and column.kind == "ignored":
+        yield Problem(
+            f"the target {data.target!r} is ignored",
+            path=f"data.columns.{as_key(data.target)}.kind",
+            found="ignored",
+            fix="remove the key, or name another target",
+        )
+    for field, name in split_columns(data.split):
+        if name == data.target:
+            yield Problem(
+                f"the {data.split.kind} split goes by the target {data.target!r}",
+                path=f"data.split.{field}",
+                found=name,
+                expected="another column than data.target",
+                fix="name the column that the rows are divided by",
+            )
+
+
+def column_formats(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A format is one of dates."""
+    columns = data.columns
+    for name, column in columns.items():
+        if column.format != "auto" and column.kind not in ("auto", "datetime"):
+            yield Problem(
+                f"a {column.kind} column has no format",
+                path=f"data.columns.{as_key(name)}.format",
+                found=column.format,
+                expected="format only beside kind: datetime",
+                fix="remove format, or change kind to datetime",
+            )
+
+
+def column_units(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A unit stands beside numbers."""
+    columns = data.columns
+    for name, column in columns.items():
+        if column.unit and column.kind not in ("auto", "numeric"):
+            yield Problem(
+                f"a {column.kind} column has no unit",
+                path=f"data.columns.{as_key(name)}.unit",
+                found=column.unit,
+                expected="unit only beside kind: numeric",
+                fix="remove unit, or change kind to numeric",
+            )
+
+
+def time_is_said_once(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A time split goes by a column, by parts of a time, or by the order of the file."""
+    if not isinstance(data.split, TimeSplit):
+        return
+    split = data.split
+    said = [bool(split.column), bool(split.parts), split.order == "file"]
+    if sum(said) != 1:
+        yield Problem(
+            "a time split needs a time" if not any(said) else "the time is said twice",
+            path="data.split",
+            found=f"column {split.column!r}, parts {list(split.parts)}, order {split.order}",
+            expected="one of column, parts and order: file",
+            fix="write column: NAME, or order: file if the rows stand in the order of time",
+        )
+    if split.parts and (split.gap or split.window != "all"):
+        yield Problem(
+            "parts of a time have no distance",
+            path="data.split.gap" if split.gap else "data.split.window",
+            found=f"parts {list(split.parts)}",
+            expected="gap and window only beside a column, or order: file",
+            fix="remove it, or make one column of the parts",
+        )
+
+
+def positive_needs_classes(
+    contract: Contract, data: TableData, written: frozenset[str]
+) -> Iterator[Problem]:
+    """Numbers have no positive class."""
+    if contract.task == "regression" and "data.positive" in written:
+        yield Problem(
+            "data.positive has no meaning in a regression",
+            path="data.positive",
+            found=data.positive,
+            expected="positive only where task is classification",
+            fix="remove positive, or change task",
+        )
+
+
+def check_source_column(
+    _contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A mixture of rows names the column of their source."""
+    sampling = data.sampling
+    if isinstance(sampling, Mixture) and not sampling.column:
+        yield no_source_column()
+
+
+TABLE_RULES = (
+    one_source,
+    query_is_whole,
+    split_of_given_parts,
+    target_is_not_a_feature,
+    column_formats,
+    column_units,
+    time_is_said_once,
+    *FEATURE_RULES,
+    positive_needs_classes,
+    check_source_column,
+    *QUALITY_RULES,
+)
+"""All of them, for the rules of each kind of data."""

@@ -1,0 +1,71 @@
+"""What the planner asks of a kind of data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.data import ColumnSplit, FileSplit, Split, StratifiedSplit
+from trainwright.contract.sections.data_base import Feeding
+from trainwright.core.errors import Problem
+from trainwright.data.read_table import DataFacts
+from trainwright.data.split.fractions import Shares
+from trainwright.data.split.splits import rows_of_class
+
+S = TypeVar("S", bound=Feeding)
+
+
+class DataPlanner(ABC, Generic[S]):
+    """Size and problems of one kind of data under a contract, from its `facts`."""
+
+    def __init__(self, contract: Contract, data: S, facts: DataFacts) -> None:
+        self.contract = contract
+        self.data = data
+        self.facts = facts
+
+    @abstractmethod
+    def train_rows(self) -> int:
+        """Training rows after the split, at least 1; for a text the windows or documents of an
+        epoch.
+
+        A split by column or file is only known once it is made: here every row counts. With folds
+        the run's own model trains on all rows but the validation rows.
+        """
+
+    def encoded_bytes(self) -> int:
+        """Memory of all encoded rows: as in their files; packed images take about half as much
+        there."""
+        return sum(file.size_bytes for file in self.facts.files) * 2
+
+    def decisive_problems(self) -> Iterator[Problem]:
+        """Problems that would make every other one wrong."""
+        return iter(())
+
+    def column_problems(self) -> Iterator[Problem]:
+        """Columns named by the contract must exist."""
+        return iter(())
+
+    def problems(self, _written: frozenset[str]) -> Iterator[Problem]:
+        """All other problems of the section."""
+        return iter(())
+
+    def storage_problems(self) -> Iterator[Problem]:
+        """Problems with where the rows are stored."""
+        return iter(())
+
+
+def rows_after_split(split: Split, facts: DataFacts) -> int:
+    """Training rows that a split leaves, at least 1; all of them where only a column or a file says
+    which they are."""
+    rows = facts.part_rows["train"]
+    shares = Shares.of(split, facts.given)
+    match split:
+        case ColumnSplit() | FileSplit():
+            return rows
+        case StratifiedSplit() if facts.target.classes:
+            taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())
+        case _:
+            taken = round(rows * shares.validation) + round(rows * shares.test)
+    return max(1, rows - taken)

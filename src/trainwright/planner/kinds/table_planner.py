@@ -1,0 +1,156 @@
+"""Planning of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never, final
+
+from trainwright.contract.key_paths import as_key, nearest_word
+from trainwright.contract.rules.table_rules import positive_needs_classes
+from trainwright.contract.sections.data import TableData, split_columns
+from trainwright.contract.sections.sampling import Balanced, Blocks, Uniform
+from trainwright.contract.sections.section import settled
+from trainwright.core.errors import Problem
+from trainwright.data.quality.columns.patterns import problem_with_pattern
+from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
+from trainwright.planner.kinds.row_rules import problems_with_rows
+
+_MOST_NAMED = 12
+_NUMBER_BYTES = 4
+_TERM_BYTES, _TERMS_OF_A_TEXT = 20, 200
+_CODE_BYTES = 8
+_TARGET_BYTES = 8
+
+
+@final
+class TablePlanner(DataPlanner[TableData]):
+    """Planning of a table."""
+
+    def train_rows(self) -> int:
+        """As the interface says: exact for random and stratified splits."""
+        return rows_after_split(self.data.split, self.facts)
+
+    def encoded_bytes(self) -> int:
+        """The encoded columns; 0 for rows in files."""
+        if self.data.is_in_files:
+            return 0
+        a_row = _TARGET_BYTES
+        for column in self.facts.columns:
+            match column.kind:
+                case "numeric" | "datetime":
+                    # A column with missing values has an additional indicator.
+                    a_row += _NUMBER_BYTES * (2 if column.missing else 1)
+                case "categorical":
+                    a_row += _CODE_BYTES
+                case "text":
+                    a_row += self._text_bytes()
+                case "ignored":
+                    pass
+                case _:
+                    assert_never(column.kind)
+        return self.facts.rows * a_row
+
+    def _text_bytes(self) -> int:
+        """What a text takes: its directions, or those of its terms that occur in it."""
+        text = self.data.features.text
+        if text.reduce == "svd":
+            return _NUMBER_BYTES * text.components
+        return _TERM_BYTES * min(_TERMS_OF_A_TEXT, settled(text.terms))
+
+    def decisive_problems(self) -> Iterator[Problem]:
+        """The task that the target has."""
+        data, contract, target = self.data, self.contract, self.facts.target
+        kind = f"data.columns.{as_key(data.target)}.kind"
+        if contract.task == "classification" and target.kind == "numbers":
+            yield Problem(
+                f"the target {data.target!r} is a number, but the task is classification",
+                path="task",
+                found=f"{target.distinct:,} different values",
+                expected="a target of classes",
+                fix=f"change task to regression, or {kind} to categorical",
+            )
+        if contract.task == "regression" and not all(map(_is_number, target.classes)):
+            words = [label for label in target.classes if not _is_number(label)]
+            yield Problem(
+                f"the target {data.target!r} holds words, but the task is regression",
+                path="task",
+                found=_some(sorted(words)),
+                expected="a target of numbers",
+                fix="change task to classification, or name another target",
+            )
+
+    def column_problems(self) -> Iterator[Problem]:
+        """Columns named by the contract must exist."""
+        data, contract, facts = self.data, self.contract, self.facts
+        names = [column.name for column in facts.columns]
+        named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
+        named += [(f"data.columns.{as_key(name)}", name) for name in data.columns]
+        named += [(f"data.split.{field}", name) for field, name in split_columns(data.split)]
+        if not isinstance(data.sampling, Uniform | Balanced | Blocks):
+            named.append(("data.sampling.column", data.sampling.column))
+        named += [
+            (f"slices.{at}.column", part.column)
+            for at, part in enumerate(contract.slices)
+            if part.column
+        ]
+        for path, name in named:
+            if name not in names and name != data.target:
+                close = nearest_word(name, [*names, data.target])
+                yield Problem(
+                    f"the data has no column {name!r}",
+                    path=path,
+                    found=name,
+                    expected=f"one of: {_some(names)}",
+                    fix=f"did you mean {close}?" if close else "choose one of the columns",
+                )
+
+    def problems(self, written: frozenset[str]) -> Iterator[Problem]:
+        """Patterns that the engine of regular expressions supports, and a positive class."""
+        yield from self._patterns()
+        yield from positive_needs_classes(self.contract, self.data, written)
+        yield from self._positive()
+
+    def storage_problems(self) -> Iterator[Problem]:
+        """Uses of rows in files that would need all of them in memory."""
+        return problems_with_rows(self.contract, self.data, self.facts)
+
+    def _patterns(self) -> Iterator[Problem]:
+        for name, column in self.data.columns.items():
+            if column.pattern:
+                path = f"data.columns.{as_key(name)}.pattern"
+                if problem := problem_with_pattern(column.pattern, path):
+                    yield problem
+
+    def _positive(self) -> Iterator[Problem]:
+        positive, classes = self.data.positive, sorted(self.facts.target.classes)
+        if self.contract.task != "classification" or positive == "auto":
+            return
+        if len(classes) != 2:
+            yield Problem(
+                f"data.positive needs two classes, but the target has {len(classes)}",
+                path="data.positive",
+                found=positive,
+                fix="remove positive",
+            )
+        elif positive not in classes:
+            close = nearest_word(positive, classes)
+            yield Problem(
+                f"no row has the class {positive!r}",
+                path="data.positive",
+                found=positive,
+                expected=f"one of: {', '.join(classes)}",
+                fix=f"did you mean {close}?" if close else "choose one of the two",
+            )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

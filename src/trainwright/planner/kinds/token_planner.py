@@ -1,0 +1,66 @@
+"""Planning of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import assert_never, final
+
+from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.tokens import TokenData
+from trainwright.core.errors import Problem
+from trainwright.data.read_table import DataFacts
+from trainwright.data.text.chunks import cut_documents
+from trainwright.data.text.packing import count_windows
+from trainwright.planner.kinds.data_planner import DataPlanner
+
+
+@final
+class TokenPlanner(DataPlanner[TokenData]):
+    """Planning of a text."""
+
+    def train_rows(self) -> int:
+        """Windows or documents of an epoch."""
+        model = self.contract.model
+        assert isinstance(model, Gpt), "the rules refuse other models"
+        return max(1, text_rows(self.data, model.context, self.facts))
+
+    def decisive_problems(self) -> Iterator[Problem]:
+        """A text has two windows in each of its sources, or two windows or rows of documents."""
+        data, model, facts = self.data, self.contract.model, self.facts
+        if not isinstance(model, Gpt):
+            return
+        tokens = {name: sum(lengths) for name, lengths in facts.documents.items()}
+        shortest = min(tokens, key=tokens.__getitem__)
+        most = (tokens[shortest] - 1) // 2
+        if data.windows == "across" and model.context > most:
+            yield Problem(
+                f"the training text{f' of {shortest!r}' if shortest else ''} is shorter than two "
+                "windows",
+                path="model.context",
+                found=f"{tokens[shortest]:,} tokens, windows of {model.context:,}",
+                expected=f"at most {most:,}",
+                fix="lower it, or give a longer text",
+            )
+        elif data.windows != "across" and text_rows(data, model.context, facts) < 2:
+            what = "windows" if data.windows == "packed" else "rows"
+            yield Problem(
+                f"the training documents fill fewer than two {what}",
+                path="model.context",
+                found=f"{sum(tokens.values()):,} tokens, {what} of at most {model.context:,}",
+                fix="lower it, or give more documents",
+            )
+
+
+def text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
+    """Windows or documents of an epoch, if no source is shorter than the context."""
+    match data.windows:
+        case "across":
+            return sum((sum(tokens) - 1) // context - 1 for tokens in facts.documents.values())
+        case "packed":
+            return count_windows(tuple(facts.documents.values()), context, data.long_documents)
+        case "padded":
+            every = list(chain.from_iterable(facts.documents.values()))
+            return len(cut_documents(every, context, data.long_documents).lengths)
+        case _:
+            assert_never(data.windows)
