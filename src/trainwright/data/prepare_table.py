@@ -36,14 +36,8 @@ from trainwright.data.base.row_storage import (
 )
 from trainwright.data.base.table import Integers, Part, PartName, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
-from trainwright.data.columns.target import (
-    Classes,
-    Numbers,
-    Target,
-    encode_new,
-    encoded,
-    fit_target,
-)
+from trainwright.data.columns.target import Numbers, encode_new, encoded, fit_target
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
@@ -136,9 +130,7 @@ def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], 
 
 def _check_classes(target: Target, train: pl.Series, number: int) -> None:
     """Check that every model predicts the same classes."""
-    if not isinstance(target, Classes):
-        return
-    absent = sorted(set(target.names) - set(train.unique().to_list()))
+    absent = sorted(set(target.classes) - set(train.unique().to_list()))
     if absent:
         raise DataMistake(
             Problem(

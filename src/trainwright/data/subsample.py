@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
-from trainwright.data.base.table import Integers, Part, PartName, TableInputs
+from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.read_table import RawTable
 from trainwright.data.types import Prepared
 
@@ -57,7 +57,6 @@ def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
     """Rows of a part at these positions of its file."""
     wanted = places.get(part.name, places["train"])
     at = np.minimum(np.searchsorted(part.rows, wanted), len(part) - 1)
-    assert isinstance(part.inputs, TableInputs)
     return _taken(part, at[part.rows[at] == wanted])
 
 

@@ -14,7 +14,6 @@ from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs
-from trainwright.data.columns.target import Classes
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.sampling.build_sampler import mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler
@@ -67,14 +66,14 @@ def of_data(
 def _undecidable(prepared: Prepared, metric: str) -> Iterator[Finding]:
     """A clause on a class with too few test rows for any interval."""
     target, test = prepared.target, prepared.test
-    if not isinstance(target, Classes):
+    if not target.classes:
         return
     code, units = deciding_class(
-        metric, test.target, test.units, target.positive, len(target.names)
+        metric, test.target, test.units, target.positive_code, len(target.classes)
     )
     if units >= LEAST_UNITS:
         return
-    which = f" of class {target.names[code]!r}" if code >= 0 else ""
+    which = f" of class {target.classes[code]!r}" if code >= 0 else ""
     alone = count_units(test.units) == len(test)
     have = many(units, "test row" if alone else "independent unit of test rows")
     more = "give more rows of it" if prepared.split.folds else "data.split.folds tests every row"
@@ -117,11 +116,12 @@ def _validations(decided: Plan) -> Iterator[Finding]:
 
 def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     """Padding and truncation of packing the training documents into windows."""
-    data, model, inputs = decided.contract.data, decided.contract.model, prepared.train.inputs
-    if not isinstance(data, TokenData) or data.windows != "packed":
+    model = decided.contract.model
+    if not decided.contract.data.is_packed:
         return ()
     assert isinstance(model, Gpt), "the rules refuse other models"
-    assert isinstance(inputs, TokenInputs)
+    data = TokenData.of(decided.contract.data)
+    inputs = TokenInputs.of_kind(prepared.train.inputs)
     lengths = inputs.document_lengths()
     packing = pack_inputs(inputs, model.context, data.long_documents)
     message = (
@@ -144,12 +144,12 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
 
 def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     """Padding and truncation of the padded training documents."""
-    contract, inputs = decided.contract, prepared.train.inputs
-    data, model, training = contract.data, contract.model, contract.training
-    if not isinstance(data, TokenData) or data.windows != "padded":
+    contract = decided.contract
+    model, training = contract.model, contract.training
+    if not contract.data.is_padded:
         return ()
     assert isinstance(model, Gpt), "the rules refuse other models"
-    assert isinstance(inputs, TokenInputs)
+    data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
     tokens, shapes = inputs.document_lengths(), padded_shapes(data, model)
     pieces = cut_documents(tokens, model.context, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import assert_never
+from types import MappingProxyType
+from typing import final
 
 import numpy as np
 
@@ -15,17 +16,14 @@ from trainwright.contract.sections.model import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
     Floats,
-    ImageInputs,
     Integers,
     Part,
     TableInputs,
     TokenInputs,
     as_columns,
 )
-from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
-from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
@@ -35,9 +33,9 @@ from trainwright.predictor.predictor import Predictor
 
 _LINEAR = Linear(kind="linear", penalty=1.0, max_iterations=300)
 _LINEAR_OF_TEXTS = Linear(kind="linear", penalty=0.1, max_iterations=300)
-_LINEAR_OF_PIXELS = Linear(kind="linear", penalty=1.0, max_iterations=60)
-_MOST_IMAGES = 20_000
-_FEWEST_IMAGES = 500
+_LINEAR_OF_COLUMNS = Linear(kind="linear", penalty=1.0, max_iterations=60)
+_MOST_SEEN = 20_000
+_FEWEST_SEEN = 500
 _MOST_VALUES = 2**26
 _MANY_ROWS, _ROWS_SEEN = 500_000, 200_000
 _TERMS = {"reduce": "none", "terms": 20_000}
@@ -67,40 +65,35 @@ def fit_baselines(
 ) -> Baselines:
     """Fit both on the training part; `section` is of a table's rare categories. The linear one is
     fitted on at most `most_rows` rows or images, with a warning; a text is counted in full."""
-    match prepared.features:
-        case TableEncoder() as features:
-            return _of_table(prepared, features, section or FeaturesSection(), most_rows)
-        case Pixels():
-            return _of_images(prepared, most_rows)
-        case TextVocabulary():
-            return _of_text(prepared)
-        case _:
-            assert_never(prepared.features)
+    how = BASELINES.get(prepared.features.modality, USUAL_BASELINES)
+    return how.fit(prepared, section or FeaturesSection(), most_rows)
 
 
 def seen_rows(prepared: Prepared) -> int:
     """Training rows of the linear baseline without a limit; 0 for a text, which is counted."""
+    return BASELINES.get(prepared.features.modality, USUAL_BASELINES).seen_rows(prepared)
+
+
+def _seen_columns(prepared: Prepared) -> int:
     train = prepared.train
-    match train.inputs:
-        case TokenInputs():
-            return 0
-        case ImageInputs():
-            fit = max(_FEWEST_IMAGES, _MOST_VALUES // math.prod(train.inputs.size))
-            return min(len(train), _MOST_IMAGES, fit)
-        case _:
-            return _ROWS_SEEN if len(train) > _MANY_ROWS else len(train)
+    width = sum(math.prod(one.shape[1:]) for one in train.inputs.arrays(0, 1))
+    fit = max(_FEWEST_SEEN, _MOST_VALUES // max(1, width))
+    return min(len(train), _MOST_SEEN, fit)
 
 
-def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
-    """The linear baseline uses pixels in [0, 1] of at most 20,000 evenly spaced images; fewer if
-    they are large."""
+def _seen_of_table(prepared: Prepared) -> int:
+    return _ROWS_SEEN if len(prepared.train) > _MANY_ROWS else len(prepared.train)
+
+
+def _of_columns(prepared: Prepared, _section: FeaturesSection, most_rows: float) -> Baselines:
+    """The linear baseline uses the columns of at most 20,000 evenly spaced rows, fewer if they are
+    wide: of images, pixels in [0, 1]."""
     train, target, features = prepared.train, prepared.target, prepared.features
-    assert isinstance(train.inputs, ImageInputs)
-    most = seen_rows(prepared)
+    most = _seen_columns(prepared)
     warnings: tuple[str, ...] = ()
     if most_rows < most:
         most = int(most_rows)
-        said = f"fitted on {most:,} of {len(train):,} training images, evenly spread"
+        said = f"fitted on {most:,} of {len(train):,} training {train.inputs.noun}, evenly spread"
         warnings = (f"the linear baseline: {said}",)
     rows = (
         spread_rows(len(train), most)
@@ -108,7 +101,7 @@ def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
         else np.arange(0, len(train), math.ceil(len(train) / most))
     )
     inputs = as_columns(train.inputs.take(rows))
-    linear = fit_linear(_LINEAR_OF_PIXELS, inputs, train.target[rows], target.outputs, ())
+    linear = fit_linear(_LINEAR_OF_COLUMNS, inputs, train.target[rows], target.outputs, ())
     return Baselines(
         dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
         linear=Predictor(features, target, linear),
@@ -118,10 +111,9 @@ def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
     )
 
 
-def _of_text(prepared: Prepared) -> Baselines:
+def _of_text(prepared: Prepared, _section: FeaturesSection, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
-    inputs, target = prepared.train.inputs, prepared.target
-    assert isinstance(inputs, TokenInputs)
+    inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
     single = fit_frequencies(inputs, target.outputs, pairs=False)
     double = fit_frequencies(inputs, target.outputs, pairs=True)
     return Baselines(
@@ -132,9 +124,7 @@ def _of_text(prepared: Prepared) -> Baselines:
     )
 
 
-def _of_table(
-    prepared: Prepared, known: TableEncoder, section: FeaturesSection, most_rows: float
-) -> Baselines:
+def _of_table(prepared: Prepared, section: FeaturesSection, most_rows: float) -> Baselines:
     """Fit both on the same columns.
 
     The linear one has its own features, standardised and median-imputed, because the model's may
@@ -142,9 +132,9 @@ def _of_table(
     500,000 rows it is fitted on 200,000, with a warning.
     """
     train, target = prepared.train, prepared.target
-    seen = spread_rows(len(train), int(min(most_rows, seen_rows(prepared))))
+    seen = spread_rows(len(train), int(min(most_rows, _seen_of_table(prepared))))
     answers = train.target[seen]
-    features, inputs = _encoded(prepared, known, section, seen)
+    features, inputs = _encoded(prepared, section, seen)
     of_texts = bool(features.texts) and target.outputs > 1
     kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
     linear = fit_linear(kind, inputs, answers, target.outputs, features.cardinalities)
@@ -163,11 +153,11 @@ def _of_table(
 
 
 def _encoded(
-    prepared: Prepared, known: TableEncoder, section: FeaturesSection, seen: Integers
+    prepared: Prepared, section: FeaturesSection, seen: Integers
 ) -> tuple[TableEncoder, TableInputs]:
     """Features of the linear one for some training rows, and these encoded. The rows themselves
     take no memory beside its fit."""
-    train = prepared.train
+    train, known = prepared.train, prepared.table
     text = section.text.model_copy(update=_TERMS)
     own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
     chosen = section.model_copy(update=own)
@@ -177,3 +167,25 @@ def _encoded(
     means = partial(train_target, prepared.target, answers, units, chosen.folds, seed=0)
     rows = TrainRows(frame, known.columns, known.cleaning, means, known.history)
     return fit_features(rows, chosen, {})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BaselineFit:
+    """How the baselines of a kind of data are fitted, and the training rows that the linear one
+    sees without a limit."""
+
+    fit: Callable[[Prepared, FeaturesSection, float], Baselines]
+    seen_rows: Callable[[Prepared], int]
+
+
+USUAL_BASELINES = BaselineFit(_of_columns, _seen_columns)
+"""A linear model of the columns of the inputs."""
+
+BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
+    {
+        "table": BaselineFit(_of_table, _seen_of_table),
+        "tokens": BaselineFit(_of_text, lambda _: 0),
+    }
+)
+"""Of the kinds of data that have others."""

@@ -12,7 +12,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers, Part
-from trainwright.data.columns.target import Classes, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
@@ -211,7 +211,7 @@ def _intervals(measured: Mapping[str, ResampledMetric]) -> dict[str, Interval]:
 
 
 def _answers(scored: Scored) -> dict[str, Answers]:
-    positive = scored.target.positive if isinstance(scored.target, Classes) else 0
+    positive = scored.target.positive_code
     given = {MODEL: scored.scores, **scored.baselines}
     return {
         who: answers_of(scored.part.target, each, positive, scored.folds)

@@ -12,7 +12,6 @@ import numpy as np
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
-from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.metric_values import measure, metrics_of
@@ -94,7 +93,7 @@ def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
 
 
 def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float]:
-    positive = scored.target.positive if isinstance(scored.target, Classes) else 0
+    positive = scored.target.positive_code
     answers = answers_of(scored.part.target[rows], scored.scores[rows], positive)
     return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
 

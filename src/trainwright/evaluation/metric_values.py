@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target import NextToken, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.predictions import Answers
 
 CALIBRATION_BINS = 15
@@ -31,14 +31,15 @@ Measure = Callable[[Answers, Metric], float]
 
 def metrics_of(target: Target) -> tuple[str, ...]:
     """Metrics applicable to a target, in the contract's order."""
-    if isinstance(target, NextToken):
-        return tuple(name for name, fact in METRICS.items() if fact.task == "generation")
-    return metric_names(target.outputs)
+    return _names(target.task, target.outputs)
 
 
 def metric_names(classes: int) -> tuple[str, ...]:
     """Metrics of a target of `classes` classes (1: numbers), in the contract's order."""
-    task = "regression" if classes == 1 else "classification"
+    return _names("regression" if classes == 1 else "classification", classes)
+
+
+def _names(task: str, classes: int) -> tuple[str, ...]:
     return tuple(
         name
         for name, fact in METRICS.items()

@@ -14,7 +14,6 @@ from trainwright.contract.sections.data import Data, TableData, TimeSplit
 from trainwright.contract.sections.features import History
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target import Classes
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 from trainwright.data.types import Prepared
@@ -121,7 +120,7 @@ def _series(prepared: Prepared, split: TimeSplit, history: str | History) -> _Se
             groups = np.concatenate(list(codes))
     target = np.concatenate([part.target for part in parts])
     values = target[:, None].astype(np.float64)
-    if isinstance(prepared.target, Classes):
+    if prepared.target.classes:
         values = (target[:, None] == np.arange(prepared.target.outputs)).astype(np.float64)
     line, number = np.unique(moments, return_inverse=True)
     keys, pair = np.unique(groups * (len(line) + 1) + number, return_inverse=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
     calibration_bins,
@@ -80,20 +80,21 @@ Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
     """Compute the curves."""
-    match target:
-        case Classes(names=labels):
+    match target.task:
+        case "classification":
+            labels = target.classes
             return ClassificationCurves(
                 labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
             )
-        case Numbers():
+        case "regression":
             return _of_numbers(answers)
-        case NextToken():
+        case "generation":
             counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
             return NegativeLogLikelihoodCurves(
                 tuple(float(edge) for edge in edges), tuple(int(count) for count in counts)
             )
         case _:
-            assert_never(target)
+            assert_never(target.task)
 
 
 def curves_to_json(curves: Curves) -> Json:

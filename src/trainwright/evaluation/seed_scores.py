@@ -12,7 +12,6 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats
-from trainwright.data.columns.target import Classes
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metric_values import measure, metrics_of
@@ -92,6 +91,5 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 
 
 def _answers(scored: Scored, scores: Floats) -> Answers:
-    target = scored.target
-    positive = target.positive if isinstance(target, Classes) else -1
+    positive = scored.target.positive_code
     return answers_of(scored.part.target, scores, positive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from trainwright.contract.sections.model import TableModel
 from trainwright.core.files import Json
@@ -17,9 +18,17 @@ class TableShape:
     cardinalities: tuple[int, ...]
     outputs: int
 
+    kind: ClassVar[str] = "table"
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return self.outputs >= 1 and self.numeric >= 0
+
     def to_json(self) -> Json:
         """The fields by name."""
         return {
+            "kind": self.kind,
             "numeric": self.numeric,
             "cardinalities": list(self.cardinalities),
             "outputs": self.outputs,
@@ -36,9 +45,17 @@ class ImageShape:
     deviation: tuple[float, ...]
     outputs: int
 
+    kind: ClassVar[str] = "images"
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return self.outputs >= 1
+
     def to_json(self) -> Json:
         """The fields by name."""
         return {
+            "kind": self.kind,
             "size": list(self.size),
             "mean": list(self.mean),
             "deviation": list(self.deviation),
@@ -52,28 +69,40 @@ class TokenShape:
 
     outputs: int
 
+    kind: ClassVar[str] = "tokens"
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return self.outputs >= 1
+
     def to_json(self) -> Json:
         """The fields by name."""
-        return {"outputs": self.outputs}
+        return {"kind": self.kind, "outputs": self.outputs}
 
 
 Shape = TableShape | ImageShape | TokenShape
 
 
 def shape_from_json(json: Json) -> Shape:
-    """Inverse of `to_json`.
+    """Inverse of `to_json`. Earlier versions wrote no kind.
 
     Raises:
         KeyError, TypeError, ValueError: invalid content.
     """
     outputs = int(json["outputs"])
-    if "numeric" in json:
-        return TableShape(int(json["numeric"]), tuple(json["cardinalities"]), outputs)
-    if "size" in json:
-        channels, height, width = json["size"]
-        size = (channels, height, width)
-        return ImageShape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
-    return TokenShape(outputs)
+    earlier = "table" if "numeric" in json else "images" if "size" in json else "tokens"
+    match json.get("kind", earlier):
+        case "table":
+            return TableShape(int(json["numeric"]), tuple(json["cardinalities"]), outputs)
+        case "images":
+            channels, height, width = json["size"]
+            size = (channels, height, width)
+            return ImageShape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
+        case "tokens":
+            return TokenShape(outputs)
+        case kind:
+            raise ValueError(f"inputs of kind {kind!r}")
 
 
 PERIODIC_FREQUENCIES = 48

@@ -27,10 +27,10 @@ class Frequencies:
 
     def score(self, inputs: Inputs) -> Floats:
         """Negative log-likelihood (nats) of each evaluation segment, [N, 1]."""
-        assert isinstance(inputs, TokenInputs), "these are frequencies of tokens"
+        text = TokenInputs.of_kind(inputs)
         sums = [
-            float(self._of(inputs.tokens[start - 1 : start + length]).sum())
-            for start, length in zip(inputs.starts, inputs.lengths, strict=True)
+            float(self._of(text.tokens[start - 1 : start + length]).sum())
+            for start, length in zip(text.starts, text.lengths, strict=True)
         ]
         return np.array(sums, np.float64).reshape(-1, 1)
 

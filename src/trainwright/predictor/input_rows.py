@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -126,3 +127,19 @@ def _series(name: str, values: Sequence[object] | pl.Series) -> pl.Series:
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
         texts = [None if value is None else str(value) for value in values]
         return pl.Series(name, texts, dtype=pl.String)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """Rows as a caller gave them."""
+
+    rows: Rows
+
+    def frame(self) -> pl.DataFrame:
+        """As `frame_of`."""
+        return frame_of(self.rows)
+
+    def images(self) -> Images:
+        """As `images_of`."""
+        return images_of(self.rows)

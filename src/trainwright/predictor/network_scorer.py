@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, assert_never, final
+from typing import Annotated, Any, assert_never, final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import Field, TypeAdapter
 from safetensors.torch import load_file
@@ -19,18 +20,17 @@ from trainwright.checkpoint.files.tensor_file import write_tensors
 from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
-from trainwright.data.base.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
-from trainwright.data.columns.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.data.base.table import Floats, Inputs, TokenInputs
+from trainwright.data.columns.target import target_from_json
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.build_network import build_network
 from trainwright.model.counting import count_parameters
-from trainwright.model.input_shape import Shape, TableShape, shape_from_json
+from trainwright.model.input_shape import Shape, shape_from_json
 
 _WEIGHTS = "network.safetensors"
 _ARCHITECTURE = "network.json"
-_TABLE_ROWS = 8192
-_IMAGES = 512
 _LOGITS = 2**22
 _TOKENS = 2**13
 """Tokens per pass over a text: activations should stay in the caches."""
@@ -90,47 +90,26 @@ class NetworkScorer:
         )
 
     def _scored(self, inputs: Inputs) -> Floats:
-        match inputs:
-            case TableInputs():
-                return self._finish(self._table(inputs))
-            case ImageInputs():
-                return self._finish(self._images(inputs))
-            case TokenInputs():
-                return self._segment_nll(inputs)
-            case _:
-                assert_never(inputs)
+        if self._target.task == "generation":
+            return self._segment_nll(TokenInputs.of_kind(inputs))
+        return self._finish(self._outputs(inputs))
 
-    def _table(self, inputs: TableInputs) -> Iterator[Tensor]:
+    def _outputs(self, inputs: Inputs) -> Iterator[Tensor]:
         parameter = next(self._model.parameters())
-        rows = self._portions.rows(min(_TABLE_ROWS, len(inputs)))
+        rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
         for start in range(0, len(inputs), rows):
-            some = inputs.between(start, start + rows).dense()
-            numeric, categories = torch.tensor(some.numeric), torch.tensor(some.categories)
-            yield self._model(
-                numeric.to(parameter.device, parameter.dtype), categories.to(parameter.device)
-            )
-
-    def _images(self, inputs: ImageInputs) -> Iterator[Tensor]:
-        device = next(self._model.parameters()).device
-        rows = self._portions.rows(min(_IMAGES, len(inputs)))
-        for start in range(0, len(inputs), rows):
-            images = torch.from_numpy(inputs.copied(start, start + rows))
-            yield self._model(images.to(device))
+            arrays = inputs.arrays(start, start + rows)
+            yield self._model(*(_argument(array, parameter) for array in arrays))
 
     def _finish(self, blocks: Iterator[Tensor]) -> Floats:
         outputs = [block.double().cpu() for block in blocks]
         if not outputs:
             return np.zeros((0, self._shape.outputs))
         out = torch.cat(outputs)
-        match self._target:
-            case Classes():
-                return torch.softmax(out, dim=1).numpy()
-            case Numbers():
-                return (out * self._target.deviation + self._target.mean).numpy()
-            case NextToken():
-                raise AssertionError("a text has no rows of outputs")
-            case _:
-                assert_never(self._target)
+        if not self._target.centre_and_spread:
+            return torch.softmax(out, dim=1).numpy()
+        centre, spread = self._target.centre_and_spread
+        return (out * spread + centre).numpy()
 
     def _segment_nll(self, inputs: TokenInputs) -> Floats:
         """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""
@@ -151,6 +130,14 @@ class NetworkScorer:
                 sums = nll.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
                 np.add.at(scores, part.segments, sums)
         return scores[:, None]
+
+
+def _argument(array: npt.NDArray[Any], parameter: Tensor) -> Tensor:
+    """An array on the device of the model; numbers in the type of its parameters."""
+    # Rows that are mapped from a file cannot be written, which torch warns of.
+    tensor = torch.from_numpy(np.require(array, requirements="W"))
+    is_number = tensor.is_floating_point()
+    return tensor.to(parameter.device, parameter.dtype if is_number else tensor.dtype)
 
 
 def _tokens(windows: EvalWindows, shift: int, device: torch.device) -> Tensor:
@@ -176,7 +163,7 @@ def read_network(folder: Path) -> NetworkScorer:
 def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:
     """Check an architecture against the size of its weights: each parameter takes one byte or
     more."""
-    if shape.outputs < 1 or (isinstance(shape, TableShape) and shape.numeric < 0):
+    if not shape.is_possible:
         raise ValueError(f"{_ARCHITECTURE} names impossible sizes")
     if isinstance(section, Gpt) and section.context > _MOST_CONTEXT:
         raise ValueError(f"{_ARCHITECTURE} names a context above {_MOST_CONTEXT:,}")

@@ -23,7 +23,6 @@ from trainwright.contract.rules.availability import unavailable
 from trainwright.contract.sections.data import TableData, fold_count
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import Raw, prepare, read_data
@@ -128,7 +127,7 @@ def make_ready(
         # Evaluated again when the model is judged: a mistake in a condition is reported before
         # training.
         find_slices(contract.slices, prepared.train.frame)
-        if is_network and not isinstance(contract.data, TokenData):
+        if is_network and not contract.data.has_tokens:
             # Built again for the feed: what a column lacks is told before training. The sources of
             # a text were looked at when it was read.
             build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import assert_never
-
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.data import Data
 from trainwright.contract.sections.model import (
     Boosting,
     Gpt,
@@ -20,11 +17,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
-from trainwright.data.columns.target import NextToken, Numbers
 from trainwright.data.dispatch import Raw
-from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.read_table import DataFacts, RawTable
 from trainwright.data.text.prepare_text import RawTokens
@@ -48,8 +41,8 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     facts = raw.facts
     files = some([file.path for file in facts.files], _MOST_NAMES)
     lines = [
-        labelled("data", f"{files} · {_content(facts.rows, prepared)}"),
-        labelled("target", _target(prepared)),
+        labelled("data", f"{files} · {prepared.features.describe(facts.rows)}"),
+        labelled("target", prepared.target.describe(prepared.split.class_shares.get("train", {}))),
     ]
     split = prepared.split
     rows = " / ".join(f"{split.rows[part]:,}" for part in ("train", "validation", "test"))
@@ -74,21 +67,6 @@ def doubt_warnings(facts: DataFacts) -> list[str]:
         f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"
         for doubt in facts.doubts
     ]
-
-
-def _content(rows: int, prepared: Prepared) -> str:
-    match prepared.features:
-        case TableEncoder(columns=columns):
-            kinds = Counter(column.kind for column in columns)
-            listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-            columns_of = "column" if len(columns) == 1 else "columns"
-            return f"{many(rows, 'row')} · {listed} {columns_of}"
-        case Pixels() as size:
-            return f"{many(rows, 'image')} of {size.channels} x {size.height} x {size.width}"
-        case TextVocabulary() as vocabulary:
-            return f"{many(rows, 'token')} of {vocabulary.size} different {vocabulary.kind}"
-        case _:
-            assert_never(prepared.features)
 
 
 def _left_out(raw: RawTable) -> str:
@@ -131,7 +109,7 @@ def describe_plan(decided: Plan) -> str:
 
 
 def _held(data: Data, memory_bytes: int) -> str:
-    in_files = isinstance(data, TableData) and data.reading.rows_in == "files"
+    in_files = data.is_in_files
     return "rows in files" if in_files else f"{show_bytes(memory_bytes)} of encoded data"
 
 
@@ -146,20 +124,3 @@ def describe_choice(choice: Choice) -> str:
     """Measured choice in a line."""
     name = choice.path.rpartition(".")[2].replace("_", " ")
     return labelled("measured", f"{name} {choice.value}: {choice.reason}")
-
-
-def _target(prepared: Prepared) -> str:
-    target = prepared.target
-    if isinstance(target, NextToken):
-        return "the next token"
-    if isinstance(target, Numbers):
-        spread = f"mean {target.mean:,.5g}, deviation {target.deviation:,.5g}"
-        return f"{target.column} · {spread}"
-    shares = prepared.split.class_shares.get("train", {})
-    shown = ", ".join(
-        f"{name} {share:.1%}"
-        for name, share in sorted(shares.items(), key=lambda pair: -pair[1])[:_MOST_NAMES]
-    )
-    positive = f" · positive {target.names[target.positive]}" if len(target.names) == 2 else ""
-    more = f" and {len(target.names) - _MOST_NAMES} more" if len(target.names) > _MOST_NAMES else ""
-    return f"{target.column} · {shown}{more}{positive}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import ClassVar, final
 
@@ -78,9 +78,10 @@ def check_purity(case: ScorerCase) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def _arrays(inputs: Inputs) -> Iterator[object]:
-    for name in inputs.__dataclass_fields__:
-        match getattr(inputs, name):
+def _arrays(inputs: object) -> Iterator[object]:
+    assert is_dataclass(inputs), "inputs are values"
+    for field in fields(inputs):
+        match getattr(inputs, field.name):
             case SparseColumns() as columns:
                 yield columns.dense()
             case Undecoded(places, hashes):

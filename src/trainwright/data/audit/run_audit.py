@@ -86,9 +86,7 @@ def _severity(found: Sequence[AuditResult], test: Test) -> tuple[int, float]:
 
 
 def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[AuditResult]:
-    if not isinstance(prepared.features, TableEncoder):
-        return []
-    sides = _sides(prepared, prepared.features, section)
+    sides = _sides(prepared, prepared.table, section)
     quick = section.quality.look == "quick"
     chosen = [test for test in tests if not (quick and test is near_texts)]
     return [result for test in chosen for result in test(sides)]

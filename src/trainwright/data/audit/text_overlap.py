@@ -49,10 +49,9 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
 
 def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
     """N-gram overlap of the segments of the parts [N] with the training text."""
-    train, vocabulary = prepared.train.inputs, prepared.features
-    assert isinstance(train, TokenInputs), "a text"
-    assert isinstance(vocabulary, TextVocabulary), "a text"
-    inputs = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    train = TokenInputs.of_kind(prepared.train.inputs)
+    vocabulary = TextVocabulary.of_kind(prepared.features)
+    inputs = [TokenInputs.of_kind(part.inputs) for part in parts]
     held_out = replace(
         inputs[0],
         starts=np.concatenate([one.starts for one in inputs]),

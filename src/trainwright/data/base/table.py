@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, assert_never
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,55 @@ PartName = Literal["train", "validation", "test"]
 _BLOCK_BYTES = 16 * 2**20
 
 
+class Inputs(ABC):
+    """Encoded rows: what a model reads. Several kinds of data may share a kind of inputs."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """`table`, `images` or `tokens`, as the `form` of a data section."""
+
+    rows_at_once: ClassVar[int] = 8192
+    """Rows that a network scores in one pass, at most."""
+
+    noun: ClassVar[str] = "rows"
+    """What they are called in messages."""
+
+    are_samples: ClassVar[bool] = True
+    """Is each of them a sample of an epoch, rather than a window over several?"""
+
+    second_pass: ClassVar[bool] = False
+    """Are they read again for the loss of a validation, rather than take it from the scores?"""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, rows: Integers) -> Inputs:
+        """The given rows, in the given order."""
+
+    @abstractmethod
+    def columns(self) -> TableInputs:
+        """The same rows as columns, for models of tables."""
+
+    @abstractmethod
+    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+        """The rows from `start` to `stop` as the arguments of a network: arrays in memory, the
+        first axis the rows."""
+
+    def document_sizes(self) -> Floats:
+        """Tokens of each document [D]; empty without documents."""
+        return np.zeros(0)
+
+    @classmethod
+    def of_kind(cls, inputs: Inputs) -> Self:
+        """The same inputs where their kind is settled; another one is a programmer's mistake."""
+        assert isinstance(inputs, cls), f"{inputs.kind} are no {cls.kind}"
+        return inputs
+
+
 @dataclass(frozen=True, slots=True)
-class TableInputs:
+class TableInputs(Inputs):
     """Encoded feature columns of N rows.
 
     `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
@@ -36,6 +84,9 @@ class TableInputs:
     categories: Integers
     in_files: bool = False
     terms: SparseColumns = NO_TERMS
+
+    kind: ClassVar[str] = "table"
+    second_pass: ClassVar[bool] = True
 
     def __len__(self) -> int:
         return len(self.numeric)
@@ -50,6 +101,15 @@ class TableInputs:
         rows = slice(start, stop)
         terms = self.terms.take(rows) if self.terms.width else self.terms
         return TableInputs(self.numeric[rows], self.categories[rows], self.in_files, terms)
+
+    def columns(self) -> TableInputs:
+        """Itself."""
+        return self
+
+    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+        """Numbers and codes."""
+        some = self.between(start, stop).dense()
+        return some.numeric, some.categories
 
     def dense(self) -> TableInputs:
         """The same with the terms among the numbers."""
@@ -72,7 +132,7 @@ ALL_DECODED = Undecoded(np.empty(0, dtype=np.int64), ())
 
 
 @dataclass(frozen=True, slots=True)
-class ImageInputs:
+class ImageInputs(Inputs):
     """N images, 0 black: the given `rows` int64 [N] of `pixels` uint8 [M, C, H, W], which may be
     mapped from a file and larger than memory. Nothing is copied before it is asked for.
 
@@ -83,6 +143,10 @@ class ImageInputs:
     pixels: Bytes
     rows: Integers
     undecoded: Undecoded = ALL_DECODED
+
+    kind: ClassVar[str] = "images"
+    noun: ClassVar[str] = "images"
+    rows_at_once: ClassVar[int] = 512
 
     @classmethod
     def of(cls, pixels: Bytes) -> ImageInputs:
@@ -120,6 +184,15 @@ class ImageInputs:
         assert not self.is_sample, "the pixels of a sample are those of `decoded`"
         return np.asarray(self.pixels[self.rows[start:stop]])
 
+    def columns(self) -> TableInputs:
+        """The pixels in [0, 1], row by row."""
+        flat = self.copied().reshape(len(self), -1).astype(np.float32) / np.float32(255)
+        return TableInputs(flat, np.empty((len(self), 0), dtype=np.int64))
+
+    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+        """The pixels."""
+        return (self.copied(start, stop),)
+
     def blocks(self) -> Iterator[Bytes]:
         """All images, in chunks of some megabytes."""
         count = max(1, _BLOCK_BYTES // max(1, math.prod(self.size)))
@@ -155,7 +228,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenInputs:
+class TokenInputs(Inputs):
     """N segments of one sequence of tokens, uint16 [T], which may be memory-mapped.
 
     Segment i is the `lengths[i]` tokens predicted from position `starts[i]` on, each from the
@@ -168,6 +241,9 @@ class TokenInputs:
     lengths: Integers
     documents: Integers = field(default_factory=_from_the_beginning)
     sources: Sources = field(default_factory=Sources)
+
+    kind: ClassVar[str] = "tokens"
+    are_samples: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -199,6 +275,18 @@ class TokenInputs:
         """The given segments, in the given order."""
         return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
 
+    def columns(self) -> TableInputs:
+        """A text has none: the rules refuse a model of columns."""
+        raise AssertionError("the rules refuse a model of columns for a text")
+
+    def arrays(self, _start: int, _stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+        """A text is scored by its segments."""
+        raise AssertionError("a text is scored by its segments")
+
+    def document_sizes(self) -> Floats:
+        """As `document_lengths`."""
+        return self.document_lengths().astype(np.float64)
+
     def _ends(self, firsts: Integers) -> Integers:
         """End positions of runs of segments that begin at the segments `firsts`."""
         lasts = np.append(firsts[1:], len(self.starts)) - 1
@@ -216,23 +304,10 @@ def _firsts(codes: Integers) -> Integers:
     return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
-Inputs = TableInputs | ImageInputs | TokenInputs
-"""Model inputs of each modality."""
-
-
 def as_columns(inputs: Inputs) -> TableInputs:
     """Inputs as columns, for tabular models: an image is its pixels in [0, 1], row by row. A text
     has no columns."""
-    match inputs:
-        case TableInputs():
-            return inputs
-        case ImageInputs():
-            flat = inputs.copied().reshape(len(inputs), -1).astype(np.float32) / np.float32(255)
-            return TableInputs(flat, np.empty((len(inputs), 0), dtype=np.int64))
-        case TokenInputs():
-            raise AssertionError("the rules refuse a model of columns for a text")
-        case _:
-            assert_never(inputs)
+    return inputs.columns()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final, get_args
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
 from trainwright.data.base.messages import Wrong, nearest_option, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
-
-NO_POSITIVE = -1
+from trainwright.data.columns.target_kind import NO_POSITIVE, Target
 
 PROBABILITY = "probability_"
 """Name prefix of probability columns, before the class."""
@@ -34,9 +34,12 @@ _POSITIVE = frozenset({"yes", "true", "positive", "y", "t", "ja", "oui", "si", "
 _NEGATIVE_OF_ONE = frozenset({"0", "-1"})
 
 
+_MOST_SHOWN = 4
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class Classes:
+class Classes(Target):
     """Sorted labels of the training rows; a label's code is its position. `positive` is the code of
     the positive class (two classes only); `column` is the target's name, `written` the original
     type of its labels."""
@@ -46,10 +49,24 @@ class Classes:
     positive: int
     written: LabelType = "text"
 
+    kind: ClassVar[str] = "classes"
+    task: ClassVar[Literal["classification"]] = "classification"
+    dtype: ClassVar[type[np.int64]] = np.int64
+
     @property
     def outputs(self) -> int:
         """Outputs of a model: one per class."""
         return len(self.names)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.names
+
+    @property
+    def positive_code(self) -> int:
+        """`positive`."""
+        return self.positive
 
     def encode(self, series: pl.Series) -> Integers:
         """Codes int64 [N] of cleaned labels.
@@ -75,6 +92,40 @@ class Classes:
         codes = list(range(len(self.names)))
         return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
 
+    def readable(self, cells: pl.Series) -> pl.Series:
+        """Which of the cells are known labels."""
+        return to_labels(cells).is_in(list(self.names))
+
+    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
+        """Labels of codes."""
+        return self.labels_of(np.asarray(values, np.int64))
+
+    def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
+        """Codes [N] and probabilities [N, C]."""
+        truth = self.encode(frame["target"].cast(pl.String))
+        columns = [frame[f"{PROBABILITY}{name}"].to_numpy() for name in self.names]
+        return truth, np.stack(columns, axis=1)
+
+    def category_values(self, encoded: Integers | Floats) -> tuple[Floats, tuple[str, ...]]:
+        """The share of the positive of two classes, or that of each class."""
+        if len(self.names) == 2:
+            return (encoded == self.positive)[:, None].astype(np.float64), ("",)
+        each = encoded[:, None] == np.arange(len(self.names))
+        return each.astype(np.float64), self.names
+
+    def is_same(self, other: Target) -> bool:
+        """Have both the same classes in the same order?"""
+        return bool(self.identity() == other.identity())
+
+    def describe(self, shares: Mapping[str, float], /) -> str:
+        """The commonest classes, and the positive one."""
+        common = sorted(shares.items(), key=lambda pair: -pair[1])[:_MOST_SHOWN]
+        shown = ", ".join(f"{name} {share:.1%}" for name, share in common)
+        names = self.names
+        positive = f" · positive {names[self.positive]}" if len(names) == 2 else ""
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        return f"{self.column} · {shown}{more}{positive}"
+
     def labels_of(self, codes: Integers) -> pl.Series:
         """Labels of codes int64 [N], in their original type."""
         names = pl.Series(self.names, dtype=pl.String)
@@ -98,7 +149,7 @@ class Classes:
     def identity(self) -> Json:
         """The part of the target that a model depends on."""
         return {
-            "kind": "classes",
+            "kind": self.kind,
             "column": self.column,
             "names": list(self.names),
             "positive": self.positive,
@@ -109,16 +160,32 @@ class Classes:
         typed = {} if self.written == "text" else {"written": self.written}
         return {**self.identity(), **typed}
 
+    @classmethod
+    def from_json(cls, json: Json) -> Classes:
+        """Inverse of `to_json`."""
+        written = json.get("written", "text")
+        if written not in get_args(LabelType):
+            raise ValueError(f"labels written as {written!r}")
+        return cls(json["column"], tuple(json["names"]), json["positive"], written)
+
 
 @final
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Target):
     """A numeric target. `mean` and `deviation` (standard deviation) of the training rows are for
     models that learn the standardised value; `deviation` is never 0."""
 
     column: str
     mean: float
     deviation: float
+
+    kind: ClassVar[str] = "numbers"
+    task: ClassVar[Literal["regression"]] = "regression"
+
+    @property
+    def centre_and_spread(self) -> tuple[float, ...]:
+        """`mean` and `deviation`."""
+        return self.mean, self.deviation
 
     @property
     def outputs(self) -> int:
@@ -146,24 +213,37 @@ class Numbers:
             )
         return values
 
+    def describe(self, _shares: Mapping[str, float], /) -> str:
+        """Mean and deviation."""
+        return f"{self.column} · mean {self.mean:,.5g}, deviation {self.deviation:,.5g}"
+
     def to_json(self) -> Json:
         """What `target_from_json` reads."""
         return {
-            "kind": "numbers",
+            "kind": self.kind,
             "column": self.column,
             "mean": self.mean,
             "deviation": self.deviation,
         }
 
+    @classmethod
+    def from_json(cls, json: Json) -> Numbers:
+        """Inverse of `to_json`."""
+        return cls(json["column"], json["mean"], json["deviation"])
+
 
 @final
 @dataclass(frozen=True, slots=True)
-class NextToken:
+class NextToken(Target):
     """Next-token target with a vocabulary of `size`. Evaluation is by the negative log-likelihood
     of segments of the text, so a part's target is the token count of each segment."""
 
     size: int
     column: str = "tokens"
+
+    kind: ClassVar[str] = "tokens"
+    task: ClassVar[Literal["generation"]] = "generation"
+    unit: ClassVar[str] = "tokens"
 
     @property
     def outputs(self) -> int:
@@ -176,10 +256,22 @@ class NextToken:
 
     def to_json(self) -> Json:
         """What `target_from_json` reads."""
-        return {"kind": "tokens", "size": self.size}
+        return {"kind": self.kind, "size": self.size}
+
+    def describe(self, _shares: Mapping[str, float], /) -> str:
+        """No more than that."""
+        return "the next token"
+
+    @classmethod
+    def from_json(cls, json: Json) -> NextToken:
+        """Inverse of `to_json`."""
+        return cls(int(json["size"]))
 
 
-Target = Classes | Numbers | NextToken
+TARGETS: Mapping[str, type[Target]] = MappingProxyType(
+    {target.kind: target for target in (Classes, Numbers, NextToken)}
+)
+"""By their kind in JSON."""
 
 
 def encode_new(target: Target, cells: pl.Series) -> Integers | Floats:
@@ -192,11 +284,7 @@ def encode_new(target: Target, cells: pl.Series) -> Integers | Floats:
     try:
         return target.encode(cells)
     except DataMistake as mistake:
-        if isinstance(target, Classes):
-            right = to_labels(cells).is_in(list(target.names))
-        else:
-            right = to_numbers(cells).series.abs() <= LARGEST
-        rows = ((~right.fill_null(value=False)).arg_true() + 1).to_list()
+        rows = ((~target.readable(cells).fill_null(value=False)).arg_true() + 1).to_list()
         shown = f"row{'s' if len(rows) > 1 else ''} {some(rows)}"
         fix = f"correct column {target.column!r} in {shown} of the input, or remove these rows"
         raise DataMistake([replace(one, fix=fix) for one in mistake.problems]) from None
@@ -261,8 +349,7 @@ def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray
     Raises:
         DataMistake: as `encode`, of all rows at once.
     """
-    dtype = np.int64 if isinstance(target, Classes) else np.float64
-    found = space.array((len(series),), dtype)
+    found = space.array((len(series),), target.dtype)
     try:
         for (start, stop), part in zip(bounds(len(series)), slices_of(series), strict=True):
             found[start:stop] = target.encode(part)
@@ -304,15 +391,7 @@ def target_from_json(value: Json) -> Target:
     Raises:
         ValueError: neither kind.
     """
-    match value.get("kind"):
-        case "classes":
-            written = value.get("written", "text")
-            if written not in get_args(LabelType):
-                raise ValueError(f"labels written as {written!r}")
-            return Classes(value["column"], tuple(value["names"]), value["positive"], written)
-        case "numbers":
-            return Numbers(value["column"], value["mean"], value["deviation"])
-        case "tokens":
-            return NextToken(int(value["size"]))
-        case kind:
-            raise ValueError(f"a target of kind {kind!r}")
+    kind = value.get("kind")
+    if kind not in TARGETS:
+        raise ValueError(f"a target of kind {kind!r}")
+    return TARGETS[kind].from_json(value)

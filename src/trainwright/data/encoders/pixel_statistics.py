@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Bytes, ImageInputs
 from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.encoding import Encoding, NewRows
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Pixels:
+class Pixels(Encoding):
     """The size of the images, and mean and deviation of each channel (0 to 255) over all pixels of
     the training images. A standard deviation is never 0. `rule` is how image files become such
     images."""
@@ -26,6 +28,26 @@ class Pixels:
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     rule: Rule
+
+    modality: ClassVar[str] = "images"
+
+    def read_new(self, rows: NewRows, /) -> ImageInputs:
+        """As `read`."""
+        return self.read(rows.images())
+
+    def shape_json(self, outputs: int) -> Json:
+        """Size and statistics of the channels."""
+        return {
+            "kind": "images",
+            "size": [self.channels, self.height, self.width],
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "outputs": outputs,
+        }
+
+    def describe(self, rows: int) -> str:
+        """Their number and size."""
+        return f"{many(rows, 'image')} of {self.channels} x {self.height} x {self.width}"
 
     def read(self, images: Bytes) -> ImageInputs:
         """New images, uint8 [N, H, W] or [N, C, H, W].
@@ -49,15 +71,15 @@ class Pixels:
     def to_json(self) -> Json:
         """What `from_json` reads."""
         return {
-            "kind": "images",
+            "kind": self.modality,
             "size": [self.channels, self.height, self.width],
             "mean": list(self.mean),
             "deviation": list(self.deviation),
             "decoding": self.rule.to_json(),
         }
 
-    @staticmethod
-    def from_json(json: Json) -> Pixels:
+    @classmethod
+    def from_json(cls, json: Json) -> Pixels:
         """The inverse of `to_json`."""
         channels, height, width = json["size"]
         rule = Rule.from_json(json["decoding"])

@@ -3,10 +3,11 @@ JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 import polars as pl
@@ -16,15 +17,23 @@ from trainwright.contract.sections.features import Features as FeaturesSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.data.base.categories import Vocabulary, fit_vocabulary
 from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.messages import nearest_option, some
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice
+from trainwright.data.base.row_storage import (
+    IN_MEMORY,
+    RowStorage,
+    bounds,
+    is_one_slice,
+    slices_of,
+)
 from trainwright.data.base.sparse import below, beside
-from trainwright.data.base.table import Floats, Integers, TableInputs
+from trainwright.data.base.table import Floats, Inputs, Integers, Part, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, new_problems
+from trainwright.data.columns.missing_column import missing_column
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
+from trainwright.data.encoders.encoding import Encoding, NewRows
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
 from trainwright.data.encoders.scaling import NumberRows, NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
@@ -45,7 +54,7 @@ there is one for each class."""
 
 @final
 @dataclass(frozen=True, slots=True)
-class TableEncoder:
+class TableEncoder(Encoding):
     """Fitted encoder of table rows.
 
     `columns` are the typed feature columns, `dates` the date parts that differ between training
@@ -64,6 +73,13 @@ class TableEncoder:
     vocabularies: tuple[Vocabulary, ...]
     texts: tuple[Terms, ...]
     limits: tuple[Limit, ...] = ()
+
+    modality: ClassVar[str] = "table"
+
+    @property
+    def plotted_columns(self) -> tuple[str, ...]:
+        """The columns of numbers, categories and dates."""
+        return tuple(column.name for column in self.columns if column.kind != "text")
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
@@ -96,6 +112,36 @@ class TableEncoder:
         """The categories of each column that has some, one vocabulary a column."""
         every = (*self.vocabularies, *(one.vocabulary for one in self.means))
         return tuple({one.name: one for one in reversed(every)}.values())
+
+    def read_new(self, rows: NewRows, /) -> TableInputs:
+        """Typed as `read`, and encoded."""
+        return self.transform(self.read(rows.frame()))
+
+    def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
+        """Rows with an unseen category, for each column that has any.
+
+        Raises:
+            DataMistake: as `read`.
+        """
+        typed = self.read(rows.frame())
+        counts = {one.name: one.count_unseen(typed[one.name]) for one in self.known}
+        return {name: count for name, count in counts.items() if count}
+
+    def inputs_of(self, part: Part) -> Iterator[Inputs]:
+        """The rows of the part's frame, encoded a slice at a time."""
+        return (self.transform(rows) for rows in slices_of(part.frame))
+
+    def shape_json(self, outputs: int) -> Json:
+        """Numbers and codes."""
+        numbers, codes = len(self.numeric_names), list(self.cardinalities)
+        return {"kind": "table", "numeric": numbers, "cardinalities": codes, "outputs": outputs}
+
+    def describe(self, rows: int) -> str:
+        """Their number, and the kinds of the columns."""
+        kinds = Counter(column.kind for column in self.columns)
+        listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        columns = "column" if len(self.columns) == 1 else "columns"
+        return f"{many(rows, 'row')} · {listed} {columns}"
 
     def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
@@ -150,7 +196,7 @@ class TableEncoder:
         problems: list[Problem] = []
         for column in dict.fromkeys((*self.columns, *self._read_beside())):
             if column.name not in names:
-                problems.append(_missing_column(column, list(names), file))
+                problems.append(missing_column(column, list(names), file))
                 continue
             cells = self.cleaning.cells(self._spelled(frame[column.name]))
             series, found = new_problems(cells, column, file)
@@ -178,6 +224,9 @@ class TableEncoder:
 
     def to_json(self) -> Json:
         """What `from_json` reads; both encode every row to the same bits."""
+        return {"kind": self.modality, **self._content()}
+
+    def _content(self) -> Json:
         return {
             "format": FORMAT,
             "columns": [column.to_json() for column in self.columns],
@@ -193,7 +242,7 @@ class TableEncoder:
 
     def identity(self) -> Json:
         """What decides every encoded row, for the version of the data."""
-        return {**self.to_json(), "texts": [text.identity() for text in self.texts]}
+        return {**self._content(), "texts": [text.identity() for text in self.texts]}
 
     @classmethod
     def from_json(cls, value: Json) -> TableEncoder:
@@ -350,15 +399,3 @@ def _number_rows(
         return np.concatenate([own, beside], axis=1)
 
     return NumberRows(rows.frame.height, len(columns) + means.shape[1], between)
-
-
-def _missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
-    near = nearest_option(column.name, names)
-    return Problem(
-        f"there is no column {column.name!r}, which the model was trained on",
-        path=column.name,
-        found=f"columns {some(names, 8)}",
-        expected=f"a {column.kind} column, for example {column.example!r}",
-        fix=f"rename {near!r}" if near else "add the column, empty where it is not known",
-        place=file.place(),
-    )

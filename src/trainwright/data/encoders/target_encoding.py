@@ -18,7 +18,7 @@ import polars as pl
 from trainwright.core.files import Json
 from trainwright.data.base.categories import Vocabulary
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
+from trainwright.data.columns.target_kind import Target
 
 Smoothing = Literal["variance"] | float
 
@@ -74,19 +74,10 @@ def train_target(
 ) -> TrainTarget:
     """The values of a number, the share of the positive of two classes, or that of each class. Rows
     of one unit share a fold; which one is a function of the seed."""
-    names: tuple[str, ...] = ("",)
-    match target:
-        case Numbers():
-            values = encoded[:, None]
-        case Classes(names=known) if len(known) == 2:
-            values = (encoded == target.positive)[:, None]
-        case Classes(names=known):
-            values, names = encoded[:, None] == np.arange(len(known)), known
-        case NextToken():
-            raise AssertionError("a text has no categories")
+    values, names = target.category_values(encoded)
     found, places = np.unique(units, return_inverse=True)
     order = np.random.Generator(np.random.PCG64([seed, 0x666F6C64])).permutation(len(found))
-    return TrainTarget(values.astype(np.float64), names, (order % folds)[places])
+    return TrainTarget(values, names, (order % folds)[places])
 
 
 def fit_means(codes: Integers, values: Floats, cardinality: int, smoothing: Smoothing) -> Floats:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never, final
+from typing import ClassVar, Literal, assert_never, final
 
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.errors import DataMistake, NotAvailable, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
+from trainwright.data.base.table import Inputs
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
+from trainwright.data.encoders.encoding import Encoding, NewRows
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -22,13 +25,32 @@ UNKNOWN = 0
 
 @final
 @dataclass(frozen=True, slots=True)
-class TextVocabulary:
+class TextVocabulary(Encoding):
     """The tokens of a text. `characters`: token 0 is any character not in `symbols`, token i the
     i-th of `symbols`, which are sorted. `bytes`: the 256 values; `symbols` is empty. `subwords`:
     pieces of words; `symbols` is the tokenizer as JSON."""
 
     kind: Literal["characters", "bytes", "subwords"]
     symbols: str = ""
+
+    modality: ClassVar[str] = "tokens"
+
+    def read_new(self, _rows: NewRows, /) -> Inputs:
+        """Refused: a text is not continued in this version."""
+        raise NotAvailable(
+            Problem(
+                "writing text is not available in this version",
+                fix="evaluate the model on a text instead",
+            )
+        )
+
+    def shape_json(self, outputs: int) -> Json:
+        """The size of the vocabulary."""
+        return {"kind": "tokens", "outputs": outputs}
+
+    def describe(self, rows: int) -> str:
+        """Tokens, and how many of them differ."""
+        return f"{many(rows, 'token')} of {self.size} different {self.kind}"
 
     @property
     def size(self) -> int:
@@ -74,10 +96,10 @@ class TextVocabulary:
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
-        return {"kind": "tokens", "unit": self.kind, "symbols": self.symbols}
+        return {"kind": self.modality, "unit": self.kind, "symbols": self.symbols}
 
-    @staticmethod
-    def from_json(json: Json) -> TextVocabulary:
+    @classmethod
+    def from_json(cls, json: Json) -> TextVocabulary:
         """The inverse of `to_json`.
 
         Raises:

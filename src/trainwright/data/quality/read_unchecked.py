@@ -10,7 +10,6 @@ import numpy as np
 from trainwright.contract.sections.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.columns.target import Numbers
 from trainwright.data.quality.column_settings import column_settings_of, key_columns
 from trainwright.data.quality.views import ExaminedData, Task, examine, together
 from trainwright.data.read_table import RawTable, read_sources
@@ -68,7 +67,7 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         rows.append(start + raw.positions[name])
         parts.append(code[raw.positions[name]])
         start += places
-    task: Task = "numbers" if isinstance(prepared.target, Numbers) else "classes"
+    task: Task = "numbers" if prepared.target.task == "regression" else "classes"
     data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
     return _with_task(data, task)
 

@@ -12,8 +12,7 @@ import polars as pl
 from trainwright.core.files import Json
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.base.table import Part, TokenInputs
-from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.base.table import Part
 from trainwright.data.types import Prepared
 
 BINS = 24
@@ -63,14 +62,12 @@ def distributions_of(prepared: Prepared) -> tuple[Distribution, ...]:
 
 def _found(prepared: Prepared) -> Iterator[Distribution]:
     held_out = (prepared.validation, prepared.test)
-    if isinstance(prepared.train.inputs, TokenInputs):
-        lengths = _document_lengths(prepared.train), _document_lengths(*held_out)
-        if len(lengths[0]) > 1:
-            yield _of_numbers("tokens of a document", *map(pl.Series, lengths))
+    lengths = _document_lengths(prepared.train), _document_lengths(*held_out)
+    if len(lengths[0]) > 1:
+        yield _of_numbers("tokens of a document", *map(pl.Series, lengths))
+    if len(lengths[0]):
         return
-    names = [prepared.target.column]
-    if isinstance(prepared.features, TableEncoder):
-        names += [one.name for one in prepared.features.columns if one.kind != "text"]
+    names = [prepared.target.column, *prepared.features.plotted_columns]
     for name in names[:MOST_COLUMNS]:
         if not all(name in part.frame.columns for part in (prepared.train, *held_out)):
             continue
@@ -97,8 +94,7 @@ def _labels_of_time(times: pl.Series) -> pl.Series:
 
 def _document_lengths(*parts: Part) -> np.ndarray:
     """Length in tokens of each document with a segment in the parts."""
-    inputs = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
-    return np.concatenate([one.document_lengths() for one in inputs]).astype(np.float64)
+    return np.concatenate([part.inputs.document_sizes() for part in parts])
 
 
 def _of_numbers(name: str, train: pl.Series, held_out: pl.Series) -> Distribution:

@@ -224,7 +224,7 @@ def text_segments(
             parts.append(token_part(text.tokens, name, max(source.start + 1, start), end))
     if not sources[0].name:
         return parts[0]
-    segments = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    segments = [TokenInputs.of_kind(part.inputs) for part in parts]
     lengths = np.concatenate([one.lengths for one in segments])
     starts = np.concatenate([one.starts for one in segments])
     places = source_starts(sources)

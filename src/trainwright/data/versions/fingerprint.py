@@ -8,7 +8,7 @@ from trainwright.contract.sections.data import TableData
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.table import Integers, PartName
-from trainwright.data.columns.target import Classes, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.read_table import RawTable
 
@@ -36,7 +36,7 @@ def data_version(
                 part: hash_bytes(r.astype("<i8", copy=False).data) for part, r in rows.items()
             },
             "features": features.identity(),
-            "target": target.identity() if isinstance(target, Classes) else target.to_json(),
+            "target": target.identity(),
         }
     )
     if not done:

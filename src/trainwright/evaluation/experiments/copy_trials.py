@@ -42,9 +42,8 @@ class JudgedCopies:
     def images(self) -> ImageCopies:
         """Evaluated images that duplicate a training image; under cross-validation the other folds
         are the training images."""
-        judged, train = self.scored.part.inputs, self.prepared.train.inputs
-        assert isinstance(judged, ImageInputs), "images"
-        assert isinstance(train, ImageInputs), "images"
+        judged = ImageInputs.of_kind(self.scored.part.inputs)
+        train = ImageInputs.of_kind(self.prepared.train.inputs)
         if fold_count(self.section):
             return copies_of(image_groups([judged]), self.folds)
         sides = np.repeat([0, 1], [len(train), len(judged)])

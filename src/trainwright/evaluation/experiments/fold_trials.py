@@ -18,7 +18,6 @@ from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
 from trainwright.data.audit.row_overlap import near_rows_of, repeats_of
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.columns.target import Classes
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored
@@ -84,8 +83,7 @@ class JudgedTable:
     @property
     def positive(self) -> int:
         """The code of the positive class."""
-        target = self.prepared.target
-        return target.positive if isinstance(target, Classes) else 0
+        return self.prepared.target.positive_code
 
     @property
     def columns(self) -> tuple[ColumnType, ...]:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Integers
-from trainwright.data.columns.target import Classes
 from trainwright.data.split.row_keys import random_keys
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import ALL_ROWS, Scored
@@ -94,7 +93,7 @@ def _again(at: int, clause: Clause, found: dict[str, ResampledMetric], section: 
 
 
 def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> MeasuredMetric:
-    positive = scored.target.positive if isinstance(scored.target, Classes) else 0
+    positive = scored.target.positive_code
     scores = scored.baselines[who] if who else scored.scores
     answers = answers_of(scored.part.target, scores, positive, scored.folds)
     return MeasuredMetric(metric, answers.take(rows), rows)

@@ -13,7 +13,6 @@ from trainwright.contract.key_paths import names_of
 from trainwright.contract.resumable_fields import differences
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
-from trainwright.data.columns.target import Classes, Target
 from trainwright.evaluation.intervals import Interval, Resampling
 from trainwright.evaluation.metric_values import metrics_of
 from trainwright.evaluation.resampled_metrics import (
@@ -128,7 +127,7 @@ def _at(value: Json, path: str) -> Json:
 
 def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: ScoredRows) -> str:
     """Why two runs cannot be compared row by row; empty if they can."""
-    if not _is_same(one.target, other.target):
+    if not one.target.is_same(other.target):
         return "it predicts another target, or other classes"
     if _files(first) != _files(second):
         return "its data files differ"
@@ -139,13 +138,6 @@ def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: S
     if (one.answers.folds is None) != (other.answers.folds is None):
         return "only one of the two has the fold of each row, within which roc_auc ranks"
     return ""
-
-
-def _is_same(one: Target, other: Target) -> bool:
-    """Same target: for numbers, mean and standard deviation of the training rows may differ."""
-    if isinstance(one, Classes) and isinstance(other, Classes):
-        return bool(one.identity() == other.identity())
-    return type(one) is type(other) and one.column == other.column
 
 
 def _files(folder: RunFolder) -> list[str]:

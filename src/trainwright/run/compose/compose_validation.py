@@ -15,8 +15,6 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.data.base.table import Part
-from trainwright.data.columns.target import Classes, NextToken
-from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
@@ -26,7 +24,7 @@ from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
-from trainwright.run.compose.compose_feed import part_store
+from trainwright.run.compose.training_rows import part_store
 
 _VALIDATION_VALUES = 2**20
 
@@ -56,8 +54,7 @@ class Validation:
         """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
         contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
-        positive = self._target.positive if isinstance(self._target, Classes) else -1
-        answers = answers_of(self._part.target, scores, positive)
+        answers = answers_of(self._part.target, scores, self._target.positive_code)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {
             f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
@@ -80,9 +77,9 @@ def validation_loss(
     """Mean training loss over the validation rows, batched by `portions`; for a text, nats per
     token."""
     device = next(model.parameters()).device
-    if isinstance(prepared.target, NextToken):
+    if prepared.target.task == "generation":
         return lambda answers: measure("nats_per_token", answers, Metric())
-    if isinstance(prepared.features, Pixels):
+    if not prepared.validation.inputs.second_pass:
         of_answers = _LossOfAnswers(loss, device, portions)
         return lambda answers: portions.complete(partial(of_answers, answers))
     store = part_store(prepared.validation, prepared, device)

@@ -9,7 +9,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.averaging import Swa
 from trainwright.contract.sections.data import fold_count
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.extension_request import ExtensionRequest
 from trainwright.tracking.event_log import read_events
@@ -64,7 +63,7 @@ def _problems(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -
     if not training.checkpointing.save_optimizer_state:
         path = "training.checkpointing.save_optimizer_state"
         yield Problem(what, path, "false", "true", "start a new run: its checkpoints lack it")
-    if wanted.unit == "token" and not isinstance(contract.data, TokenData):
+    if wanted.unit == "token" and not contract.data.has_tokens:
         fix = "name epochs or steps"
         yield Problem("only a text has tokens", "--for", str(wanted), "epochs or steps", fix)
 

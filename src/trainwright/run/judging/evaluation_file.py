@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, write_json
-from trainwright.data.columns.target import Classes, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.fold_scores import FoldScores
 from trainwright.evaluation.seed_scores import SeedScores
@@ -33,7 +33,7 @@ def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedS
             "opened": [*opened, {"time": now, "why": "the verdict"}],
             "by_fold": folds.to_json(),
             "by_seed": seeds.to_json(),
-            "labels": list(target.names) if isinstance(target, Classes) else [],
+            "labels": list(target.classes),
         },
     )
 

@@ -9,18 +9,12 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data import Data, TableData, TimeSplit
+from trainwright.contract.sections.data import Data
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
-from trainwright.data.base.table import Floats, Integers, Part
-from trainwright.data.columns.target import (
-    PROBABILITY,
-    Classes,
-    NextToken,
-    Numbers,
-    Target,
-    target_from_json,
-)
+from trainwright.data.base.table import Integers, Part
+from trainwright.data.columns.target import target_from_json
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.predictions import Answers, answers_of
@@ -51,15 +45,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     columns = [pl.Series("row", part.rows), pl.Series("unit", part.units), *_time(part, data)]
     if scored.folds is not None:
         columns.append(pl.Series("fold", scored.folds + 1))
-    match target:
-        case Classes():
-            columns += [
-                target.labels_of(np.asarray(part.target, np.int64)).alias("target"),
-                *target.predictions(scores),
-            ]
-        case Numbers() | NextToken():
-            # For a text the target is a segment's tokens, the prediction its nats.
-            columns += [pl.Series("target", part.target), pl.Series("prediction", scores[:, 0])]
+    # For a text the target is a segment's tokens, the prediction its nats.
+    columns += [target.decode(part.target).alias("target"), *target.predictions(scores)]
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream, compression="zstd")
     with storage_errors(f"writing {folder.predictions}"):
@@ -67,9 +54,7 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
 
 
 def _time(part: Part, data: Data) -> list[pl.Series]:
-    if not (isinstance(data, TableData) and isinstance(data.split, TimeSplit)):
-        return []
-    name = data.split.moment
+    name = data.time_column
     return [part.frame[name].alias("time")] if name in part.frame.columns else []
 
 
@@ -99,13 +84,5 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
-    if not isinstance(target, Classes):
-        truth = frame["target"].to_numpy()
-        return answers_of(truth, _matrix(frame, ["prediction"]), folds=folds)
-    truth = target.encode(frame["target"].cast(pl.String))
-    scores = _matrix(frame, [f"{PROBABILITY}{name}" for name in target.names])
-    return answers_of(truth, scores, target.positive, folds)
-
-
-def _matrix(frame: pl.DataFrame, names: list[str]) -> Floats:
-    return frame.select(names).to_numpy().astype(np.float64)
+    truth, scores = target.stored(frame)
+    return answers_of(truth, scores, target.positive_code, folds)

@@ -16,7 +16,6 @@ from trainwright.contract.sections.model import (
 )
 from trainwright.core.import_gc import loading
 from trainwright.data.base.table import Part, as_columns
-from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
@@ -71,14 +70,12 @@ class LinearLearner:
         from trainwright.model.linear.linear_fit import fit_linear
 
         train: Part = prepared.train
-        is_table = isinstance(prepared.features, TableEncoder)
-        cardinalities = prepared.table.cardinalities if is_table else ()
         linear = fit_linear(
             self._section,
             as_columns(train.inputs),
             train.target,
             prepared.target.outputs,
-            cardinalities,
+            prepared.features.cardinalities,
         )
         predictor = Predictor(prepared.features, prepared.target, linear)
         if run.flag.is_up:

@@ -16,7 +16,7 @@ from trainwright.contract.sections.data import TableData, fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
 from trainwright.data.base.table import Floats, Part
-from trainwright.data.columns.target import Classes, Target
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.read_table import RawTable
 from trainwright.data.sources.frames import Frame
 from trainwright.doctor.preflight import of_data
@@ -71,8 +71,7 @@ class PreparedData:
     @property
     def classes(self) -> tuple[str, ...]:
         """Classes in the order of the probabilities; empty for a numeric target."""
-        target = self.ready.prepared.target
-        return target.names if isinstance(target, Classes) else ()
+        return self.ready.prepared.target.classes
 
     def __repr__(self) -> str:
         prepared = self.ready.prepared
@@ -175,11 +174,11 @@ def read_scores(given: object, target: Target, rows: int) -> Floats:
         raise _wrong_scores(f"{type(given).__name__}: {error}"[:160], target, rows) from error
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    if not isinstance(target, Classes):
+    if not target.classes:
         if scores.shape != (rows,) or not np.isfinite(scores).all():
             raise _wrong_scores(_shown(scores), target, rows)
         return scores[:, None]
-    if scores.shape != (rows, len(target.names)) or not np.isfinite(scores).all():
+    if scores.shape != (rows, len(target.classes)) or not np.isfinite(scores).all():
         raise _wrong_scores(_shown(scores), target, rows)
     sums = scores.sum(axis=1)
     if rows and (scores.min() < 0 or np.abs(sums - 1).max() > _SUM_TOLERANCE):
@@ -190,7 +189,7 @@ def read_scores(given: object, target: Target, rows: int) -> Floats:
 
 def _in_order(given: Any, target: Target) -> object:
     """Columns named by classes, in the order of the classes."""
-    if not isinstance(target, Classes) or isinstance(given, np.ndarray | list | tuple):
+    if not target.classes or isinstance(given, np.ndarray | list | tuple):
         return given
     if isinstance(given, Mapping):
         columns = {str(name): values for name, values in given.items()}
@@ -200,9 +199,9 @@ def _in_order(given: Any, target: Target) -> object:
         columns = {str(name): given[name].to_numpy() for name in given}
     else:
         return given
-    if missing := [name for name in target.names if name not in columns]:
+    if missing := [name for name in target.classes if name not in columns]:
         raise ValueError(f"columns {', '.join(columns)}, and none for {', '.join(missing)}")
-    return np.stack([np.asarray(columns[name]) for name in target.names], axis=1)
+    return np.stack([np.asarray(columns[name]) for name in target.classes], axis=1)
 
 
 def _shown(scores: Floats) -> str:
@@ -212,9 +211,9 @@ def _shown(scores: Floats) -> str:
 
 def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
     expected = f"values [{rows}]"
-    if isinstance(target, Classes):
-        names = ", ".join(target.names[:5])
-        expected = f"probabilities [{rows}, {len(target.names)}] of {names}"
+    if target.classes:
+        names = ", ".join(target.classes[:5])
+        expected = f"probabilities [{rows}, {len(target.classes)}] of {names}"
     return Mistake(
         Problem(
             "the predictions cannot be judged",
@@ -232,8 +231,5 @@ def _rows_of(ready: Ready, part: Part) -> LabelledRows:
     assert isinstance(ready.raw, RawTable), "`prepare` refuses other data"
     names = [column.name for column in ready.raw.columns if column.kind != "ignored"]
     target = prepared.target
-    if isinstance(target, Classes):
-        labels = target.labels_of(np.asarray(part.target, np.int64)).alias(target.column)
-    else:
-        labels = pl.Series(target.column, part.target)
+    labels = target.decode(part.target).alias(target.column)
     return LabelledRows(part.frame.select(names), labels)

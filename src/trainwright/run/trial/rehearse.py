@@ -23,7 +23,7 @@ from trainwright.contract.sections.ramps import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.table import Floats, Part, TableInputs
+from trainwright.data.base.table import Floats, Part
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
@@ -76,8 +76,7 @@ def _measure(composed: Composed, plan: Plan, prepared: Prepared, seconds: float)
         fit(job)
     save = pace.ending
     part, scores, row = _score(composed, prepared, plan.contract.seed, seconds)
-    # For a table the loss needs a second pass over the rows.
-    passes = 2 if isinstance(part.inputs, TableInputs) else 1
+    passes = 2 if part.inputs.second_pass else 1
     return StepTimes(pace.step, pace.start, save, passes * row, row, part, scores)
 
 

@@ -1,0 +1,113 @@
+"""What is predicted: the interface of every kind of target."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.core.files import Json
+from trainwright.data.base.cell_values import LARGEST, to_numbers
+from trainwright.data.base.table import Floats, Integers
+
+NO_POSITIVE = -1
+
+
+class Target(ABC):
+    """What is predicted, and its numbers. What others must know of a kind of target stands here,
+    with the answers of one number a row."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in JSON."""
+
+    task: ClassVar[Literal["classification", "regression", "generation"]]
+    """What its metrics and curves are those of."""
+
+    unit: ClassVar[str] = "rows"
+    """What the targets of a step are counted in."""
+
+    dtype: ClassVar[type[np.int64 | np.float64]] = np.float64
+    """Of encoded values."""
+
+    column: str
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Outputs of a model."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class of each output; empty without classes."""
+        return ()
+
+    @property
+    def positive_code(self) -> int:
+        """The code of the positive class of two; -1 without one."""
+        return NO_POSITIVE
+
+    @property
+    def centre_and_spread(self) -> tuple[float, ...]:
+        """Mean and standard deviation, where models learn the standardised value; empty where they
+        learn classes."""
+        return ()
+
+    @abstractmethod
+    def encode(self, series: pl.Series) -> Integers | Floats:
+        """Values [N] of cleaned cells.
+
+        Raises:
+            DataMistake: a value is missing or impossible.
+        """
+
+    def readable(self, cells: pl.Series) -> pl.Series:
+        """Which of the cleaned cells `encode` takes; missing where they are."""
+        return to_numbers(cells).series.abs() <= LARGEST
+
+    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
+        """Encoded values [N] as they are shown."""
+        return pl.Series(values)
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """Columns of predictions for scores [N, outputs]; the first is called `prediction`."""
+        return [pl.Series("prediction", scores[:, 0])]
+
+    def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
+        """Encoded values [N] and scores [N, K] of a frame with the columns `target` and those of
+        `predictions`."""
+        return frame["target"].to_numpy(), np.stack([frame["prediction"].to_numpy()], axis=1)
+
+    def category_values(self, encoded: Integers | Floats) -> tuple[Floats, tuple[str, ...]]:
+        """What is averaged over the rows of a category [N, K], and what each column is called."""
+        return encoded[:, None].astype(np.float64), ("",)
+
+    def is_same(self, other: Target) -> bool:
+        """Do models of both predict the same? Means and deviations of the rows may differ."""
+        return type(self) is type(other) and self.column == other.column
+
+    @abstractmethod
+    def describe(self, shares: Mapping[str, float], /) -> str:
+        """For the screen; `shares` are those of the classes among the training rows."""
+
+    @abstractmethod
+    def to_json(self) -> Json:
+        """What `target_from_json` reads, with its `kind`."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, json: Json) -> Target:
+        """Inverse of `to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: invalid content.
+        """
+
+    def identity(self) -> Json:
+        """The part of the target that the version of the data depends on."""
+        return self.to_json()

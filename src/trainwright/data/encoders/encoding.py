@@ -1,0 +1,92 @@
+"""How rows become inputs: the interface of every fitted encoding."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Protocol, Self
+
+import polars as pl
+
+from trainwright.core.files import Json
+from trainwright.data.base.table import Bytes, Inputs, Part
+
+
+class NewRows(Protocol):
+    """Rows that a caller gives to a predictor, in the form that an encoding reads."""
+
+    def frame(self) -> pl.DataFrame:
+        """As columns.
+
+        Raises:
+            DataMistake: they are none.
+        """
+
+    def images(self) -> Bytes:
+        """As images, uint8 [N, H, W] or [N, C, H, W].
+
+        Raises:
+            DataMistake: they are none.
+        """
+
+
+class Encoding(ABC):
+    """Fitted on the training rows alone, stored as JSON. Both encode every row to the same bits."""
+
+    __slots__ = ()
+
+    modality: ClassVar[str]
+    """The kind of data, as in the contract; `kind` in JSON."""
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """The number of codes of each categorical column."""
+        return ()
+
+    @property
+    def plotted_columns(self) -> tuple[str, ...]:
+        """The columns of a part's frame whose distributions are drawn, besides the target."""
+        return ()
+
+    @abstractmethod
+    def read_new(self, rows: NewRows, /) -> Inputs:
+        """New rows, encoded.
+
+        Raises:
+            DataMistake: they are not like those of the training. NotAvailable: no rows can be read.
+        """
+
+    def count_unseen(self, _rows: NewRows, /) -> dict[str, int]:
+        """Rows with an unseen category, for each column that has any."""
+        return {}
+
+    def inputs_of(self, part: Part) -> Iterator[Inputs]:
+        """A part as this encoding sees it, in slices; it may have been encoded by another."""
+        yield part.inputs
+
+    @abstractmethod
+    def shape_json(self, outputs: int) -> Json:
+        """The shape of the inputs, as `model.input_shape.shape_from_json` reads it."""
+
+    @abstractmethod
+    def describe(self, rows: int) -> str:
+        """So many rows and what they consist of, for the screen."""
+
+    @abstractmethod
+    def to_json(self) -> Json:
+        """What `from_json` reads, with the modality as its `kind`."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, json: Json) -> Encoding:
+        """Inverse of `to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: invalid content.
+        """
+
+    @classmethod
+    def of_kind(cls, encoding: Encoding) -> Self:
+        """The same where its kind is settled; another one is a programmer's mistake."""
+        assert isinstance(encoding, cls), f"no encoding of {cls.modality}"
+        return encoding

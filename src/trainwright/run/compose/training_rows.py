@@ -1,0 +1,124 @@
+"""The training rows of a network as a dataset, for each kind of inputs. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
+
+import torch
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.tokens import TokenData
+from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
+from trainwright.data.columns.target_kind import Target
+from trainwright.data.loading.augment import ImageDataset
+from trainwright.data.loading.dataset import (
+    RowDataset,
+    TensorRowDataset,
+    TextDataset,
+    WindowDataset,
+)
+from trainwright.data.loading.memmap_dataset import MemmapDataset
+from trainwright.data.loading.packed_dataset import PackedDataset
+from trainwright.data.loading.padded_dataset import PaddedDataset
+from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
+from trainwright.data.sampling.length_buckets import BucketSampler
+from trainwright.data.sampling.samplers import Sampler
+from trainwright.data.text.padding import padded_shapes
+from trainwright.data.types import Prepared
+
+Drawn: TypeAlias = tuple[RowDataset, Sampler]
+
+
+def draw_rows(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    """Training rows, and the sample order of a run."""
+    return FEEDS[prepared.train.inputs.kind](contract, prepared, device)
+
+
+def _table(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    store = part_store(prepared.train, prepared, device)
+    return store, _draws(contract, prepared, store)
+
+
+def _images(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    data, inputs = ImageData.of(contract.data), ImageInputs.of_kind(prepared.train.inputs)
+    labels = torch.tensor(prepared.train.target).to(device)
+    pixels = build_pixels(inputs, device)
+    store = ImageDataset(pixels, labels, data.augment, contract.seed)
+    return store, _draws(contract, prepared, store)
+
+
+def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    assert isinstance(contract.model, Gpt), "the rules refuse other models"
+    data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
+    text = _text(data, contract.model, inputs, (device, contract.seed))
+    return text, _text_draws(contract, prepared, inputs.sources.names, text)
+
+
+FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
+    {"table": _table, "images": _images, "tokens": _tokens}
+)
+"""By the kind of the inputs."""
+
+
+def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
+    """Part of a table as a dataset: the inputs, and the target as the loss expects it. Rows in
+    files stay there."""
+    table = TableInputs.of_kind(part.inputs).dense()
+    finish = partial(_finished, prepared.target)
+    if table.in_files:
+        return MemmapDataset((table.numeric, table.categories, part.target), finish, device)
+    target = finish(torch.tensor(part.target))
+    tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
+    return TensorRowDataset([tensor.to(device) for tensor in tensors])
+
+
+def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
+    """Target codes unchanged, numbers standardised."""
+    if not target.centre_and_spread:
+        return values
+    centre, spread = target.centre_and_spread
+    return ((values - centre) / spread).float()
+
+
+def _text(
+    section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
+) -> TextDataset:
+    """Windows or documents of a text, for a device and a seed."""
+    device, seed = run
+    match section.windows:
+        case "across":
+            return WindowDataset(inputs, model.context, device=device, seed=seed)
+        case "packed":
+            return PackedDataset(inputs, model.context, section.long_documents, device)
+        case "padded":
+            shapes = padded_shapes(section, model)
+            return PaddedDataset(inputs, section.long_documents, shapes, device)
+        case _:
+            assert_never(section.windows)
+
+
+def _text_draws(
+    contract: Contract, prepared: Prepared, names: Sequence[str], store: TextDataset
+) -> Sampler:
+    """Row order of a text whose sources have `names`."""
+    if isinstance(contract.data.sampling, Mixture):
+        return mixture_sampler(contract.data.sampling, names, store.sources, contract.seed)
+    if isinstance(store, PaddedDataset):
+        buckets = settled(TokenData.of(contract.data).padding.buckets)
+        if buckets > 1:
+            group = settled(contract.training.effective_batch_size)
+            return BucketSampler(store.lengths, buckets, group, contract.seed)
+    return _draws(contract, prepared, store)
+
+
+def _draws(contract: Contract, prepared: Prepared, store: RowDataset) -> Sampler:
+    epochs = settled(contract.training.num_epochs)
+    return build_sampler(contract.data, prepared, epochs, store.rows, contract.seed)
