@@ -179,8 +179,7 @@ def score(contract: Path, seed: int, words: Sequence[str] = (), linear: bool = F
         seconds = time.perf_counter() - started
     found = {"model": _value(ready, fitted.predictor.score_part(ready.prepared.test))}
     if linear:
-        section = ready.plan.contract.data.features
-        baselines = fit_baselines(ready.prepared, section)
+        baselines = fit_baselines(ready.prepared, ready.plan.contract.data)
         found["linear"] = _value(ready, baselines.linear.score_part(ready.prepared.test))
     return {**found, "seconds": seconds}
 

@@ -11,10 +11,11 @@ from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data_base import DELIVERY
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.resolve.choice import Choice
-from trainwright.run.audit_data import MOST_JUDGED, look_without_models
+from trainwright.run.audit_data import look_without_models
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, assert_never, final
+from typing import Literal, final
 
 from rich.box import ROUNDED
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,14 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.cli.damage import naming_damage
-from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.terminal import escape_in_json, show_safely
-from trainwright.data.images.resolve_source import holds_idx
-from trainwright.data.sources.fetch import is_remote
+from trainwright.data.dispatch import modality_of
 from trainwright.evaluation.experiments.suspects import acceptance
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.after.evaluate_rows import find_run, read_planned
@@ -97,21 +93,10 @@ def commands_after_training(folder: Path, result: Result, runs: Path) -> list[st
     relative paths start."""
     data = read_planned(result.folder).data
     listing = shlex.join(_command("runs", runs, "list"))
-    match data:
-        case TableData():
-            written = data.test_path or data.path or data.train_path
-            rows = "ROWS.csv" if is_remote(written) else str(folder / written)
-        case ImageData():
-            written = data.test_path or data.path
-            at = folder / written
-            here = str(at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at)
-            rows = "IMAGES" if is_remote(written) else here
-        case TokenData():
-            # A text has no rows to predict.
-            return [listing]
-        case _:
-            assert_never(data)
-    predict = _command("predict", runs, result.name, rows, "-o", "predictions.csv")
+    files = modality_of(data.kind).names_of_files(data, folder)
+    if not files.at_hand:
+        return [listing]
+    predict = _command("predict", runs, result.name, files.at_hand, "-o", "predictions.csv")
     return [shlex.join(predict), listing]
 
 
@@ -121,20 +106,12 @@ def commands_with_a_run(run: str, runs: Path) -> list[str]:
     if folder.has_own_model:
         return []
     data = read_planned(folder).data
-    match data:
-        case TableData():
-            rows, labelled_rows = "ROWS.csv", "LABELLED_ROWS.csv"
-        case ImageData():
-            rows, labelled_rows = "IMAGES", "LABELLED_IMAGES"
-        case TokenData():
-            # A text has no rows to predict.
-            return [shlex.join(_command("evaluate", runs, run, "TEXT"))]
-        case _:
-            assert_never(data)
-    return [
-        shlex.join(_command("predict", runs, run, rows, "-o", "predictions.csv")),
-        shlex.join(_command("evaluate", runs, run, labelled_rows)),
-    ]
+    files = modality_of(data.kind).names_of_files(data, Path())
+    evaluate = shlex.join(_command("evaluate", runs, run, files.labelled))
+    if not files.rows:
+        return [evaluate]
+    predict = _command("predict", runs, run, files.rows, "-o", "predictions.csv")
+    return [shlex.join(predict), evaluate]
 
 
 def _command(verb: str, runs: Path, *words: str) -> list[str]:

@@ -1,88 +1,59 @@
-"""Dispatch by modality: `read_data` and `prepare`."""
+"""The modality of each kind of data."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import assert_never
+from types import MappingProxyType
+from typing import Any
 
-from trainwright.contract.sections.data import Data, TableData
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data import Data
 from trainwright.contract.sections.metric import TaskKind
-from trainwright.contract.sections.tokens import TokenData
-from trainwright.data.images.prepare_images import prepare_image_fold, prepare_images, read_images
-from trainwright.data.images.raw_images import RawImages
-from trainwright.data.prepare_table import prepare_fold, prepare_table
-from trainwright.data.read_table import RawTable, read_table
+from trainwright.data.modalities.modality import Modality, SplitSettings
+from trainwright.data.read_table import Raw
 from trainwright.data.sources.frames import NO_FRAMES, Frame
-from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
 from trainwright.data.types import Prepared
 
-Raw = RawTable | RawImages | RawTokens
+_HERE = "trainwright.data.modalities"
+
+MODALITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "table": (f"{_HERE}.table_modality", "TableModality"),
+        "images": (f"{_HERE}.image_modality", "ImageModality"),
+        "tokens": (f"{_HERE}.token_modality", "TokenModality"),
+    }
+)
+"""Module and class by the kind of the `data` section, imported once they are needed."""
+
+
+@cache
+def modality_of(kind: str) -> Modality[Any, Any]:
+    """What is known of a kind of data."""
+    module, name = MODALITIES[kind]
+    found: Modality[Any, Any] = getattr(import_module(module), name)()
+    return found
 
 
 def read_data(
     section: Data,
     folder: Path,
     frames: Mapping[str, Frame] = NO_FRAMES,
-    most_images: int = sys.maxsize,
+    most_rows: int = sys.maxsize,
 ) -> Raw:
-    """Read all data of a section: files relative to `folder`, and frames by name. At most
-    `most_images` image files are decoded.
-
-    Raises:
-        DataMistake: with every problem that could be found at once.
-        MissingExtra: a package that reads a source is not installed.
-    """
-    match section:
-        case TableData():
-            return read_table(section, folder, frames)
-        case ImageData():
-            return read_images(section, folder, most_images)
-        case TokenData():
-            return read_tokens(section, folder)
-        case _:
-            assert_never(section)
+    """As `Modality.read`."""
+    raw: Raw = modality_of(section.kind).read(section, folder, frames, most_rows)
+    return raw
 
 
 def prepare_one_fold(raw: Raw, section: Data, task: TaskKind, seed: int, number: int) -> Prepared:
-    """Data of the training that tests fold `number`, from 0.
-
-    Raises:
-        As `prepare`, which raises every mistake first.
-    """
-    match section:
-        case TableData():
-            assert isinstance(raw, RawTable)
-            assert task != "generation", "the rules refuse it for a table"
-            return prepare_fold(raw, section, task, seed, number)
-        case ImageData():
-            assert isinstance(raw, RawImages)
-            return prepare_image_fold(raw, section, seed, number)
-        case TokenData():
-            raise AssertionError("a text has no folds")
-        case _:
-            assert_never(section)
+    """As `Modality.prepare_fold`."""
+    split = SplitSettings(section, task, seed)
+    return modality_of(section.kind).prepare_fold(raw, split, number)
 
 
 def prepare(raw: Raw, section: Data, task: TaskKind, seed: int) -> Prepared:
-    """Split and encode raw data. Every `auto` of the section must be decided. Nothing is fitted on
-    validation or test rows.
-
-    Raises:
-        DataMistake: the rows cannot be split as asked.
-    """
-    match section:
-        case TableData():
-            assert isinstance(raw, RawTable)
-            assert task != "generation", "the rules refuse it for a table"
-            return prepare_table(raw, section, task, seed)
-        case ImageData():
-            assert isinstance(raw, RawImages)
-            return prepare_images(raw, section, seed)
-        case TokenData():
-            assert isinstance(raw, RawTokens)
-            return prepare_tokens(raw, section)
-        case _:
-            assert_never(section)
+    """As `Modality.prepare`."""
+    return modality_of(section.kind).prepare(raw, SplitSettings(section, task, seed))

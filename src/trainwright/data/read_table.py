@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,10 +56,18 @@ from trainwright.data.columns.typed_rows import type_rows
 from trainwright.data.formats.file_format import is_untyped
 from trainwright.data.sources.cache import scratch_folder
 from trainwright.data.sources.column_names import name_problems
-from trainwright.data.sources.data_source import FileVersion, SourceFile, read_query, read_source
+from trainwright.data.sources.data_source import (
+    FileVersion,
+    SourceFile,
+    read_query,
+    read_source,
+    skipped_notes,
+)
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.split_file import WrittenSplit, read_split_file, with_parts
+
+_MOST_NAMES = 4
 
 
 @final
@@ -91,9 +100,28 @@ class DataFacts:
         }
 
 
+class Raw(ABC):
+    """Data of any kind before the split."""
+
+    __slots__ = ()
+
+    facts: DataFacts
+    notes: tuple[str, ...]
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """What was left out or is worth a note, each with the label of its line."""
+        return ()
+
+    @property
+    def decoded_rows(self) -> int:
+        """Rows whose content is in memory; the others are known by their files alone."""
+        return self.facts.rows
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class RawTable:
+class RawTable(Raw):
     """Typed rows before the split. `frames` holds `train` and the given parts; `positions` int64 is
     the 0-based row of each in its file; `notes` are messages; `space` is the storage of the rows
     and derived arrays."""
@@ -105,6 +133,18 @@ class RawTable:
     facts: DataFacts
     notes: tuple[str, ...]
     space: RowStorage = IN_MEMORY
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are left out, by reason."""
+        ignored = [column for column in self.columns if column.kind == "ignored"]
+        reasons = list(dict.fromkeys(column.reason for column in ignored))
+        shown = [
+            f"{some([c.name for c in ignored if c.reason == reason], _MOST_NAMES)} ({reason})"
+            for reason in reasons
+        ]
+        more = " · more in the report" * (len(shown) > _MOST_NAMES)
+        return (("left out", " · ".join(shown[:_MOST_NAMES]) + more),) if shown else ()
 
 
 def read_table(
@@ -354,14 +394,3 @@ def _with_target(series: pl.Series, space: RowStorage) -> Integers:
         return series.slice(start, stop - start).is_not_null().to_numpy()
 
     return chosen_positions(len(series), there, space)
-
-
-def skipped_notes(source: SourceFile) -> list[str]:
-    """Notes on unreadable records that were skipped, by file."""
-    notes = []
-    for file in source.files:
-        if count := len(file.skipped):
-            records = "record" if count == 1 else "records"
-            lines = some(list(file.skipped), 5)
-            notes.append(f"{count} {records} of {file.path} skipped, not readable: line {lines}")
-    return notes

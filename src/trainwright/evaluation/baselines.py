@@ -11,6 +11,8 @@ from typing import final
 
 import numpy as np
 
+from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.data_base import Feeding
 from trainwright.contract.sections.features import Features as FeaturesSection
 from trainwright.contract.sections.model import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
@@ -61,12 +63,13 @@ class Baselines:
 
 
 def fit_baselines(
-    prepared: Prepared, section: FeaturesSection | None = None, most_rows: float = math.inf
+    prepared: Prepared, data: Feeding | None = None, most_rows: float = math.inf
 ) -> Baselines:
-    """Fit both on the training part; `section` is of a table's rare categories. The linear one is
-    fitted on at most `most_rows` rows or images, with a warning; a text is counted in full."""
+    """Fit both on the training part; `data` is the section, for the features of a table. The linear
+    one is fitted on at most `most_rows` rows or images, with a warning; a text is counted in
+    full."""
     how = BASELINES.get(prepared.features.modality, USUAL_BASELINES)
-    return how.fit(prepared, section or FeaturesSection(), most_rows)
+    return how.fit(prepared, data or TableData(), most_rows)
 
 
 def seen_rows(prepared: Prepared) -> int:
@@ -85,7 +88,7 @@ def _seen_of_table(prepared: Prepared) -> int:
     return _ROWS_SEEN if len(prepared.train) > _MANY_ROWS else len(prepared.train)
 
 
-def _of_columns(prepared: Prepared, _section: FeaturesSection, most_rows: float) -> Baselines:
+def _of_columns(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
     """The linear baseline uses the columns of at most 20,000 evenly spaced rows, fewer if they are
     wide: of images, pixels in [0, 1]."""
     train, target, features = prepared.train, prepared.target, prepared.features
@@ -111,7 +114,7 @@ def _of_columns(prepared: Prepared, _section: FeaturesSection, most_rows: float)
     )
 
 
-def _of_text(prepared: Prepared, _section: FeaturesSection, _most_rows: float) -> Baselines:
+def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
     single = fit_frequencies(inputs, target.outputs, pairs=False)
@@ -124,14 +127,14 @@ def _of_text(prepared: Prepared, _section: FeaturesSection, _most_rows: float) -
     )
 
 
-def _of_table(prepared: Prepared, section: FeaturesSection, most_rows: float) -> Baselines:
+def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     """Fit both on the same columns.
 
     The linear one has its own features, standardised and median-imputed, because the model's may
     hold NaN; `section` gives the treatment of rare categories, dates and texts. Of more than
     500,000 rows it is fitted on 200,000, with a warning.
     """
-    train, target = prepared.train, prepared.target
+    train, target, section = prepared.train, prepared.target, TableData.of(data).features
     seen = spread_rows(len(train), int(min(most_rows, _seen_of_table(prepared))))
     answers = train.target[seen]
     features, inputs = _encoded(prepared, section, seen)
@@ -175,7 +178,7 @@ class BaselineFit:
     """How the baselines of a kind of data are fitted, and the training rows that the linear one
     sees without a limit."""
 
-    fit: Callable[[Prepared, FeaturesSection, float], Baselines]
+    fit: Callable[[Prepared, Feeding, float], Baselines]
     seen_rows: Callable[[Prepared], int]
 
 

@@ -39,9 +39,11 @@ def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
     timestamp are averaged. The probability of a repeated class is its accuracy on the training
     rows.
     """
-    if not isinstance(data, TableData) or not isinstance(data.split, TimeSplit):
+    if not data.time_column:
         return {}
-    series = _series(prepared, data.split, data.features.history)
+    table = TableData.of(data)
+    assert isinstance(table.split, TimeSplit), "what has a time column is divided by it"
+    series = _series(prepared, table.split, table.features.history)
     test, train = series.rows["test"], series.rows["train"]
     found = {PERSISTENCE: series.predict(series.known(test), series.known(train), train)}
     if period := _season(series, train):

@@ -36,7 +36,7 @@ def write_contact_sheet(
     """
     document = read_contract(contract, overrides)
     section = document.contract.data
-    if not isinstance(section, ImageData):
+    if not section.is_augmentable:
         raise Mistake(
             Problem(
                 "only images can be shown",
@@ -46,6 +46,7 @@ def write_contact_sheet(
                 fix="for other data: trainwright data check CONTRACT",
             )
         )
+    section = ImageData.of(section)
     raw = read_images(section, document.source.folder)
     prepared = prepare_images(raw, section, document.contract.split_seed)
     rows = _of_all_classes(prepared, images)
@@ -60,8 +61,7 @@ def contact_sheet(
     prepared: Prepared, section: ImageData, seed: int, rows: Integers, epochs: int
 ) -> Bytes:
     """The sheet as uint8 [H, W, 3]."""
-    inputs = prepared.train.inputs
-    assert isinstance(inputs, ImageInputs)
+    inputs = ImageInputs.of_kind(prepared.train.inputs)
     labels = torch.from_numpy(prepared.train.target)
     store = ImageDataset(build_pixels(inputs, torch.device("cpu")), labels, section.augment, seed)
     columns = [inputs.take(rows).copied()]

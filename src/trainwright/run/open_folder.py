@@ -13,7 +13,6 @@ from trainwright.contract.reading.read_contract import ContractText
 from trainwright.contract.reading.stored_contracts import with_defaults
 from trainwright.contract.reading.yaml_reader import yaml_value_text
 from trainwright.contract.resumable_fields import differences, is_free
-from trainwright.contract.sections.data import TableData
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -24,10 +23,9 @@ from trainwright.core.errors import (
 )
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.read_table import RawTable
+from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
-from trainwright.data.versions.snapshot import snapshot_of_run
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
 from trainwright.run.extend.reopen import extend_run, is_finished
@@ -371,9 +369,8 @@ def _where_written(request: Request) -> dict[str, Json]:
 def _keep_rows(folder: RunFolder, ready: Ready) -> None:
     """What `data diff` and `evaluate` need of a table once its files are overwritten."""
     section = ready.plan.contract.data
-    if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
-        snapshot_of_run(ready.raw, section, folder.name).write(folder.data)
-        write_trained_rows(ready.prepared, folder.data)
+    modality_of(section.kind).keep_rows(ready.raw, section, folder.name, folder.data)
+    write_trained_rows(ready.prepared, folder.data)
 
 
 def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:

@@ -12,10 +12,11 @@ from pydantic import BaseModel
 
 from trainwright.contract.reading.read_contract import placed
 from trainwright.contract.rules.all_rules import problems_of_rules
-from trainwright.contract.sections.data import Data, TableData, fold_count
+from trainwright.contract.sections.data import Data, fold_count
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
+from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, seen_rows
@@ -120,7 +121,7 @@ def _look(ready: Ready, limit: float) -> Looked:
     """Findings on all rows if that takes a small share of the budget; otherwise, for a table, on
     fewer."""
     rows = ready.raw.facts.rows
-    if not isinstance(ready.plan.contract.data, TableData) or rows <= _LOOKED_ROWS:
+    if not modality_of(ready.plan.contract.data.kind).is_sampled or rows <= _LOOKED_ROWS:
         return look_at_data(ready)
     started = time.perf_counter()
     found = look_uncached(ready, _LOOKED_ROWS)

@@ -20,13 +20,12 @@ from trainwright.contract.reading.read_contract import (
     read_contract,
 )
 from trainwright.contract.rules.availability import unavailable
-from trainwright.contract.sections.data import TableData, fold_count
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.data.dispatch import Raw, prepare, read_data
-from trainwright.data.read_table import RawTable
+from trainwright.data.dispatch import modality_of, prepare, read_data
+from trainwright.data.read_table import Raw
 from trainwright.data.sampling.build_sampler import build_sampler
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
@@ -91,10 +90,8 @@ class Ready:
 def without_undivided(ready: Ready) -> Ready:
     """The same without the unsplit rows, which only folds still need: training cannot afford to
     keep them in memory next to its parts."""
-    raw, data = ready.raw, ready.plan.contract.data
-    if not isinstance(raw, RawTable) or not isinstance(data, TableData) or fold_count(data):
-        return ready
-    return replace(ready, raw=replace(raw, frames={}, positions={}))
+    data = ready.plan.contract.data
+    return replace(ready, raw=modality_of(data.kind).after_split(ready.raw, data))
 
 
 def make_ready(

@@ -17,10 +17,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
-from trainwright.data.dispatch import Raw
-from trainwright.data.images.raw_images import RawImages
-from trainwright.data.read_table import DataFacts, RawTable
-from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.types import Prepared
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.init.yaml_lines import flow
@@ -49,14 +46,9 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     lines.append(
         labelled("split", f"{split.kind} · train / validation / test {rows} · {split.reason}")
     )
-    if isinstance(raw, RawTable) and (left_out := _left_out(raw)):
-        lines.append(labelled("left out", left_out))
+    lines += [labelled(label, text) for label, text in raw.remarks]
     lines += [labelled("warning", warning) for warning in doubt_warnings(facts)]
     lines += [labelled("done", one.message) for one in prepared.done]
-    if isinstance(raw, RawImages):
-        lines += [labelled("left out", note) for note in raw.notes]
-    if isinstance(raw, RawTokens):
-        lines += [labelled("note", note) for note in raw.notes]
     return lines
 
 
@@ -67,17 +59,6 @@ def doubt_warnings(facts: DataFacts) -> list[str]:
         f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"
         for doubt in facts.doubts
     ]
-
-
-def _left_out(raw: RawTable) -> str:
-    """Excluded columns, grouped by reason."""
-    ignored = [column for column in raw.columns if column.kind == "ignored"]
-    reasons = list(dict.fromkeys(column.reason for column in ignored))
-    shown = [
-        f"{some([c.name for c in ignored if c.reason == reason], _MOST_NAMES)} ({reason})"
-        for reason in reasons
-    ]
-    return " · ".join(shown[:_MOST_NAMES]) + (" · more in the report" * (len(shown) > _MOST_NAMES))
 
 
 def describe_plan(decided: Plan) -> str:

@@ -14,6 +14,7 @@ from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
 from trainwright.data.audit import run_audit
 from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.modalities import table_look
 from trainwright.data.quality import run_checks
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ExaminedData
@@ -25,13 +26,13 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     """A name for each time that data is looked at, in a project with a cache of its own."""
     monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
     found: list[str] = []
-    look = audit_data.prepared_faults
+    look = table_look.table_faults
 
     def counted(*given: object, **named: object) -> object:
         found.append("looked")
         return look(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(audit_data, "prepared_faults", counted)
+    monkeypatch.setattr(table_look, "table_faults", counted)
     write_project(tmp_path)
     with inside(tmp_path):
         yield found
@@ -150,7 +151,7 @@ def test_a_run_that_goes_on_with_its_data_is_told_the_same(looks: list[str]) -> 
 def test_of_many_rows_check_leaves_what_models_find_to_the_training(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_data, "MOST_CHECKED", 100)
+    monkeypatch.setattr(table_look, "MOST_CHECKED", 100)
     fitted: list[str] = []
 
     def doubted(_: ExaminedData) -> list[Finding]:
@@ -188,6 +189,6 @@ def test_of_many_rows_check_leaves_what_models_find_to_the_training(
     told("b")
     assert len(looks) == 2
     # Found at once or in two parts: the same, in the same order.
-    monkeypatch.setattr(audit_data, "_found_by_models", lambda _: ())
+    monkeypatch.setattr(audit_data, "_left_to_models", lambda _: ())
     assert told("c") == after
     assert len(looks) == 3

@@ -293,6 +293,7 @@ class TableData(Feeding):
 
     reads_frames: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
+    is_comparable: ClassVar[bool] = True
 
     @property
     def source(self) -> str:

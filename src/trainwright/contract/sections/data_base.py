@@ -45,6 +45,12 @@ class Feeding(Section):
     samples_test: ClassVar[bool] = True
     """May a budget judge fewer test rows?"""
 
+    is_augmentable: ClassVar[bool] = False
+    """Has it an `augment` section, whose effect can be shown?"""
+
+    is_comparable: ClassVar[bool] = False
+    """Has it typed columns, by which two versions are compared?"""
+
     usual_metric: ClassVar[tuple[str, str]] = ("", "")
     """The metric of classes that `auto` means, and why; empty: it depends on their number."""
 

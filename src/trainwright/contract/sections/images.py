@@ -234,6 +234,7 @@ class ImageData(Feeding):
         "what is predicted are images of equal weight",
     )
     is_slow_to_improve: ClassVar[bool] = True
+    is_augmentable: ClassVar[bool] = True
 
     @property
     def source(self) -> str:

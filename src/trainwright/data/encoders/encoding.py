@@ -48,6 +48,11 @@ class Encoding(ABC):
         """The columns of a part's frame whose distributions are drawn, besides the target."""
         return ()
 
+    @property
+    def hashed_columns(self) -> tuple[str, ...]:
+        """The columns of a part's frame by which a row is known again; empty if by none."""
+        return ()
+
     @abstractmethod
     def read_new(self, rows: NewRows, /) -> Inputs:
         """New rows, encoded.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import ClassVar, final
 
 import numpy as np
@@ -35,6 +34,12 @@ from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
 from trainwright.data.encoders.encoding import Encoding, NewRows
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
+from trainwright.data.encoders.number_columns import (
+    NumberColumn,
+    names_of_kind,
+    number_columns,
+    number_matrix,
+)
 from trainwright.data.encoders.scaling import NumberRows, NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -82,10 +87,15 @@ class TableEncoder(Encoding):
         return tuple(column.name for column in self.columns if column.kind != "text")
 
     @property
+    def hashed_columns(self) -> tuple[str, ...]:
+        """The feature columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
     def numeric_names(self) -> tuple[str, ...]:
         """The columns of `TableInputs.numeric`, then those of its terms."""
         names = (
-            *_names(self.columns, "numeric"),
+            *names_of_kind(self.columns, "numeric"),
             *(date.name for date in self.dates),
             *self.history.names,
             *(name for means in self.means for name in means.names),
@@ -133,15 +143,14 @@ class TableEncoder(Encoding):
 
     def shape_json(self, outputs: int) -> Json:
         """Numbers and codes."""
-        numbers, codes = len(self.numeric_names), list(self.cardinalities)
-        return {"kind": "table", "numeric": numbers, "cardinalities": codes, "outputs": outputs}
+        shape = {"numeric": len(self.numeric_names), "cardinalities": list(self.cardinalities)}
+        return {"kind": "table", **shape, "outputs": outputs}
 
     def describe(self, rows: int) -> str:
         """Their number, and the kinds of the columns."""
         kinds = Counter(column.kind for column in self.columns)
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        columns = "column" if len(self.columns) == 1 else "columns"
-        return f"{many(rows, 'row')} · {listed} {columns}"
+        return f"{many(rows, 'row')} · {listed} column{'s' * (len(self.columns) != 1)}"
 
     def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
@@ -170,7 +179,7 @@ class TableEncoder(Encoding):
 
     def _encoded(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
         frame = limited(frame, self.limits)
-        values = _matrix(frame, _number_columns(self.columns, self.dates, self.history))
+        values = number_matrix(frame, number_columns(self.columns, self.dates, self.history))
         numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
         directions = [text.transform(frame[text.column]) for text in self._texts(reduced=True)]
         numeric = np.concatenate([numeric, *directions], axis=1)
@@ -293,9 +302,9 @@ def fit_features(
     """
     frame, columns = rows.frame, rows.columns
     categories = _fit_categories(rows, section, written)
-    dates = fit_dates(frame, _names(columns, "datetime"), section.dates)
-    numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), categories.crossed)
-    sections = [_own(section, written, name) for name in _names(columns, "numeric")]
+    dates = fit_dates(frame, names_of_kind(columns, "datetime"), section.dates)
+    numbers = _number_rows(rows, number_columns(columns, dates, rows.history), categories.crossed)
+    sections = [_own(section, written, name) for name in names_of_kind(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
     features = TableEncoder(
         columns=columns,
@@ -310,7 +319,9 @@ def fit_features(
             space,
         ),
         vocabularies=categories.vocabularies,
-        texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
+        texts=tuple(
+            fit_terms(frame[name], section.text) for name in names_of_kind(columns, "text")
+        ),
         limits=rows.limits,
     )
     return features, features.encode(frame, list(categories.crossed), space)
@@ -334,7 +345,7 @@ def _fit_categories(
     means: list[TargetMeans] = []
     crossed: list[Floats] = []
     vocabularies: list[Vocabulary] = []
-    for name in _names(rows.columns, "categorical"):
+    for name in names_of_kind(rows.columns, "categorical"):
         own = _own(section, written, name)
         vocabulary = fit_vocabulary(rows.frame[name], own.rare_below, own.max_categories)
         # Without a plan, which knows the model, a category is its code.
@@ -360,41 +371,15 @@ def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> 
     return section.model_copy(update=said)
 
 
-def _names(columns: tuple[ColumnType, ...], kind: str) -> list[str]:
-    return [column.name for column in columns if column.kind == kind]
-
-
-_NumberColumn = Callable[[pl.DataFrame], pl.Series]
-"""What takes one numeric column from rows."""
-
-
-def _number_columns(
-    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: LagFeatures
-) -> list[_NumberColumn]:
-    """Numeric columns, date parts and the past."""
-    names = [*_names(columns, "numeric"), *history.names]
-    found: list[_NumberColumn] = [itemgetter(name) for name in names]
-    own = len(found) - len(history.names)
-    return [*found[:own], *(date.values for date in dates), *found[own:]]
-
-
-def _matrix(frame: pl.DataFrame, columns: Sequence[_NumberColumn]) -> Floats:
-    """Float64 [N, F], NaN for missing."""
-    if not columns:
-        return np.empty((frame.height, 0), dtype=np.float64)
-    series = [column(frame).cast(pl.Float64).fill_null(np.nan) for column in columns]
-    return np.stack([one.to_numpy() for one in series], axis=1)
-
-
 def _number_rows(
-    rows: TrainRows, columns: Sequence[_NumberColumn], crossed: Sequence[Floats]
+    rows: TrainRows, columns: Sequence[NumberColumn], crossed: Sequence[Floats]
 ) -> NumberRows:
     """The numeric columns of the training rows, the mean targets of other folds behind them."""
     means = np.concatenate([np.empty((rows.frame.height, 0)), *crossed], axis=1)
 
     def between(start: int, stop: int, chosen: Integers) -> Floats:
         frame = limited(rows.frame.slice(start, stop - start), rows.limits)
-        own = _matrix(frame, [columns[at] for at in chosen if at < len(columns)])
+        own = number_matrix(frame, [columns[at] for at in chosen if at < len(columns)])
         beside = means[start:stop, chosen[chosen >= len(columns)] - len(columns)]
         return np.concatenate([own, beside], axis=1)
 

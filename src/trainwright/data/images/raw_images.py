@@ -13,7 +13,7 @@ from trainwright.core.limits import USUAL_IMAGE_PIXELS
 from trainwright.data.base.table import ImageInputs, Integers, PartName
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.read_table import DataFacts
+from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.fractions import PARTS
 
@@ -32,7 +32,7 @@ class UnreadableImages:
 
 @final
 @dataclass(frozen=True, slots=True)
-class RawImages:
+class RawImages(Raw):
     """Images before they are divided: images and label codes int64 [N] of the training files and of
     the parts that stand apart; `names` are those of the labels. `records` tells, of images from
     files, name, group, size and format of each row; `rule` is how they were decoded. `left_out`
@@ -46,6 +46,16 @@ class RawImages:
     records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
     rule: Rule = UNCHANGED
     left_out: Mapping[PartName, UnreadableImages] = field(default_factory=dict)
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """The images that are left out."""
+        return tuple(("left out", note) for note in self.notes)
+
+    @property
+    def decoded_rows(self) -> int:
+        """Images that were decoded."""
+        return len(self.decoded()[0])
 
     @property
     def is_sample(self) -> bool:

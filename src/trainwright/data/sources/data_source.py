@@ -209,3 +209,14 @@ def _version(part: SourcePart) -> FileVersion:
         part.skipped,
         part.file_sha256,
     )
+
+
+def skipped_notes(source: SourceFile) -> list[str]:
+    """Notes on unreadable records that were skipped, by file."""
+    notes = []
+    for file in source.files:
+        if count := len(file.skipped):
+            records = "record" if count == 1 else "records"
+            lines = some(list(file.skipped), 5)
+            notes.append(f"{count} {records} of {file.path} skipped, not readable: line {lines}")
+    return notes

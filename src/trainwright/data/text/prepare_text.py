@@ -22,7 +22,7 @@ from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.bpe import ends_at_words, read_pieces
 from trainwright.data.encoders.vocabulary import TextVocabulary, Tokens, fit_characters
-from trainwright.data.read_table import DataFacts
+from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.split_report import SplitReport
 from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
@@ -49,13 +49,18 @@ SOURCE = "source"
 
 @final
 @dataclass(frozen=True, slots=True)
-class RawTokens:
+class RawTokens(Raw):
     """A tokenised text with its sources and parts."""
 
     text: EncodedText
     sources: tuple[TextSource, ...]
     facts: DataFacts
     notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Notes on the text."""
+        return tuple(("note", note) for note in self.notes)
 
 
 def read_tokens(section: TokenData, folder: Path) -> RawTokens:

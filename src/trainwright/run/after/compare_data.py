@@ -66,7 +66,7 @@ class _Typing:
         """Typing of a run on a table."""
         contract = read_planned(folder)
         section = contract.data
-        if not isinstance(section, TableData):
+        if not section.is_comparable:
             raise Mistake(
                 Problem(
                     f"run {folder.name} was on {section.kind}, which have no columns",
@@ -74,6 +74,7 @@ class _Typing:
                     fix="compare the versions in data/manifest.json",
                 )
             )
+        section = TableData.of(section)
         facts = read_json(folder.data / "manifest.json")["facts"]
         columns = [ColumnType.from_json(one) for one in facts["columns"]]
         key = read_snapshot(folder.data, folder.name).key

@@ -11,28 +11,17 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import GroupSplit, StratifiedGroupSplit, TableData
-from trainwright.contract.sections.images import ImageData, ImageFields
 from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.messages import nearest_option, quoted, some
+from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
-from trainwright.data.columns.target import PROBABILITY, Classes
-from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.prepare_table import read_part
-from trainwright.data.read_table import skipped_notes
-from trainwright.data.sources.data_source import FileVersion, read_source
-from trainwright.data.split.groups import group_codes
+from trainwright.data.dispatch import modality_of
+from trainwright.data.sources.data_source import FileVersion
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.after.new_images import labelled_images, predict_images
-from trainwright.run.after.new_rows import new_text, reading_of, whole_reading_of
+from trainwright.run.after.new_rows import reading_of, whole_reading_of
 from trainwright.run.folder.baseline_bundles import read_baselines
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.judging.trained_rows import find_trained_rows
@@ -104,38 +93,11 @@ def predict_file(
     predictor = _read_predictor(folder)
     contract = read_planned(folder)
     reading = whole_reading_of(contract, overrides)
-    if isinstance(predictor.features, Pixels):
-        if keep:
-            raise Mistake(Problem("images have no columns to keep", path="--keep", fix="remove it"))
-        fields = _fields_of(contract)
-        return Predictions(predict_images(predictor, predictor.features, Path(data), fields), {})
-    rows = read_source(str(data), Path(), "INPUT", reading).frame
-    kept = _kept(rows, keep)
-    predicted = predictor.predict_frame(rows)
-    return Predictions(pl.concat([kept, predicted], how="horizontal"), predictor.count_unseen(rows))
-
-
-def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Columns to keep, renamed if they collide with a prediction column.
-
-    Raises:
-        Mistake: the file lacks one.
-    """
-    if missing := [name for name in names if name not in rows.columns]:
-        near = nearest_option(missing[0], rows.columns)
-        raise Mistake(
-            Problem(
-                f"the file has no column {missing[0]!r} to keep",
-                path="--keep",
-                expected=quoted(rows.columns, 10),
-                fix=f"did you mean {near!r}?" if near else "name a column of the file",
-            )
-        )
-    return rows.select(names).rename(lambda name: f"input_{name}" if _is_ours(name) else name)
-
-
-def _is_ours(name: str) -> bool:
-    return name == "prediction" or name.startswith(PROBABILITY)
+    modality = modality_of(contract.data.kind)
+    file = modality.read_unlabelled(str(data), predictor.features, contract.data, reading, keep)
+    predicted = predictor.predict_frame(file.rows)
+    frame = pl.concat([file.before, predicted], how="horizontal")
+    return Predictions(frame, predictor.count_unseen(file.rows))
 
 
 def _read_predictor(folder: RunFolder) -> Predictor:
@@ -162,27 +124,14 @@ def read_planned(folder: RunFolder) -> Contract:
 def _read(
     data: str, predictor: Predictor, folder: RunFolder, contract: Contract, reading: Reading
 ) -> tuple[Part, list[str]]:
-    """The file as a part (table rows, images with labels, or a text), and what was excluded from
-    it."""
-    target = predictor.target
-    match predictor.features:
-        case TableEncoder() as features:
-            source = read_source(data, Path(), "DATA", reading)
-            part, ungrouped = _with_groups(read_part(source.frame, features, target), contract)
-            known = _known_files(source.files, folder) or find_trained_rows(part, features, folder)
-            return part, [*known, *ungrouped, *skipped_notes(source)]
-        case Pixels() as pixels:
-            assert isinstance(target, Classes)
-            fields = _fields_of(contract)
-            found = labelled_images(Path(data), pixels, target, fields)
-            ungrouped = _ungrouped(fields.group) if fields.group and not found.grouped else []
-            return found.part, [*_known_files([found.version], folder), *ungrouped]
-        case TextVocabulary() as vocabulary:
-            assert isinstance(contract.data, TokenData)
-            part, files = new_text(data, vocabulary, contract.data, reading)
-            return part, _known_files(files, folder)
-        case _:
-            raise AssertionError(f"rows of kind {predictor.features.modality} are not read")
+    """The file as a part, and what was excluded from it or the model has seen."""
+    modality = modality_of(contract.data.kind)
+    found = modality.read_labelled(
+        data, predictor.features, predictor.target, contract.data, reading
+    )
+    known = _known_files(found.files, folder)
+    known = known or find_trained_rows(found.part, predictor.features, folder)
+    return found.part, [*known, *_ungrouped(found.ungrouped), *found.notes]
 
 
 def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
@@ -202,25 +151,9 @@ def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
     ]
 
 
-def _fields_of(contract: Contract) -> ImageFields:
-    assert isinstance(contract.data, ImageData)
-    return contract.data.fields
-
-
-def _with_groups(part: Part, contract: Contract) -> tuple[Part, list[str]]:
-    """Use groups as the unit of the intervals if the run's split used them; with a warning if these
-    rows have no groups."""
-    if not isinstance(contract.data, TableData):
-        return part, []
-    split = contract.data.split
-    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
-        return part, []
-    if split.column not in part.frame.columns:
-        return part, _ungrouped(split.column)
-    return replace(part, units=group_codes(to_labels(part.frame[split.column]))), []
-
-
 def _ungrouped(column: str) -> list[str]:
+    if not column:
+        return []
     return [
         f"the data does not name the groups of the training ({column!r}): each row counts by "
         "itself, so the intervals are too narrow if some belong together"

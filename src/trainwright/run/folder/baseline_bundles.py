@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, fit_baselines
@@ -22,8 +22,7 @@ _NAMES = (DUMMY, LINEAR)
 
 def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
     """Baselines of a prepared contract, fitted on its training rows, or on a subset of them."""
-    features = data.features if isinstance(data, TableData) else None
-    return fit_baselines(prepared, features, math.inf if rows == "all" else rows)
+    return fit_baselines(prepared, data, math.inf if rows == "all" else rows)
 
 
 def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.files import read_json, write_atomic, write_json
 from trainwright.data.base.permutation import Words
 from trainwright.data.base.table import Part
-from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.data.types import Prepared
 from trainwright.data.versions.row_hash import hash_rows
@@ -36,7 +36,7 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
         StorageFailed: the disk.
     """
     features = prepared.features
-    if not isinstance(features, TableEncoder) or len(prepared.train) > MOST_ROWS:
+    if not features.hashed_columns or len(prepared.train) > MOST_ROWS:
         return
     trained = np.unique(_hashes(prepared.train, features))
     packed = io.BytesIO()
@@ -51,9 +51,10 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
     write_json(folder / _ABOUT, {"rows": len(prepared.train), "test_rows_repeated": repeats})
 
 
-def find_trained_rows(part: Part, features: TableEncoder, folder: RunFolder) -> list[str]:
+def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list[str]:
     """Warning if more of the rows equal training rows than of the run's own test rows do."""
-    if not (folder.data / _ROWS).is_file() or not len(part):
+    known = features.hashed_columns and (folder.data / _ROWS).is_file()
+    if not known or not len(part):
         return []
     trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()
     by_chance = float(read_json(folder.data / _ABOUT)["test_rows_repeated"])
@@ -68,6 +69,6 @@ def find_trained_rows(part: Part, features: TableEncoder, folder: RunFolder) -> 
     ]
 
 
-def _hashes(part: Part, features: TableEncoder) -> Words:
-    columns = [part.frame[column.name] for column in features.columns]
+def _hashes(part: Part, features: Encoding) -> Words:
+    columns = [part.frame[name] for name in features.hashed_columns]
     return hash_rows(pl.DataFrame([*columns, pl.Series(_TARGET, part.target)]))

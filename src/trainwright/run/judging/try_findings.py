@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
+from types import MappingProxyType
 
 from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.images import ImageData
 from trainwright.contract.sections.model import Linear
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies
@@ -29,36 +27,55 @@ def try_audited(
     audited: Sequence[AuditResult],
 ) -> Verdict:
     """Verdict with the results of the experiments."""
-    contract, prepared = ready.plan.contract, ready.prepared
-    folds = held_out.fold_of_rows(scored.part)
-    match contract.data:
-        case TableData() as section:
-            table = JudgedTable(
-                prepared=prepared,
-                section=section,
-                scored=scored,
-                clauses=verdict.clauses,
-                metric=contract.metric,
-                slices=contract.slices,
-                folds=folds,
-                probe="linear" if isinstance(contract.model, Linear) else "boosting",
-                seed=contract.seed,
-            )
-            return verdict.with_experiments(try_findings(table, audited))
-        case ImageData() | TokenData() as section:
-            judged = JudgedCopies(
-                prepared=prepared,
-                section=section,
-                scored=scored,
-                clauses=verdict.clauses,
-                metric=contract.metric,
-                slices=contract.slices,
-                folds=folds,
-                seed=contract.seed,
-            )
-            return verdict.with_experiments(try_found_copies(judged, audited))
-        case _:
-            assert_never(contract.data)
+    trial = EXPERIMENTS.get(ready.plan.contract.data.kind, _try_copies)
+    return trial(ready, scored, verdict, held_out, audited)
+
+
+def _try_table(
+    ready: Ready,
+    scored: Scored,
+    verdict: Verdict,
+    held_out: HeldOut,
+    audited: Sequence[AuditResult],
+) -> Verdict:
+    contract = ready.plan.contract
+    table = JudgedTable(
+        prepared=ready.prepared,
+        section=TableData.of(contract.data),
+        scored=scored,
+        clauses=verdict.clauses,
+        metric=contract.metric,
+        slices=contract.slices,
+        folds=held_out.fold_of_rows(scored.part),
+        probe="linear" if isinstance(contract.model, Linear) else "boosting",
+        seed=contract.seed,
+    )
+    return verdict.with_experiments(try_findings(table, audited))
+
+
+def _try_copies(
+    ready: Ready,
+    scored: Scored,
+    verdict: Verdict,
+    held_out: HeldOut,
+    audited: Sequence[AuditResult],
+) -> Verdict:
+    contract = ready.plan.contract
+    judged = JudgedCopies(
+        prepared=ready.prepared,
+        section=contract.data,
+        scored=scored,
+        clauses=verdict.clauses,
+        metric=contract.metric,
+        slices=contract.slices,
+        folds=held_out.fold_of_rows(scored.part),
+        seed=contract.seed,
+    )
+    return verdict.with_experiments(try_found_copies(judged, audited))
+
+
+EXPERIMENTS = MappingProxyType({"table": _try_table})
+"""Of the kinds of data whose experiments do more than leave copies out."""
 
 
 def with_warnings(evaluation: Evaluation, verdict: Verdict) -> Evaluation:

@@ -12,12 +12,11 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text
-from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.data import fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
 from trainwright.data.base.table import Floats, Part
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.read_table import RawTable
 from trainwright.data.sources.frames import Frame
 from trainwright.doctor.preflight import of_data
 from trainwright.evaluation.evaluate import Scored
@@ -101,7 +100,7 @@ def prepare(
     ready = make_ready(request, StageTimes(), StreamScreen(sys.stderr))
     section = ready.plan.contract.data
     problems = []
-    if not (isinstance(section, TableData) and isinstance(ready.raw, RawTable)):
+    if not section.reads_frames:
         problems.append(
             Problem("only tables can be prepared for a model of one's own", "data.kind")
         )
@@ -228,8 +227,7 @@ def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
 def _rows_of(ready: Ready, part: Part) -> LabelledRows:
     """Typed features of a part, and its target as labels or numbers."""
     prepared = ready.prepared
-    assert isinstance(ready.raw, RawTable), "`prepare` refuses other data"
-    names = [column.name for column in ready.raw.columns if column.kind != "ignored"]
+    names = [column.name for column in ready.raw.facts.columns if column.kind != "ignored"]
     target = prepared.target
     labels = target.decode(part.target).alias(target.column)
     return LabelledRows(part.frame.select(names), labels)

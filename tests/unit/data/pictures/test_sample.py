@@ -171,7 +171,7 @@ def test_check_says_how_many_it_decoded(tmp_path: Path, monkeypatch: pytest.Monk
     said = []
     for most in (60, 20):
         monkeypatch.setattr("trainwright.cli.check.MOST_JUDGED", most)
-        monkeypatch.setattr("trainwright.run.audit_data.MOST_JUDGED", most)
+        monkeypatch.setattr("trainwright.data.modalities.image_modality.MOST_JUDGED", most)
         decoded.clear()
         with inside(tmp_path):
             done = command("check", "c.yaml", "--json")

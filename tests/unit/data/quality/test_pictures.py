@@ -15,12 +15,13 @@ from trainwright.data.base.table import ImageInputs
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
+from trainwright.data.modalities.image_modality import ImageModality
+from trainwright.data.modalities.modality import LookLimits, SplitSettings
 from trainwright.data.quality.content.image_quality import divided_images, examine_images
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw, near_images
 from trainwright.data.quality.labels.image_labels import image_label_errors
 from trainwright.data.quality.run_checks import find_image_faults
 from trainwright.data.read_table import DataFacts
-from trainwright.doctor.prepared_data_faults import prepared_faults
 from trainwright.run.after.data_quality import check_contract_data, file_findings
 
 IMAGES = ImageData(kind="images", path="x", validation=0.3)
@@ -73,7 +74,11 @@ def test_a_scaled_or_brighter_copy_is_found_on_both_sides_of_the_split() -> None
     found = near_images(examine_images(raw), groups_of_raw(raw))
     assert [one.rows for one in found] == [(10, 25, 70, 80), (70, 80)]
     prepared = prepare_images(raw, IMAGES, 0)
-    before_training = prepared_faults(IMAGES, Path(), raw, prepared)
+    before_training = (
+        ImageModality()
+        .look(raw, prepared, SplitSettings(IMAGES, "classification", 0), Path(), LookLimits())
+        .faults
+    )
     near = [one.rows for one in before_training if one.kind == "near_duplicates"]
     assert near[0] == (10, 25, 70, 80)
     data = divided_images(examine_images(raw), raw, prepared)

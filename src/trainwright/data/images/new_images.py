@@ -1,4 +1,4 @@
-"""New images for the model of a run: a folder, a table, shards, one image or an IDX file."""
+"""New images for a fitted model: a folder, a table, shards, one image or an IDX file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
 from trainwright.contract.sections.images import ImageFields
 from trainwright.core.errors import DataMistake
@@ -23,25 +22,21 @@ from trainwright.data.images.resolve_source import open_source
 from trainwright.data.sources.cache import Uncached
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.groups import group_codes
-from trainwright.predictor.predictor import Predictor
 
 _IDX = "-idx"
 
 
-def predict_images(
-    predictor: Predictor, pixels: Pixels, data: Path, fields: ImageFields
-) -> pl.DataFrame:
-    """A prediction for each image, in the order of the source, with the image's name; images of an
-    IDX file have no names.
+def unlabelled_images(data: Path, pixels: Pixels, fields: ImageFields) -> tuple[Bytes, list[str]]:
+    """New images, uint8 [N, C, H, W] or [N, H, W], in the order of the source, and their names;
+    images of an IDX file have none.
 
     Raises:
         DataMistake: an image cannot be read, or has another size and no resizing rule applies.
     """
     if _IDX in data.name:
-        return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
+        return read_idx(data, str(data), 3, "INPUT").values, []
     kept = _read(data, pixels, _without_groups(fields), "INPUT", labelled=False)
-    names = kept.records["name"].alias("image")
-    return predictor.predict(kept.inputs.pixels).insert_column(0, names)
+    return kept.inputs.pixels, kept.records["name"].to_list()
 
 
 class Labelled(NamedTuple):
@@ -57,7 +52,7 @@ def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFi
     groups as in training.
 
     Raises:
-        DataMistake: as `predict_images`, or a label unknown to the model.
+        DataMistake: as `unlabelled_images`, or a label unknown to the model.
     """
     if _IDX in data.name:
         file, labels = read_labelled(data)

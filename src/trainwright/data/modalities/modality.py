@@ -1,0 +1,219 @@
+"""What a kind of data answers from its files to its inputs."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Literal, NamedTuple, TypeVar, final
+
+import polars as pl
+
+from trainwright.contract.sections.data_base import Feeding
+from trainwright.contract.sections.metric import TaskKind
+from trainwright.contract.sections.sources import Reading
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.base.messages import nearest_option, quoted
+from trainwright.data.base.table import Bytes, Part
+from trainwright.data.columns.target import PROBABILITY
+from trainwright.data.columns.target_kind import Target
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.quality.finding import Finding, Subset
+from trainwright.data.quality.run_checks import Effort
+from trainwright.data.read_table import Raw
+from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.types import Prepared
+
+S = TypeVar("S", bound=Feeding)
+R = TypeVar("R", bound=Raw)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SplitSettings(Generic[S]):
+    """How raw data is split: the resolved section, the task and the seed."""
+
+    section: S
+    task: TaskKind
+    seed: int
+
+
+class LookLimits(NamedTuple):
+    """How much of the data is looked at, and for what."""
+
+    rows: Literal["all"] | int = "all"
+    subset: Subset = "all"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """Findings of the leakage audit and of the quality checks, and the rows that each saw."""
+
+    audited: tuple[AuditResult, ...]
+    faults: tuple[Finding, ...]
+    sample: Mapping[str, int]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """Labelled new rows as a part, and their files. `ungrouped` names the groups of the training
+    that these rows lack; `notes` say what was left out."""
+
+    part: Part
+    files: Sequence[FileVersion]
+    ungrouped: str = ""
+    notes: Sequence[str] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """Rows to predict, in the form that a predictor reads, and the columns that are written before
+    the predictions."""
+
+    rows: pl.DataFrame | Bytes
+    before: pl.DataFrame
+
+
+class NewFiles(NamedTuple):
+    """Words of a command line: a file that is there to `predict`, the placeholder of another one,
+    and that of a labelled one. Empty where nothing can be predicted."""
+
+    at_hand: str
+    rows: str
+    labelled: str
+
+
+class Modality(ABC, Generic[S, R]):
+    """A kind of data: how it is read, split, encoded and checked, and how new rows are read."""
+
+    section: type[S]
+    """Its part of the contract."""
+
+    is_sampled: bool = False
+    """Can fewer rows be checked, where all would take too long?"""
+
+    @abstractmethod
+    def read(
+        self,
+        section: S,
+        folder: Path,
+        frames: Mapping[str, Frame] = NO_FRAMES,
+        most_rows: int = sys.maxsize,
+    ) -> R:
+        """All data of the section: files relative to `folder`, and frames by name. Of rows that
+        must be decoded one by one, at most `most_rows` are.
+
+        Raises:
+            DataMistake: with every problem that could be found at once.
+            MissingExtra: a package that reads a source is not installed.
+        """
+
+    @abstractmethod
+    def prepare(self, raw: R, split: SplitSettings[S]) -> Prepared:
+        """Split and encoded. Every `auto` of the section is decided. Nothing is fitted on
+        validation or test rows.
+
+        Raises:
+            DataMistake: the rows cannot be split as asked.
+        """
+
+    def prepare_fold(self, _raw: R, split: SplitSettings[S], _number: int, /) -> Prepared:
+        """Data of the training that tests a fold, counted from 0, where it can be cut into folds.
+
+        Raises:
+            As `prepare`, which raises every mistake first.
+        """
+        raise AssertionError(f"{type(split.section).__name__} has no folds")
+
+    def after_split(self, raw: R, _section: S, /) -> R:
+        """The same without what only the split needed, which a training cannot afford to keep."""
+        return raw
+
+    def keep_rows(self, _raw: R, _section: S, _name: str, _folder: Path, /) -> None:
+        """Write what a comparison of data needs of the rows once their files are overwritten.
+
+        Raises:
+            StorageFailed: the disk.
+        """
+
+    def left_to_models(self, _raw: R, _section: S, /) -> tuple[str, ...]:
+        """The checks that fit models on many rows, which a training makes itself."""
+        return ()
+
+    @abstractmethod
+    def look(
+        self, raw: R, prepared: Prepared, split: SplitSettings[S], folder: Path, limits: LookLimits
+    ) -> LookedAt:
+        """Findings of prepared data. `folder` is the contract's."""
+
+    @abstractmethod
+    def check(
+        self,
+        section: S,
+        folder: Path,
+        split: Callable[[R], SplitSettings[S]],
+        effort: Effort,
+        tell: Callable[[str], None],
+    ) -> tuple[Finding, ...]:
+        """Findings of all files of a section, split as it says where that is possible; `tell` is
+        called with the reason where it is not.
+
+        Raises:
+            Mistake: in a file as a whole; problems of single columns are findings.
+        """
+
+    @abstractmethod
+    def read_labelled(
+        self, data: str, features: Encoding, target: Target, section: S, reading: Reading
+    ) -> NewPart:
+        """New rows with their targets, for an evaluation.
+
+        Raises:
+            DataMistake: they cannot be read, or are not like those of the training.
+        """
+
+    def read_unlabelled(
+        self, data: str, _features: Encoding, _section: S, reading: Reading, keep: Sequence[str], /
+    ) -> NewFile:
+        """Rows to predict, in order, with the columns to keep: of a file of any form that a table
+        may have.
+
+        Raises:
+            Mistake: they cannot be read, or lack a column.
+        """
+        rows = read_source(data, Path(), "INPUT", reading).frame
+        return NewFile(rows, _kept(rows, keep))
+
+    def names_of_files(self, _section: S, _folder: Path, /) -> NewFiles:
+        """What a person gives to `predict` and `evaluate`."""
+        return NewFiles("", "", "DATA")
+
+
+def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Columns to keep, renamed if they collide with a prediction column.
+
+    Raises:
+        Mistake: the file lacks one.
+    """
+    if missing := [name for name in names if name not in rows.columns]:
+        near = nearest_option(missing[0], rows.columns)
+        raise Mistake(
+            Problem(
+                f"the file has no column {missing[0]!r} to keep",
+                path="--keep",
+                expected=quoted(rows.columns, 10),
+                fix=f"did you mean {near!r}?" if near else "name a column of the file",
+            )
+        )
+    return rows.select(names).rename(lambda name: f"input_{name}" if _is_ours(name) else name)
+
+
+def _is_ours(name: str) -> bool:
+    return name == "prediction" or name.startswith(PROBABILITY)

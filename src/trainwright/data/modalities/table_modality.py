@@ -1,0 +1,162 @@
+"""Tables as a kind of data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.sections.data import (
+    GroupSplit,
+    StratifiedGroupSplit,
+    TableData,
+    fold_count,
+)
+from trainwright.contract.sections.sources import Reading
+from trainwright.core.errors import Mistake
+from trainwright.data.audit.audit_result import AuditResult, findings_beside
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.table import Part
+from trainwright.data.columns.target_kind import Target
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.modalities.modality import (
+    LookedAt,
+    LookLimits,
+    Modality,
+    NewFiles,
+    NewPart,
+    SplitSettings,
+)
+from trainwright.data.modalities.table_look import (
+    audit_table,
+    left_to_models,
+    look_at_table,
+    table_task,
+)
+from trainwright.data.prepare_table import prepare_fold, prepare_table, read_part
+from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
+from trainwright.data.quality.run_checks import Effort, find_faults, unanswered
+from trainwright.data.quality.views import ExaminedData
+from trainwright.data.read_table import RawTable, read_table
+from trainwright.data.sources.data_source import read_source, skipped_notes
+from trainwright.data.sources.fetch import is_remote
+from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.split.groups import group_codes
+from trainwright.data.types import Prepared
+from trainwright.data.versions.snapshot import snapshot_of_run
+
+
+@final
+class TableModality(Modality[TableData, RawTable]):
+    """Rows of typed columns."""
+
+    section = TableData
+    is_sampled = True
+
+    def read(
+        self,
+        section: TableData,
+        folder: Path,
+        frames: Mapping[str, Frame] = NO_FRAMES,
+        _most_rows: int = sys.maxsize,
+    ) -> RawTable:
+        """As `read_table`."""
+        return read_table(section, folder, frames)
+
+    def prepare(self, raw: RawTable, split: SplitSettings[TableData]) -> Prepared:
+        """As `prepare_table`."""
+        return prepare_table(raw, split.section, table_task(split), split.seed)
+
+    def prepare_fold(
+        self, raw: RawTable, split: SplitSettings[TableData], number: int, /
+    ) -> Prepared:
+        """As `prepare_table.prepare_fold`."""
+        return prepare_fold(raw, split.section, table_task(split), split.seed, number)
+
+    def after_split(self, raw: RawTable, section: TableData, /) -> RawTable:
+        """Without the unsplit rows, which only folds still need."""
+        return raw if fold_count(section) else replace(raw, frames={}, positions={})
+
+    def keep_rows(self, raw: RawTable, section: TableData, name: str, folder: Path, /) -> None:
+        """The snapshot that `data diff` compares."""
+        snapshot_of_run(raw, section, name).write(folder)
+
+    def left_to_models(self, raw: RawTable, section: TableData, /) -> tuple[str, ...]:
+        """Those of a large table."""
+        return left_to_models(raw, section)
+
+    def look(
+        self,
+        raw: RawTable,
+        prepared: Prepared,
+        split: SplitSettings[TableData],
+        _folder: Path,
+        limits: LookLimits,
+    ) -> LookedAt:
+        """As `look_at_table`."""
+        return look_at_table(raw, prepared, split, limits)
+
+    def check(
+        self,
+        section: TableData,
+        folder: Path,
+        split: Callable[[RawTable], SplitSettings[TableData]],
+        effort: Effort,
+        tell: Callable[[str], None],
+    ) -> tuple[Finding, ...]:
+        """Faults of all cells, and leaks of the split."""
+        data = examine_table(section, folder)
+        data, audited = _divided(section, folder, data, split, tell)
+        faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
+        faults = unanswered(faults, section.split)
+        return worst_first((*faults, *findings_beside(audited, faults)))
+
+    def read_labelled(
+        self, data: str, features: Encoding, target: Target, section: TableData, reading: Reading
+    ) -> NewPart:
+        """A file of any form that a table may have."""
+        source = read_source(data, Path(), "DATA", reading)
+        part = read_part(source.frame, TableEncoder.of_kind(features), target)
+        part, ungrouped = _with_groups(part, section)
+        return NewPart(part, source.files, ungrouped, skipped_notes(source))
+
+    def names_of_files(self, section: TableData, folder: Path, /) -> NewFiles:
+        """A file of rows."""
+        written = section.test_path or section.path or section.train_path
+        here = "ROWS.csv" if is_remote(written) else str(folder / written)
+        return NewFiles(here, "ROWS.csv", "LABELLED_ROWS.csv")
+
+
+def _with_groups(part: Part, section: TableData) -> tuple[Part, str]:
+    """Use groups as the unit of the intervals if the run's split used them; else the name of the
+    column that these rows lack."""
+    split = section.split
+    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
+        return part, ""
+    if split.column not in part.frame.columns:
+        return part, split.column
+    return replace(part, units=group_codes(to_labels(part.frame[split.column]))), ""
+
+
+def _divided(
+    section: TableData,
+    folder: Path,
+    data: ExaminedData,
+    split: Callable[[RawTable], SplitSettings[TableData]],
+    tell: Callable[[str], None],
+) -> tuple[ExaminedData, tuple[AuditResult, ...]]:
+    """Rows with their parts, and their audit; unsplit and without an audit if the data cannot be
+    prepared yet."""
+    try:
+        raw = read_table(section, folder)
+        settings = split(raw)
+        prepared = prepare_table(raw, settings.section, table_task(settings), settings.seed)
+    except Mistake as mistake:
+        tell(f"faults in undivided rows, since they cannot be divided: {mistake.problems[0]}")
+        return data, ()
+    audited = audit_table(raw, prepared, settings)
+    return divided(data, examine_prepared(raw, prepared, section)), audited
