@@ -40,7 +40,7 @@ from trainwright.run.script.job_settings import JobSettings, describe_job, optim
 from trainwright.run.script.job_shape import check_fields
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
-from trainwright.run.script.script_run import keep_in_run, open_script_run
+from trainwright.run.script.script_run import ScriptRun, keep_in_run, open_script_run
 from trainwright.run.summary import labelled
 from trainwright.run.supervise.signal_handlers import stop_on_signals
 from trainwright.tracking.events import Ended, Event, Number, StepKept, read_number
@@ -100,26 +100,31 @@ def fit(
     if restore_best:
         _check_best(job)
     settings, flag, last_loss = JobSettings(describe_job(job)), StopFlag(), _LastLoss()
-    with ExitStack() as stack:
-        stack.enter_context(stop_on_signals(flag))
-        kept = [] if run is None else [open_script_run(Path(run), job, settings)]
-        opened = [stack.enter_context(one) for one in kept]
-        stack.enter_context(_locked(job))
-        for one in opened:
-            one.bind(job, settings)
+    opening = _open(job, run, settings)
+    with stop_on_signals(flag), opening as opened, _progress(job, last_loss, progress) as shown:
         own = [observer for one in opened for observer in one.observers]
-        own += stack.enter_context(_progress(job, last_loss)) if progress else []
         with flag.watched():
-            ended = run_loop(_guard(job, settings, changed, flag, own))
+            ended = run_loop(_guard(job, settings, changed, flag, [*own, *shown]))
         _check_ending(ended, job)
-        kept_step = _restore_best(job) if restore_best else 0
-        if kept_step:
-            ended = replace(ended, reason=f"{ended.reason}; weights of step {kept_step:,}")
+        ended, kept_step = _with_best(job, ended) if restore_best else (ended, 0)
         for one in opened:
             one.finish(ended, kept_step)
     if progress:
         _say("trained", " · ".join([ended.reason, *last_loss.text()]))
     return ended
+
+
+@contextmanager
+def _open(job: Job, run: str | Path | None, settings: JobSettings) -> Iterator[list[ScriptRun]]:
+    """The run folder, if there is one, and the folder of the checkpoints, both locked; the
+    checkpoints are bound to the run."""
+    with ExitStack() as stack:
+        kept = [] if run is None else [open_script_run(Path(run), job, settings)]
+        opened = [stack.enter_context(one) for one in kept]
+        stack.enter_context(_locked(job))
+        for one in opened:
+            one.bind(job, settings)
+        yield opened
 
 
 def _guard(
@@ -167,7 +172,10 @@ def _locked(job: Job) -> RunLock | ExitStack:
 
 
 @contextmanager
-def _progress(job: Job, last_loss: _LastLoss) -> Iterator[list[Observer]]:
+def _progress(job: Job, last_loss: _LastLoss, is_shown: bool) -> Iterator[list[Observer]]:
+    if not is_shown:
+        yield []
+        return
     shown = StreamScreen(sys.stderr).progress(_total_steps(job))
     try:
         yield [shown, last_loss]
@@ -227,6 +235,13 @@ def _check_evaluated(job: Job) -> None:
 
 def _is_model(job: Job, part: Stateful) -> bool:
     return isinstance(part, ModuleState) and part.module is job.model
+
+
+def _with_best(job: Job, ended: Ended) -> tuple[Ended, int]:
+    """Restore the best weights; the ending, which names their step, and the step."""
+    step = _restore_best(job)
+    reason = f"{ended.reason}; weights of step {step:,}" if step else ended.reason
+    return replace(ended, reason=reason), step
 
 
 def _restore_best(job: Job) -> int:
