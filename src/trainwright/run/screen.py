@@ -20,6 +20,8 @@ from trainwright.tracking.console import (
 )
 
 _WIDTH_UNKNOWN = 80
+_LEAST_SHOWN = 0.05
+"""Seconds that `show_seconds` does not round to 0."""
 
 
 class Screen(Protocol):
@@ -93,5 +95,10 @@ class StageTimes:
         return time.monotonic() - self._began
 
     def line(self) -> str:
-        """`read 0.3s · prepare 0.5s · train 2.1s`."""
-        return " · ".join(f"{name} {show_seconds(time)}" for name, time in self.seconds.items())
+        """`read 0.3s · prepare 0.5s · train 2.1s · other 0.2s · total 3.1s`."""
+        total = self.elapsed
+        shown = dict(self.seconds)
+        if (other := total - sum(shown.values())) >= _LEAST_SHOWN:
+            shown["other"] = other
+        shown["total"] = total
+        return " · ".join(f"{name} {show_seconds(time)}" for name, time in shown.items())

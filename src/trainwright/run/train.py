@@ -87,7 +87,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             copy_finished(started.folder, ready.plan.contract, screen)
             return read_judged(started.folder)
         ready = replace(ready, plan=started.plan)
-        found = beforehand.look(ready)
+        with stages("look"):
+            found = beforehand.look(ready)
         findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
         record_found(found, findings, started, screen)
         if watch.trouble:

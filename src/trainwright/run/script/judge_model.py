@@ -139,7 +139,8 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
 
 def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes) -> Result:
     contract, prepared = ready.plan.contract, ready.prepared
-    found = look_at_data(ready)
+    with stages("look"):
+        found = look_at_data(ready)
     findings = of_data(prepared, found.faults, found.audited, ready.plan.contract.metric.name)
     record_found(found, findings, started, StreamScreen(sys.stderr))
     write_json(started.folder.own_target, prepared.target.to_json())
