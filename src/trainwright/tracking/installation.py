@@ -18,9 +18,17 @@ def describe_environment() -> Json:
     return {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,
-        "platform": platform.platform(),
+        "platform": _describe_platform(),
         "packages": list(list_packages()),
     }
+
+
+def _describe_platform() -> str:
+    """As `platform.platform`, which starts a program for the name of the processor."""
+    system = os.uname()
+    libc = "".join(platform.libc_ver())
+    parts = [system.sysname, system.release, system.machine]
+    return "-".join(parts + ["with", libc] * bool(libc))
 
 
 @cache
