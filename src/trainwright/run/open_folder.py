@@ -108,10 +108,11 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
             if not request.extend.count:
                 yield FinishedRun(folder)
                 return
-        with restored_if_refused(folder) if goes_on else nullcontext():
-            if request.extend.count:
-                ready, extended = extend_run(folder, request.extend, ready, screen)
-                notes = [*notes, *extended]
+        extended = request.extend.count > 0
+        with restored_if_refused(folder, extended=extended) if goes_on else nullcontext():
+            if extended:
+                ready, added = extend_run(folder, request.extend, ready, screen)
+                notes = [*notes, *added]
             with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:
                 # The caller may not have enough memory for its rows during training.
                 del ready

@@ -24,6 +24,7 @@ from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
 from trainwright.run.extend.earlier_endings import doubt_of_extensions
+from trainwright.run.extend.extendable import describe_further
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
 from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
@@ -83,7 +84,9 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
     ready = replace(ready, seconds_before=stages.elapsed)
     with open_run(request, ready, screen) as started, notices as watch:
         if isinstance(started, FinishedRun):
-            screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
+            further = describe_further(started.folder, ready.plan.contract)
+            text = f"{started.folder.name} is finished: nothing to do{further}"
+            screen.say(labelled("note", text))
             copy_finished(started.folder, ready.plan.contract, screen)
             return read_judged(started.folder)
         ready = replace(ready, plan=started.plan)

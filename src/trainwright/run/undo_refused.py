@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self, final
 
 from trainwright.checkpoint.files.file_names import name_of
-from trainwright.core.errors import Mistake
+from trainwright.core.errors import Mistake, NoValidCheckpoint
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder
 
@@ -57,9 +57,10 @@ def locked_new(folder: RunFolder, made: NewFolders) -> Iterator[None]:
 
 
 @contextmanager
-def restored_if_refused(folder: RunFolder) -> Iterator[None]:
+def restored_if_refused(folder: RunFolder, *, extended: bool = False) -> Iterator[None]:
     """If a resumed run is refused in the block before it has trained anything, its files are
-    restored."""
+    restored; one to be extended also if it has no checkpoint to go on from, since it has a verdict
+    to lose."""
     trained, kept = _trained(folder), folder.path / f".tmp-{os.getpid()}-before"
     events = folder.events.stat().st_size if folder.events.exists() else 0
     with storage_errors(f"keeping the files of {folder.path}"):
@@ -69,10 +70,11 @@ def restored_if_refused(folder: RunFolder) -> Iterator[None]:
             copy = kept / path.relative_to(folder.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
             _link(path, copy)
+    refusals = (Mistake, NoValidCheckpoint) if extended else (Mistake,)
     try:
         yield
-    except Mistake:
-        if _trained(folder) == trained:
+    except refusals:
+        if _trained(folder) <= trained:
             _put_back(folder, kept, events)
         raise
     finally:

@@ -311,3 +311,38 @@ def test_more_tokens_of_a_text(tmp_path: Path, windows: str) -> None:
         ran = extend(f"{1200 - int(sum(ended))} tokens")
         assert ran.code in (0, 3), ran.err
         assert bits("one")[-2:] == bits("whole")[-2:]
+
+
+def test_a_finished_run_says_how_it_is_trained_further(project: Path) -> None:
+    before = tree(RUN)
+    ran = command("resume", "one")
+    assert ran.code == {"met": 0}.get(read_json(RUN / "evaluation.json")["verdict"]["status"], 3)
+    said = " ".join(ran.err.split())
+    assert "one is finished: nothing to do" in said
+    assert 'to train it further: trainwright resume runs/one --for "1 epoch"' in said
+    assert tree(RUN) == before
+
+
+@pytest.mark.row("F-59")
+def test_a_finished_run_without_checkpoints_keeps_its_verdict(project: Path) -> None:
+    shutil.rmtree(RUN / "checkpoints")
+    (RUN / "checkpoints").mkdir()
+    before = tree(RUN)
+    ran = command("resume", "one")
+    assert ran.code in (0, 3)
+    said = " ".join(ran.err.split())
+    assert "it cannot be trained further: runs/one/checkpoints holds no checkpoint" in said
+    refused = extend("1 epoch")
+    assert refused.code == 12
+    assert "the checkpoints of this run are missing" in refused.err
+    assert tree(RUN) == before
+    assert command("resume", "one").code == ran.code
+
+
+def test_a_finished_run_whose_checkpoints_are_all_damaged_keeps_its_verdict(project: Path) -> None:
+    evaluation = (RUN / "evaluation.json").read_bytes()
+    for path in (RUN / "checkpoints").glob("step-*/manifest.json"):
+        path.write_text("{}")
+    assert extend("1 epoch").code == 12
+    assert (RUN / "evaluation.json").read_bytes() == evaluation
+    assert command("resume", "one").code in (0, 3)

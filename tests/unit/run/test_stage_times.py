@@ -1,4 +1,4 @@
-"""The `time` line of a training adds up to its total, and its stages are those of evaluation.json."""
+"""The `time` line of a training adds up to its total; its stages are in evaluation.json."""
 
 from __future__ import annotations
 

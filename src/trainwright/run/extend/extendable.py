@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -38,6 +39,22 @@ def find_end(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) ->
     if end.kind != "finished":
         raise Mistake(_ended_by_rule(folder, end))
     return end
+
+
+def describe_further(folder: RunFolder, contract: Contract) -> str:
+    """How a finished run is trained further, or why it cannot be although its kind could."""
+    try:
+        find_end(folder, contract, ExtensionRequest(1, "epoch"))
+    except Mistake:
+        return ""
+    if not any(folder.checkpoints.glob("step-*")):
+        return (
+            f"; its model is whole, but it cannot be trained further: {folder.checkpoints} holds "
+            "no checkpoint"
+        )
+    return (
+        f'; to train it further: trainwright resume {shlex.quote(str(folder.path))} --for "1 epoch"'
+    )
 
 
 def _problems(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -> Iterator[Problem]:
