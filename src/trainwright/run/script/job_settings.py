@@ -26,7 +26,10 @@ _MOST_MODULES = 2000
 _SAMPLED_ROWS = 64
 _SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
 BATCHES = "feed.batches"
+_CLIPPING, _FACTORS = "step.clipping", "learning_rate.factor_at_step_"
 _KEPT_SINCE = (PRECISION, LOSSES, MEANS)
+_KEPT_OF_THE_LAST = (_CLIPPING, _FACTORS, BATCHES)
+"""Of several steps, schedules or loaders, earlier versions kept the values of the last."""
 _SCALARS = (bool, int, float, str)
 
 
@@ -40,11 +43,19 @@ def describe_job(job: Job) -> dict[str, Json]:
         **_describe_model(job.model),
         **dict(_describe_frozen(job.model)),
         **dict(_describe_optimizers(optimizers_of(job))),
-        **dict(_describe_schedules(find_within(job.knobs, LearningRate))),
-        **dict(_describe_steps(find_within(job.step, OptimizerStep))),
+        **_together(_describe_schedules(find_within(job.knobs, LearningRate))),
+        **_together(_describe_steps(find_within(job.step, OptimizerStep))),
         **dict(describe_step(job)),
-        **dict(_describe_feed(job.feed)),
+        **_together(_describe_feed(job.feed)),
     }
+
+
+def _together(settings: Iterator[tuple[str, Json]]) -> dict[str, Json]:
+    """Settings by name; one that several parts of the job have is the list of their values."""
+    values: dict[str, list[Json]] = {}
+    for name, value in settings:
+        values.setdefault(name, []).append(value)
+    return {name: of[0] if len(of) == 1 else of for name, of in values.items()}
 
 
 def optimizers_of(job: Job) -> dict[str, Optimizer]:
@@ -62,6 +73,10 @@ def compare_settings(before: Json, now: Mapping[str, Json]) -> list[tuple[str, J
     if BATCHES not in before:
         added |= {name: one for name, one in now.items() if name.startswith(BATCHES)}
     before = {**added, **before}
+    for name, value in now.items():
+        if name.startswith(_KEPT_OF_THE_LAST) and isinstance(value, list):
+            last = before.get(name, [])
+            before[name] = last if isinstance(last, list) else [*value[:-1], last]
     names = [*now, *(name for name in before if name not in now)]
     return [
         (name, before.get(name, "absent"), now.get(name, "absent"))
@@ -110,14 +125,14 @@ def _describe_optimizers(optimizers: Mapping[str, Optimizer]) -> Iterator[tuple[
 def _describe_schedules(knobs: Sequence[LearningRate]) -> Iterator[tuple[str, Json]]:
     for knob in knobs:
         for step in _SAMPLED_STEPS:
-            yield f"learning_rate.factor_at_step_{step}", knob.factor(step)
+            yield f"{_FACTORS}{step}", knob.factor(step)
 
 
 def _describe_steps(steps: Sequence[OptimizerStep]) -> Iterator[tuple[str, Json]]:
     for step in steps:
         clipping = step.clipping
         numbers = (f"{name.strip('_')}={value}" for name, value in vars(clipping).items())
-        yield "step.clipping", f"{type(clipping).__name__}({', '.join(numbers)})"
+        yield _CLIPPING, f"{type(clipping).__name__}({', '.join(numbers)})"
 
 
 def _describe_feed(feed: object) -> Iterator[tuple[str, Json]]:

@@ -15,9 +15,11 @@ from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from trainwright.checkpoint.state import Stateful  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.execution.precision import Precision  # noqa: E402
 from trainwright.objective.losses import Objective  # noqa: E402
 from trainwright.run.script.job_settings import compare_settings, describe_job  # noqa: E402
+from trainwright.tracking.events import StepOutcome  # noqa: E402
 
 pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
@@ -166,3 +168,64 @@ def test_a_loss_is_described_with_its_numbers(tmp_path: Path) -> None:
     assert said == [
         ["GradientPenalty(objective=Supervised(loss=HuberLoss(delta=1.0)), weight=0.5)"]
     ]
+
+
+class Taking:
+    """Two updates a step, each with an optimizer of its own, as of two networks in turn."""
+
+    def __init__(self, first: tw.OptimizerStep, second: tw.OptimizerStep) -> None:
+        self.first, self.second = first, second
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        self.first(work)
+        return self.second(work)
+
+
+def make_pair(
+    folder: Path, norms: tuple[float, float], lengths: tuple[int, int] = (8, 8), steps: int = 2
+) -> tw.Job:
+    job = make_job(folder, steps=steps)
+    parts = dict(job.model.named_parameters())
+    optimizers = [torch.optim.SGD([one], lr=0.1) for one in parts.values()]
+    made = [
+        tw.OptimizerStep(job.model, squared, one, max_norm=norm)
+        for one, norm in zip(optimizers, norms, strict=True)
+    ]
+    schedules = [tw.cosine_with_warmup(length, 1, floor=0.1) for length in lengths]
+    state: dict[str, Stateful] = {
+        name: tw.OptimizerState(one, [(name, parts[name])])
+        for name, one in zip(parts, optimizers, strict=True)
+    }
+    return replace(
+        job,
+        step=Taking(made[0], made[1]),
+        knobs=tuple(map(tw.LearningRate, optimizers, schedules)),
+        state={"model": job.state["model"], **state},
+    )
+
+
+def test_the_clipping_of_each_step_is_compared(tmp_path: Path) -> None:
+    tw.fit(make_pair(tmp_path, (1.0, 2.0)), progress=False)
+    for norms in ((9.0, 2.0), (1.0, 9.0)):
+        job = make_pair(tmp_path, norms, steps=4)
+        with pytest.raises(tw.Mistake, match=r"(?s)step\.clipping.*9\.0"):
+            tw.fit(job, progress=False)
+    assert tw.fit(make_pair(tmp_path, (1.0, 2.0), steps=4), progress=False).progress.step == 4
+
+
+def test_each_schedule_is_compared(tmp_path: Path) -> None:
+    old = describe_job(make_pair(tmp_path, (1.0, 1.0)))
+    for lengths in ((800, 8), (8, 800)):
+        new = describe_job(make_pair(tmp_path, (1.0, 1.0), lengths))
+        names = {name for name, _, _ in compare_settings(json.loads(json.dumps(old)), new)}
+        assert "learning_rate.factor_at_step_10" in names
+
+
+def test_of_the_last_step_alone_an_earlier_version_kept_the_clipping(tmp_path: Path) -> None:
+    now = describe_job(make_pair(tmp_path, (1.0, 2.0)))
+    assert now["step.clipping"] == ["NormLimit(max_norm=1.0)", "NormLimit(max_norm=2.0)"]
+    earlier = {**now, "step.clipping": "NormLimit(max_norm=2.0)"}
+    assert compare_settings(earlier, now) == []
+    assert [name for name, _, _ in compare_settings(now, earlier)] == ["step.clipping"]
+    changed = {**now, "step.clipping": "NormLimit(max_norm=3.0)"}
+    assert [name for name, _, _ in compare_settings(changed, now)] == ["step.clipping"]
