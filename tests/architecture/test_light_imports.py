@@ -52,6 +52,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.recover.recover_parts",
         "trainwright.run.recover.recover_run",
         "trainwright.run.script.check_buffers",
+        "trainwright.run.script.check_generators",
         "trainwright.run.script.check_job",
         "trainwright.run.script.check_loader",
         "trainwright.run.script.check_tensors",

@@ -48,7 +48,7 @@ class RandomState:
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             for index, state in enumerate(torch.cuda.get_rng_state_all()):
                 tensors[f"{_CUDA}{index}"] = state
-        states = [_state_of(one) for one in self._own]
+        states = [state_of_generator(one) for one in self._own]
         tensors |= {f"{_OWN}{at}": one for at, one in enumerate(states) if isinstance(one, Tensor)}
         written = [None if isinstance(one, Tensor) else one for one in states]
         return Snapshot(
@@ -106,7 +106,8 @@ class RandomState:
             _put_back(one, snapshot.tensors[f"{_OWN}{at}"] if state is None else state)
 
 
-def _state_of(generator: Generator) -> Tensor | Json:
+def state_of_generator(generator: Generator) -> Tensor | Json:
+    """Copy of a generator's state; a draw changes it."""
     if isinstance(generator, torch.Generator):
         return generator.get_state()
     if isinstance(generator, np.random.Generator):

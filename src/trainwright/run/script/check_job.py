@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import final, get_args
+from typing import final
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.checkpoint.states.eval_weights_state import EvaluatedState
 from trainwright.checkpoint.states.module_state import ModuleState, is_extra_state
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
-from trainwright.checkpoint.states.random_state import Generator, RandomState
+from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
@@ -41,7 +41,7 @@ def check_job(job: Job) -> None:
     gaps += (_names,)
     if not isinstance(job.checkpoints, NoCheckpoints):
         gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
-        gaps += (_own_generators, _source, _means, unstorable, persistent_workers)
+        gaps += (_source, _means, unstorable, persistent_workers)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
@@ -113,7 +113,7 @@ def _trained_elsewhere(job: Job) -> Iterator[Problem]:
         if id(one) not in held
     ]
     if missing and not _is_in_snapshots(job, [one for _, one in missing]):
-        yield _gap(
+        yield gap_in_state(
             "weights that are trained outside of the model",
             f"an optimizer has parameters that no part of `state` holds: "
             f"{_listed([name for name, _ in missing])}",
@@ -127,7 +127,7 @@ def _weights(job: Job) -> Iterator[Problem]:
         name: tensor for name, tensor in _named_tensors(job.model) if id(tensor) not in covered
     }
     if missing and not _is_in_snapshots(job, list(missing.values())):
-        yield _gap(
+        yield gap_in_state(
             "the model's weights",
             f"no part of `state` holds {_listed(list(missing))}",
             'state={"model": tw.ModuleState(model), ...}',
@@ -165,7 +165,7 @@ def _optimizers(job: Job) -> Iterator[Problem]:
     own = [part for part in parts if not _is_ours(part)]
     kept = {id(one) for one in find_within([holders, own], Optimizer)}
     if any(id(one) not in kept for one in find_within(job.step, Optimizer)):
-        yield _gap(
+        yield gap_in_state(
             "the optimizer",
             "no part of `state` holds its moments and hyperparameters",
             '"optimizer": tw.OptimizerState(optimizer, model.named_parameters())',
@@ -174,7 +174,7 @@ def _optimizers(job: Job) -> Iterator[Problem]:
 
 def _patience(job: Job) -> Iterator[Problem]:
     if job.patience in job.stop_rules and job.patience not in job.state.values():
-        yield _gap(
+        yield gap_in_state(
             "patience",
             "early stopping would start counting again",
             '"patience": patience',
@@ -187,22 +187,11 @@ def _random_numbers(job: Job) -> Iterator[Problem]:
         yield _no_random_numbers(f"the model has {dropout[0]}")
 
 
-def _own_generators(job: Job) -> Iterator[Problem]:
-    """Random generators of the script that no part of the state contains."""
-    for kind in get_args(Generator):
-        held = {id(one) for one in find_within(list(job.state.values()), kind)}
-        drawn: list[object] = [job.step, job.validate]
-        if any(id(one) not in held for one in find_within(drawn, kind)):
-            yield _gap(
-                "a generator of random numbers of its own",
-                f"the step or the validation holds a {kind.__module__}.{kind.__qualname__}",
-                '"random": tw.RandomState(generator), with each generator that is drawn from',
-            )
-
-
 def _source(job: Job) -> Iterator[Problem]:
     if isinstance(job.feed, Stateful) and job.feed not in job.state.values():
-        yield _gap("the feed", "its position is not a number of samples alone", '"feed": feed')
+        yield gap_in_state(
+            "the feed", "its position is not a number of samples alone", '"feed": feed'
+        )
 
 
 def _means(job: Job) -> Iterator[Problem]:
@@ -211,7 +200,7 @@ def _means(job: Job) -> Iterator[Problem]:
     for kind in (EMA, SWA):
         held = {id(one) for one in find_within(parts, kind)}
         if any(id(one) not in held for one in find_within(job.step, kind)):
-            yield _gap(
+            yield gap_in_state(
                 "the weight average",
                 "it would start over",
                 f'"mean": tw.{kind.__name__}State(mean)',
@@ -223,10 +212,11 @@ def _keeps_random_numbers(job: Job) -> bool:
 
 
 def _no_random_numbers(found: str) -> Problem:
-    return _gap("the random numbers", found, '"random": tw.RandomState()')
+    return gap_in_state("the random numbers", found, '"random": tw.RandomState()')
 
 
-def _gap(what: str, found: str, fix: str) -> Problem:
+def gap_in_state(what: str, found: str, fix: str) -> Problem:
+    """Error for state that a checkpoint of the job would lack."""
     return Problem(
         f"the checkpoints of this job lack {what}: a resumed run would be another run",
         path="Job.state",

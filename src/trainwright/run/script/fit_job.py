@@ -35,6 +35,7 @@ from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.check_buffers import keep_buffers
+from trainwright.run.script.check_generators import keep_generators
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import JobSettings, describe_job, optimizers_of
 from trainwright.run.script.job_shape import check_fields
@@ -148,9 +149,11 @@ def _guard(
     compared = SameSettings(settings, changed, say, state)
     inventory = dict(job.inventory) if isinstance(job.inventory, dict) else {}
     device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
+    drawless = keep_generators(job)
     return replace(
         job,
-        step=keep_buffers(job, keep_random_numbers(job)),
+        step=keep_buffers(job, keep_random_numbers(drawless)),
+        validate=drawless.validate,
         state=state,
         stop_rules=(*job.stop_rules, StopRequested(flag)),
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),
