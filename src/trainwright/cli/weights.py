@@ -9,6 +9,7 @@ from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.run.after.evaluate_rows import find_run
+from trainwright.run.summary import labelled
 
 
 def export(run: str, runs: Path, step: int | None, output: Path) -> None:
@@ -20,10 +21,12 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
     folder = find_run(run, runs)
     with naming_damage(folder):
         if step is None:
-            names = export_model(folder, output)
+            exported = export_model(folder, output)
         else:
-            names = export_checkpoint(folder, step, output)
-    sys.stdout.write(f"{len(names):,} tensors in {output}\n")
+            exported = export_checkpoint(folder, step, output)
+    if exported.doubt:
+        sys.stderr.write(labelled("warning", exported.doubt) + "\n")
+    sys.stdout.write(f"{len(exported.names):,} tensors in {output}\n")
 
 
 def convert(source: Path, output: Path) -> None:

@@ -17,6 +17,9 @@ MODEL = "model"
 EVALUATED = "evaluated"
 """Name of the part that contains the evaluation weights."""
 
+WEIGHTS = "weights"
+"""Key of the inventory that names the part to export, in checkpoints of a script."""
+
 
 @final
 class EvaluatedState:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -13,7 +14,8 @@ from torch import Tensor
 from trainwright.checkpoint.files.file_names import is_checkpoint, name_of, step_of
 from trainwright.checkpoint.files.manifest import read_manifest, read_parts
 from trainwright.checkpoint.files.regular_file import read_file
-from trainwright.checkpoint.states.eval_weights_state import MODEL, evaluated_part
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.states.eval_weights_state import EVALUATED, MODEL, WEIGHTS
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
@@ -24,11 +26,22 @@ _WEIGHTS = "network.safetensors"
 _LAYOUT = {"format": "pt"}
 """Header required by the loaders of Hugging Face."""
 
+_TRAINED = (
+    "these are the trained weights, and the validation saw others, such as their mean: to keep "
+    f'those, add to the state of the job: "{EVALUATED}": tw.EvaluatedState(mean, weights)'
+)
 
-def export_model(folder: RunFolder, output: Path) -> list[str]:
-    """Export the model of a finished run as one safetensors file in Hugging Face's layout; the
-    names of its weights. For a run from a script, the weights of its newest checkpoint. Everything
-    read is verified.
+
+class Exported(NamedTuple):
+    """Names of the weights, and what is to be known of them; mostly nothing."""
+
+    names: list[str]
+    doubt: str = ""
+
+
+def export_model(folder: RunFolder, output: Path) -> Exported:
+    """Export the model of a finished run as one safetensors file in Hugging Face's layout. For a
+    run from a script, the weights of its newest checkpoint. Everything read is verified.
 
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
@@ -36,10 +49,10 @@ def export_model(folder: RunFolder, output: Path) -> list[str]:
     if folder.is_of_script:
         if not (steps := saved_steps(folder)):
             raise _no_weights(folder, f"no checkpoint in {folder.checkpoints}")
-        return _write(_of_checkpoint(folder, steps[-1]), output)
+        return export_checkpoint(folder, steps[-1], output)
     if not folder.bundle.exists():
         raise _no_weights(folder, f"no {folder.bundle.name}: it is not finished")
-    return _write(_of_bundle(folder), output)
+    return Exported(_write(_of_bundle(folder), output))
 
 
 def saved_steps(folder: RunFolder) -> list[int]:
@@ -48,13 +61,14 @@ def saved_steps(folder: RunFolder) -> list[int]:
     return sorted(map(step_of, names))
 
 
-def export_checkpoint(folder: RunFolder, step: int, output: Path) -> list[str]:
+def export_checkpoint(folder: RunFolder, step: int, output: Path) -> Exported:
     """Export the weights of a checkpoint. Read-only: the run may be active.
 
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
     """
-    return _write(_of_checkpoint(folder, step), output)
+    snapshot, doubt = _of_checkpoint(folder, step)
+    return Exported(_write(snapshot.tensors, output), doubt)
 
 
 def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:
@@ -70,25 +84,34 @@ def _of_bundle(folder: RunFolder) -> dict[str, Tensor]:
     return load_file(folder.bundle / _WEIGHTS)
 
 
-def _of_checkpoint(folder: RunFolder, step: int) -> dict[str, Tensor]:
+def _of_checkpoint(folder: RunFolder, step: int) -> tuple[Snapshot, str]:
     read = partial(read_file, folder.checkpoints / name_of(step))
     try:
         manifest, _ = read_manifest(read)
         parts = read_parts(read, manifest)
     except Damaged as error:
         raise _no_weights(folder, f"step {step}: {error}") from None
-    if MODEL not in parts:
-        raise _no_weights(folder, f"step {step} has the parts {', '.join(sorted(parts))}")
-    return dict(evaluated_part(parts).tensors)
+    written = manifest.inventory if isinstance(manifest.inventory, dict) else {}
+    recorded = written.get(WEIGHTS, {})
+    # Checkpoints of a contract, and of earlier versions, have the part by its name alone.
+    part = recorded.get("part") or (EVALUATED if EVALUATED in parts else MODEL)
+    if part not in parts:
+        raise _no_weights(
+            folder,
+            f"step {step} has the parts {', '.join(sorted(parts))}, and none is named {MODEL}",
+            f'name the weights in the script, and train with it: state={{"{MODEL}": '
+            "tw.ModuleState(model), ...}",
+        )
+    return parts[part], "" if recorded.get("validated", True) else _TRAINED
 
 
-def _no_weights(folder: RunFolder, found: str) -> Mistake:
+def _no_weights(folder: RunFolder, found: str, fix: str = "") -> Mistake:
+    listing = f"trainwright runs checkpoints {shlex.quote(str(folder.path))}"
     return Mistake(
         Problem(
             f"there are no such weights in run {folder.name}",
             found=found,
             expected="a finished run of a network, or a step with a checkpoint",
-            fix="list the checkpoints with: trainwright runs checkpoints "
-            f"{shlex.quote(str(folder.path))}",
+            fix=fix or f"list the checkpoints with: {listing}",
         )
     )

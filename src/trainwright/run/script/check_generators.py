@@ -1,4 +1,4 @@
-"""Random generators of a script that no checkpoint holds: a draw from one is refused."""
+"""Random generators of a script that no checkpoint holds: a draw is refused. Needs torch."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ import torch
 
 from trainwright.checkpoint.guard_loads import guard_loads
 from trainwright.checkpoint.state import Stateful
-from trainwright.checkpoint.states.eval_weights_state import EVALUATED, EvaluatedState
+from trainwright.checkpoint.states.eval_weights_state import EVALUATED, WEIGHTS, EvaluatedState
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import Interrupted, Mistake, NonFinite, Problem
-from trainwright.core.files import storage_errors
+from trainwright.core.files import Json, storage_errors
 from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
 from trainwright.engine.execution.numeric_env import numerics_of
@@ -159,7 +159,12 @@ def _guard(
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),
         checkpoints=guard_loads(job.checkpoints, compared.check),
         checkpoint_every=OrAsked(job.checkpoint_every, flag),
-        inventory={**numerics_of(device), **inventory, SETTINGS: settings.values},
+        inventory={
+            **numerics_of(device),
+            **inventory,
+            SETTINGS: settings.values,
+            WEIGHTS: _describe_weights(job),
+        },
     )
 
 
@@ -224,7 +229,7 @@ def _check_best(job: Job) -> None:
 
 def _check_evaluated(job: Job) -> None:
     """Refuse to restore trained weights whose score belongs to other weights."""
-    if find_within(job.validate, Evaluating) and not _evaluated_names(job):
+    if _sees_others(job):
         raise Mistake(
             Problem(
                 "the validation sees other weights than the checkpoints keep",
@@ -234,6 +239,19 @@ def _check_evaluated(job: Job) -> None:
                 fix=f'add to the state: "{EVALUATED}": tw.EvaluatedState(mean, weights)',
             )
         )
+
+
+def _sees_others(job: Job) -> bool:
+    """Does the validation see weights that no part of the state holds?"""
+    return bool(find_within(job.validate, Evaluating)) and not _evaluated_names(job)
+
+
+def _describe_weights(job: Job) -> Json:
+    """For an export: the part with the weights that the validation sees, or else the trained ones;
+    empty if the script keeps them in a part of its own."""
+    trained = [name for name, part in job.state.items() if _is_model(job, part)]
+    names = [*_evaluated_names(job), *trained, ""]
+    return {"part": names[0], "validated": not _sees_others(job)}
 
 
 def _is_model(job: Job, part: Stateful) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors.torch import load_file  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
@@ -442,8 +444,9 @@ def test_a_run_folder_holds_record_signals_events_and_checkpoints(tmp_path: Path
     assert read_signals(folder.signals)["step"] == [*range(1, STEPS + 1)]
     assert len(read_json(folder.record)["attempts"]) == 2
     assert [one for one in verify_run(folder) if one.status == "broken"] == []
-    names = export_model(folder, tmp_path / "weights.safetensors")
-    assert names == ["0.bias", "0.weight", "3.bias", "3.weight"]
+    exported = export_model(folder, tmp_path / "weights.safetensors")
+    assert exported.doubt == ""
+    assert exported.names == ["0.bias", "0.weight", "3.bias", "3.weight"]
 
 
 def test_a_training_that_stops_is_recorded_as_interrupted(tmp_path: Path) -> None:
@@ -467,12 +470,67 @@ def test_weights_of_a_training_that_stopped_are_exported_by_their_step_only(
     assert export_checkpoint(folder, 2, tmp_path / "weights.safetensors")
 
 
-def test_a_checkpoint_without_a_model_has_no_weights(tmp_path: Path) -> None:
-    job = replace(make_job(tmp_path, last=2), checkpoints=NoCheckpoints())
-    state = {"net" if name == "model" else name: part for name, part in job.state.items()}
-    tw.fit(replace(job, state=state), run=tmp_path / "own", progress=False)
-    with pytest.raises(Mistake, match="no such weights"):
-        export_model(RunFolder.open(tmp_path / "own"), tmp_path / "weights.safetensors")
+def renamed(job: tw.Job, **names: str) -> tw.Job:
+    state = {names.get(name, name): part for name, part in job.state.items()}
+    return replace(job, checkpoints=NoCheckpoints(), state=state)
+
+
+def test_weights_are_exported_from_a_part_of_any_name(tmp_path: Path) -> None:
+    job = renamed(make_job(tmp_path, last=2), model="net")
+    tw.fit(job, run=tmp_path / "own", progress=False)
+    output = tmp_path / "weights.safetensors"
+    assert export_model(RunFolder.open(tmp_path / "own"), output).doubt == ""
+    same = load_file(output)
+    assert all(torch.equal(same[name], one) for name, one in job.model.state_dict().items())
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_weights_that_the_validation_saw_are_exported(tmp_path: Path, named: bool) -> None:
+    """Under any name; where no checkpoint holds them, the export says so."""
+    job = renamed(make_job(tmp_path, last=4))
+    mean, weights = tw.EMA(job.model, 0.5), job.state["model"]
+    assert isinstance(weights, tw.ModuleState)
+    kept = {"averaged": tw.EvaluatedState(mean, weights)} if named else {}
+    job = replace(
+        job,
+        step=tw.AveragedStep(job.step, mean),
+        validate=tw.Evaluating(lambda: {"val_loss": 1.0}, mean),
+        validate_every=tw.Every(2),
+        state={**job.state, "mean": tw.EMAState(mean), **kept},
+    )
+    tw.fit(job, run=tmp_path / "own", progress=False)
+    output = tmp_path / "weights.safetensors"
+    exported = export_model(RunFolder.open(tmp_path / "own"), output)
+    with mean.evaluated() if named else contextlib.nullcontext():
+        expected = {name: one.clone() for name, one in job.model.state_dict().items()}
+    assert load_file(output).keys() == expected.keys()
+    assert all(torch.equal(one, expected[name]) for name, one in load_file(output).items())
+    assert ("tw.EvaluatedState(mean, weights)" in exported.doubt) is not named
+
+
+class OwnState:
+    """A part of the script's own, which does not say what in it is the model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._part = tw.ModuleState(model)
+
+    def snapshot(self) -> Snapshot:
+        return self._part.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self._part.restore(snapshot)
+
+
+def test_a_part_of_the_scripts_own_is_exported_by_the_name_model(tmp_path: Path) -> None:
+    for name in ("net", "model"):
+        job = make_job(tmp_path, last=2)
+        job = replace(job, state={**job.state, "model": OwnState(job.model)})
+        tw.fit(renamed(job, model=name), run=tmp_path / name, progress=False)
+    output = tmp_path / "weights.safetensors"
+    with pytest.raises(Mistake, match=r"none is named model(?s:.*)tw\.ModuleState\(model\)"):
+        export_model(RunFolder.open(tmp_path / "net"), output)
+    assert not output.exists()
+    assert export_model(RunFolder.open(tmp_path / "model"), output).names
 
 
 def test_what_needs_a_contract_says_that_a_script_trained_the_run(tmp_path: Path) -> None:
