@@ -185,3 +185,19 @@ def test_a_store_that_does_not_answer_is_a_storage_error(monkeypatch: pytest.Mon
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(StorageFailed):
         open_objects("s3://bucket/runs").open()
+
+
+def test_removed_checkpoints_leave_no_empty_folders_on_a_mounted_disk(tmp_path: Path) -> None:
+    """Nor do those that an earlier version or a process that died has left."""
+    root = tmp_path / "runs" / "one"
+    store = Checkpoints(open_objects(f"file://{root}"), keep_top_k=1, keep_last=1)
+    for step in range(4):
+        store.save(step, storage_conformance._parts(step), {})
+    kept = sorted(path.name for path in root.glob("step-*"))
+    assert kept == sorted(path.parent.name for path in root.glob("step-*/manifest.json"))
+    assert len(kept) < 4
+    (root / "step-0000000009-000000000009").mkdir()
+    (root / "notes").mkdir()
+    open_objects(f"file://{root}").open()
+    assert sorted(path.name for path in root.glob("step-*")) == kept
+    assert (root / "notes").is_dir()

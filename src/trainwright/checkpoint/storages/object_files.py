@@ -94,6 +94,12 @@ class ObjectFiles:
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(path)
 
+    def remove_empty(self, folder: str) -> None:
+        """Remove a folder that has become empty. Object stores have none, a mounted disk does."""
+        if "file" in self._files.protocol:
+            with contextlib.suppress(OSError):
+                self._files.rmdir(self.path(folder))
+
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
         """The libraries behind fsspec raise errors of many types; all are converted."""

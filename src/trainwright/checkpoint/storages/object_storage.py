@@ -62,6 +62,8 @@ class ObjectStorage:
             live, dead = self._sorted(there)
             for folder in dead:
                 self._remove(folder, there[folder])
+            for folder in filter(_FOLDER.fullmatch, self._objects.folders()):
+                self._objects.remove_empty(folder)
         return _catalog(live, has_history=bool(there))
 
     def look(self) -> Catalog:
@@ -191,6 +193,7 @@ class ObjectStorage:
         """Remove the manifest first: what is left after a crash is not a checkpoint."""
         for name in sorted(names, key=lambda name: name != MANIFEST):
             self._objects.remove(self._objects.path(folder, name))
+        self._objects.remove_empty(folder)
 
     def _after_commit(self, files: FileSet, older: list[str]) -> None:
         """Clean up; what fails now is found by a later `open`."""
