@@ -49,7 +49,7 @@ class BackgroundCheckpoints:
         """Inside the block snapshots are made in memory that is reused for each save."""
         self._wait()
         self._fence.forget()
-        with self._memory.used():
+        with self._store.taking(), self._memory.used():
             yield
         self._fence.begin()
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from torch import Tensor
 
+from trainwright.checkpoint.frozen_base import BaseTensor, NotInBase, place_frozen
 from trainwright.checkpoint.snapshot_buffers import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json
 
 _NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
+_NOT_FROZEN: Mapping[str, BaseTensor] = MappingProxyType({})
+
+Adopt = Callable[[Tensor, BaseTensor, Tensor], object]
+"""Receives a tensor, where a base holds its value, and the value."""
 
 
 @final
@@ -24,9 +29,12 @@ class Snapshot:
 
     `updated` names the tensors that only an update of the weights changes. A store may copy those
     while training continues; they are complete before the next update.
+
+    `frozen` names tensors that training does not change, each with the tensor whose value it has.
+    A store that holds the value already gets a reference to it (`in_base`) in place of a copy.
     """
 
-    __slots__ = ("_tensors", "_values")
+    __slots__ = ("_adopt", "_in_base", "_tensors", "_values")
 
     def __init__(
         self,
@@ -34,20 +42,47 @@ class Snapshot:
         tensors: Mapping[str, Tensor] = _NO_TENSORS,
         values: Json = None,
         updated: Collection[str] = (),
+        frozen: Mapping[str, Tensor] = _NO_TENSORS,
     ) -> None:
+        places = {name: place_frozen(name, one) for name, one in frozen.items() if name in tensors}
+        in_base = {name: at for name, at in places.items() if not isinstance(at, NotInBase)}
         copies = {
             name: later_copy_of(name, tensor) if name in updated else copy_of(tensor)
             for name, tensor in tensors.items()
+            if name not in in_base
         }
         self._tensors = MappingProxyType(copies)
+        self._in_base = MappingProxyType(in_base) if in_base else _NOT_FROZEN
+        self._adopt: tuple[Mapping[str, BaseTensor], Adopt] = (_NOT_FROZEN, _adopt_nothing)
         self._values = pack(values)
 
     @classmethod
-    def owning(cls, tensors: Mapping[str, Tensor], values: Json) -> Self:
-        """Take ownership of tensors that nothing else references, without a copy."""
+    def owning(
+        cls,
+        tensors: Mapping[str, Tensor],
+        values: Json,
+        restored: Mapping[str, BaseTensor] = _NOT_FROZEN,
+        adopt: Adopt | None = None,
+    ) -> Self:
+        """Take ownership of tensors that nothing else references, without a copy; `restored` are
+        those that came from a base, which `adopt_frozen` reports to `adopt`."""
         snapshot = cls(values=values)
         snapshot._tensors = MappingProxyType(dict(tensors))
+        snapshot._adopt = (restored, adopt or _adopt_nothing)
         return snapshot
+
+    @property
+    def in_base(self) -> Mapping[str, BaseTensor]:
+        """Names that are not among the tensors, because a base holds their values."""
+        return self._in_base
+
+    def adopt_frozen(self, restored: Mapping[str, Tensor]) -> None:
+        """Report the tensors that were restored, so that a later snapshot need not copy those that
+        are still frozen and unchanged."""
+        entries, adopt = self._adopt
+        for name, entry in entries.items():
+            if name in restored:
+                adopt(restored[name], entry, self._tensors[name])
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -68,6 +103,10 @@ class Snapshot:
     def size_bytes(self) -> int:
         """Bytes of the tensors."""
         return sum(tensor.nbytes for tensor in self._tensors.values())
+
+
+def _adopt_nothing(tensor: Tensor, entry: BaseTensor, value: Tensor) -> None:
+    """The snapshot is of no store."""
 
 
 @runtime_checkable

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, final
+from typing import Literal, final
 
 from trainwright.checkpoint.files.file_names import name_of, step_of
-from trainwright.checkpoint.files.manifest import read_manifest, read_parts
+from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
+from trainwright.checkpoint.frozen_base import FrozenBase
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
 from trainwright.checkpoint.keeping.retention import (
     Entry,
@@ -25,11 +25,18 @@ from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, SaveOutcome
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storages.base_files import (
+    BaseFiles,
+    base_reader,
+    copy_bases,
+    frozen_of,
+)
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog, entry_of
 from trainwright.checkpoint.storages.checkpoint_files import CheckpointFiles, files_of, stored_files
 from trainwright.checkpoint.storages.ledger import LedgerLine
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.storage import CheckpointStorage, FileSet
+from trainwright.checkpoint.store_protocol import CheckpointStore
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
@@ -49,39 +56,6 @@ __all__ = [
     "NotScored",
     "SaveOutcome",
 ]
-
-
-class CheckpointStore(Protocol):
-    """Stores checkpoints atomically; one that does not verify is never returned.
-
-    Called from one thread. A save still being written counts as begun: `newest_valid` waits for it,
-    and its error is raised by the next call.
-    """
-
-    def taking(self) -> AbstractContextManager[None]:
-        """Inside the block the snapshots of the next `save` are made. They may be incomplete until
-        the next update is due: see `Fence`."""
-        ...
-
-    def save(
-        self,
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Kept:
-        """Write a checkpoint, or start to; raises `StorageFailed` with the older ones intact."""
-        ...
-
-    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """Outcomes of the saves that were begun, each reported once; `wait` for all of them.
-        Nothing is copied afterwards: weights may be changed."""
-        ...
-
-    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """Newest checkpoint that verifies, up to a given step, preferably `further` steps before
-        it; lists newer ones that do not."""
-        ...
 
 
 @final
@@ -117,6 +91,8 @@ class Checkpoints:
         self._pinned: set[str] = set()
         self._held: set[str] = set()
         self._memory = ReusedMemory()
+        self._bases = BaseFiles(self._storage)
+        self._frozen = FrozenBase()
         self._opened: list[Catalog] = []
         self._identity: Identity = NoIdentity()
         self._expected = ""
@@ -148,6 +124,7 @@ class Checkpoints:
         """
         began = time.monotonic()
         catalog = self._catalog()
+        frozen = frozen_of(parts, self._bases.store(self._frozen))
         draft = CheckpointFiles(
             lineage=catalog.lineage,
             sequence=catalog.sequence + 1,
@@ -156,6 +133,8 @@ class Checkpoints:
             score=score,
             parts=parts,
             inventory=inventory,
+            bases=self._bases.used_by(frozen),
+            frozen=frozen,
         )
         return self._commit(files_of(draft, catalog.left_by(step, draft.sequence)), catalog, began)
 
@@ -173,6 +152,7 @@ class Checkpoints:
             catalog.lineage = files.lineage
         if files.lineage != catalog.lineage:
             raise Damaged(f"{name}: it belongs to another run")
+        copy_bases(files.bases, storage, self._storage)
         left = catalog.left_by(step_of(name), files.sequence)
         return self._commit(replace(files, beside=left), catalog, began)
 
@@ -212,11 +192,14 @@ class Checkpoints:
         """Release a checkpoint held by `hold`."""
         self._held.discard(name)
 
-    def taking(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def taking(self) -> Iterator[None]:
         """Inside the block snapshots are made in memory that is reused for each save: allocating it
         anew takes longer than the copy."""
         self._memory.take_back()
-        return self._memory.used()
+        is_first = self._bases.can_keep and not self._catalog().has_history
+        with self._frozen.used(is_first=is_first), self._memory.used():
+            yield
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
         """Nothing: a save has succeeded or failed when it returns."""
@@ -358,7 +341,14 @@ class Checkpoints:
             raise Damaged("it belongs to another run")
         if candidate.name != name_of(manifest.step):
             raise Damaged(f"its manifest is of step {manifest.step}")
-        parts = read_parts(read, manifest)
+        try:
+            parts = read_parts(read, manifest, base_reader(self._storage), self._frozen.adopt)
+        except LostBase as lost:
+            raise NoValidCheckpoint(
+                f"{candidate.name} needs the frozen weights of the run, {lost.name}, from "
+                f"{self._storage}: {lost}. Put this file back, or start over as a new run"
+            ) from None
+        self._bases.learn(manifest.bases)
         return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)
 
     def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:

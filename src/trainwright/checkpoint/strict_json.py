@@ -66,8 +66,8 @@ def write_sealed(content: Mapping[str, Json], version: int) -> bytes:
     return write_canonical({"content": numbered, "sha256": hash_value(numbered)})
 
 
-def read_sealed(data: bytes, version: int) -> Json:
-    """Inverse of `write_sealed`.
+def read_sealed(data: bytes, *versions: int) -> Json:
+    """Inverse of `write_sealed` for any of these versions.
 
     Raises:
         Damaged: any bit has changed, or the format is another one.
@@ -77,8 +77,9 @@ def read_sealed(data: bytes, version: int) -> Json:
         content = outer["content"]
         if hash_value(content) != outer["sha256"]:
             raise Damaged("its hash is not the one in it")
-        if content["format"] != version:
-            raise Damaged(f"of format {content['format']}, this version reads {version}")
+        if content["format"] not in versions:
+            known = ", ".join(map(str, versions))
+            raise Damaged(f"of format {content['format']}, this version reads {known}")
     except (KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"no content with a hash: {error}") from None
     return content

@@ -15,6 +15,7 @@ from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, note, 
 from trainwright.doctor.verify_trees import TREES
 
 _STEP = re.compile(r"step-([0-9]{10,18})")
+_BASE = re.compile(r"base-[0-9a-f]{32}\.safetensors")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
 _BYTES |= {"U8": 1, "BOOL": 1}
 _WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
@@ -36,8 +37,9 @@ def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
     yield from damaged
     names = sorted(path.name for path in folder.iterdir() if _STEP.fullmatch(path.name))
     valid: list[str] = []
+    bases: dict[str, bool] = {}
     for name in names:
-        for checked in _checkpoint(folder, name, lines, lineage):
+        for checked in _checkpoint(folder, name, lines, lineage, bases):
             yield checked
             if checked.status == "whole":
                 valid.append(name)
@@ -83,7 +85,11 @@ def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
 
 
 def _checkpoint(
-    folder: Path, name: str, lines: Mapping[str, Mapping[str, Json]], lineage: str
+    folder: Path,
+    name: str,
+    lines: Mapping[str, Mapping[str, Json]],
+    lineage: str,
+    bases: dict[str, bool],
 ) -> Iterator[Checked]:
     line = lines.get(name, {"kind": "unknown"})
     if line["kind"] == "removed":
@@ -100,6 +106,7 @@ def _checkpoint(
         if lineage and manifest["lineage"] != lineage:
             raise _Broken("it belongs to another run")
         size = _files(folder / name, manifest)
+        _check_bases(folder, manifest, bases)
     except WRONG_SHAPE as error:
         yield broken(name, str(error) or repr(error))
         return
@@ -131,6 +138,20 @@ def _files(folder: Path, manifest: Mapping[str, Json]) -> int:
         if part != name:
             _check_tensors(name, path.read_bytes(), manifest["parts"][part])
     return sum(file["size_bytes"] for file in listed.values())
+
+
+def _check_bases(folder: Path, manifest: Mapping[str, Json], known: dict[str, bool]) -> None:
+    """Check the frozen weights that a checkpoint refers to; each file is read once."""
+    for base in manifest.get("bases", []):
+        path, sha256 = folder / base["name"], base["sha256"]
+        if sha256 not in known:
+            known[sha256] = (
+                path.is_file()
+                and not path.is_symlink()
+                and is_unchanged(path, base["size_bytes"], sha256)
+            )
+        if not known[sha256]:
+            raise _Broken(f"{base['name']}: its frozen weights are missing or other ones")
 
 
 def _check_tensors(name: str, data: bytes, layout: Mapping[str, Json]) -> None:
@@ -184,7 +205,7 @@ def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
         name = path.name
         if name in (*names, "ledger.jsonl", "pointers.json", "lock") or name.startswith(".tmp-"):
             continue
-        if TREES.fullmatch(name):
+        if TREES.fullmatch(name) or _BASE.fullmatch(name):
             continue
         if name.startswith("pinned-"):
             if name.removeprefix("pinned-") not in names:

@@ -19,7 +19,8 @@ class EMA:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self.parameters: Mapping[str, Tensor] = dict(model.named_parameters())
+        named = {**self.parameters, **dict(model.named_buffers())}
         self._live = {name: one.detach() for name, one in named.items() if one.is_floating_point()}
         self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}
         self.decay = decay

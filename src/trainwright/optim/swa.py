@@ -35,7 +35,8 @@ class SWA:
     def __init__(
         self, model: nn.Module, taking: SWASchedule, statistics: Callable[[], None]
     ) -> None:
-        weights = {name: p for name, p in model.named_parameters() if p.is_floating_point()}
+        self.parameters: Mapping[str, Tensor] = dict(model.named_parameters())
+        weights = {name: p for name, p in self.parameters.items() if p.is_floating_point()}
         buffers = {
             f"{path}.{name}" if path else name: buffer
             for path, module in model.named_modules()

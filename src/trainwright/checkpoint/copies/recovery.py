@@ -11,6 +11,7 @@ from typing import final
 from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, step_of
 from trainwright.checkpoint.keeping.pins import read_pins, unpin
 from trainwright.checkpoint.keeping.retention import best_first
+from trainwright.checkpoint.storages.base_files import copy_bases
 from trainwright.checkpoint.storages.catalog import entry_of
 from trainwright.checkpoint.storages.checkpoint_files import stored_files
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
@@ -162,7 +163,9 @@ def _take(
         try:
             if copies.lines[one].manifest_sha256 != line.manifest_sha256:
                 raise Damaged("its manifest is not the one in the ledger")
-            here.commit(stored_files(away, line.name))
+            files = stored_files(away, line.name)
+            copy_bases(files.bases, away, here)
+            here.commit(files)
             copies.taken.add(one)
         except Damaged as error:
             copies.reject(line, str(error))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from mmap import mmap
-from typing import Self
+from typing import Self, final
 
 from torch import Tensor
 
-from trainwright.checkpoint.files.tensor_file import read_tensors
+from trainwright.checkpoint.files.tensor_file import read_foreign, read_tensors
+from trainwright.checkpoint.frozen_base import BaseTensor
 from trainwright.checkpoint.keeping.score import NotScored, score_from_json, score_to_json
-from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.state import Adopt, Snapshot
 from trainwright.checkpoint.strict_json import (
     Damaged,
     pack,
@@ -30,6 +31,7 @@ from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
 FORMAT = 1
+FORMAT_WITH_BASE = 2
 MANIFEST = "manifest.json"
 VALUES = "values.json"
 _MAX_MANIFEST_BYTES = 64 * 1024 * 1024
@@ -40,6 +42,11 @@ Bytes = bytes | bytearray | mmap
 ReadFile = Callable[[str, int], Bytes]
 """Reads a file of one checkpoint by name, up to a size limit; raises `Damaged` if it is lost or
 larger, `StorageFailed` if it cannot be read at the moment."""
+
+
+def base_file_of(sha256: str) -> str:
+    """File name of a base; a safe name has at most 64 characters."""
+    return f"base-{sha256[:32]}.safetensors"
 
 
 def tensor_file_of(part: str) -> str:
@@ -55,6 +62,14 @@ class FileEntry:
     size_bytes: int
     sha256: str
 
+    def to_json(self) -> Json:
+        """Entry in the manifest."""
+        return {"name": self.name, "size_bytes": self.size_bytes, "sha256": self.sha256}
+
+
+Frozen = Mapping[str, Mapping[str, BaseTensor]]
+"""Tensors of each part that stand in a base, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -62,7 +77,8 @@ class Manifest:
 
     `lineage` is shared by all checkpoints of a run, `sequence` counts them, `parent` names the
     previous one. `layouts` gives each part's tensors with dtype and shape; a part without tensors
-    has an empty layout and no file.
+    has an empty layout and no file. `bases` are the files with frozen tensors, which checkpoints
+    share; one without them is of format 1.
     """
 
     lineage: str
@@ -73,10 +89,12 @@ class Manifest:
     layouts: Mapping[str, Json]
     inventory: Json
     files: tuple[FileEntry, ...]
+    bases: tuple[FileEntry, ...] = ()
+    frozen: Frozen = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Bytes of the file: the content and its hash."""
-        content = {
+        content: dict[str, Json] = {
             "lineage": self.lineage,
             "sequence": self.sequence,
             "step": self.step,
@@ -84,12 +102,16 @@ class Manifest:
             "score": score_to_json(self.score),
             "parts": dict(self.layouts),
             "inventory": pack(self.inventory),
-            "files": [
-                {"name": file.name, "size_bytes": file.size_bytes, "sha256": file.sha256}
-                for file in self.files
-            ],
+            "files": [file.to_json() for file in self.files],
         }
-        return write_sealed(content, FORMAT)
+        if not self.bases:
+            return write_sealed(content, FORMAT)
+        content["bases"] = [base.to_json() for base in self.bases]
+        content["frozen"] = {
+            part: {name: [at.base, at.name] for name, at in names.items()}
+            for part, names in self.frozen.items()
+        }
+        return write_sealed(content, FORMAT_WITH_BASE)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -98,7 +120,7 @@ class Manifest:
         Raises:
             Damaged: any bit has changed, or the format is another one.
         """
-        content = read_sealed(data, FORMAT)
+        content = read_sealed(data, FORMAT, FORMAT_WITH_BASE)
         try:
             return cls(
                 lineage=content["lineage"],
@@ -109,9 +131,20 @@ class Manifest:
                 layouts={check_name(part, "a part"): x for part, x in content["parts"].items()},
                 inventory=unpack(content["inventory"]),
                 files=tuple(_file_entry(file) for file in content["files"]),
+                bases=tuple(_base_entry(file) for file in content.get("bases", [])),
+                frozen=_frozen(content.get("frozen", {})),
             )
         except (KeyError, TypeError, AttributeError, ValueError, Mistake) as error:
             raise Damaged(f"not the manifest of a checkpoint: {error}") from None
+
+
+@final
+class LostBase(Exception):
+    """The frozen weights that a checkpoint refers to are missing, or are other ones."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
 
 
 def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
@@ -127,12 +160,20 @@ def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
         raise Damaged(f"{MANIFEST}: {error}") from None
 
 
-def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
-    """All parts, each file checked against the manifest.
+def read_parts(
+    read: ReadFile,
+    manifest: Manifest,
+    read_base: ReadFile | None = None,
+    adopt: Adopt | None = None,
+) -> dict[str, Snapshot]:
+    """All parts, each file checked against the manifest; `read_base` reads the bases. The parts
+    report to `adopt` what was restored from a base.
 
     Raises:
-        Damaged: a file is missing or corrupt. StorageFailed: as `read_manifest`.
+        Damaged: a file is missing or corrupt. LostBase: a base is. StorageFailed: as
+            `read_manifest`.
     """
+    bases = {base.sha256: _read_base(read_base, base) for base in manifest.bases}
     files = {file.name: file for file in manifest.files}
     values = read_canonical(bytes(_verified(read, files, VALUES)))
     if not isinstance(values, dict) or set(values) != set(manifest.layouts):
@@ -142,10 +183,28 @@ def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
         # Hashing is most of the work; the files are hashed in parallel.
         read_part = partial(_read_part, read, files)
         found = dict(zip(tensors, pool.map(read_part, tensors, tensors.values()), strict=True))
-    return {
-        part: Snapshot.owning(found.get(part, {}), unpack(values[part]))
-        for part in manifest.layouts
-    }
+    parts: dict[str, Snapshot] = {}
+    for part in manifest.layouts:
+        frozen = manifest.frozen.get(part, {})
+        of_base = {name: _tensor_of(bases, at) for name, at in frozen.items()}
+        tensors = {**of_base, **found.get(part, {})}
+        parts[part] = Snapshot.owning(tensors, unpack(values[part]), frozen, adopt)
+    return parts
+
+
+def _read_base(read_base: ReadFile | None, base: FileEntry) -> dict[str, Tensor]:
+    try:
+        if read_base is None:
+            raise Damaged("this storage keeps no base")
+        return read_foreign(read_verified(read_base, base))
+    except Damaged as error:
+        raise LostBase(base.name, str(error)) from None
+
+
+def _tensor_of(bases: Mapping[str, Mapping[str, Tensor]], at: BaseTensor) -> Tensor:
+    if at.name not in bases.get(at.base, {}):
+        raise Damaged(f"{MANIFEST}: {at.name} is in none of its bases")
+    return bases[at.base][at.name]
 
 
 def _read_part(
@@ -178,6 +237,20 @@ def _verified(read: ReadFile, files: Mapping[str, FileEntry], name: str) -> Byte
     if entry is None:
         raise Damaged(f"{name}: not in the manifest")
     return read_verified(read, entry)
+
+
+def _frozen(value: Json) -> Frozen:
+    return {
+        part: {name: BaseTensor(str(at[0]), str(at[1])) for name, at in names.items()}
+        for part, names in value.items()
+    }
+
+
+def _base_entry(value: Json) -> FileEntry:
+    base = _file_entry(value)
+    if base.name != base_file_of(base.sha256):
+        raise ValueError(f"{base.name!r} is not the name of a base")
+    return base
 
 
 def _file_entry(value: Json) -> FileEntry:

@@ -91,8 +91,8 @@ def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tens
     }
 
 
-def read_foreign(data: bytes) -> dict[str, Tensor]:
-    """Tensors of a file that another process wrote with `blocks`, validated from the first byte.
+def read_foreign(data: bytes | bytearray | mmap) -> dict[str, Tensor]:
+    """Tensors of a file that was written with `blocks`, validated from the first byte.
 
     Raises:
         Damaged: not such a file.
@@ -102,7 +102,7 @@ def read_foreign(data: bytes) -> dict[str, Tensor]:
         MOST_SAFETENSORS_HEADER_BYTES, len(data) - _LENGTH_BYTES
     ):
         raise Damaged("a header longer than the file or the limit")
-    header = read_strict(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    header = read_strict(bytes(data[_LENGTH_BYTES : _LENGTH_BYTES + length]))
     if not isinstance(header, dict) or not all(isinstance(fact, dict) for fact in header.values()):
         raise Damaged("a header that is no layout")
     layout = {

@@ -6,6 +6,7 @@ from typing import final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.mismatch import check_same_layout
+from trainwright.checkpoint.states.module_state import frozen_parameters
 from trainwright.optim.ema import EMA
 from trainwright.optim.swa import SWA
 
@@ -19,7 +20,9 @@ class EMAState:
 
     def snapshot(self) -> Snapshot:
         """Copy of the average."""
-        return Snapshot(tensors=self._mean.mean, updated=self._mean.mean)
+        mean = self._mean.mean
+        frozen = frozen_parameters(self._mean.parameters, mean)
+        return Snapshot(tensors=mean, updated=mean, frozen=frozen)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the average.
@@ -43,7 +46,8 @@ class SWAState:
     def snapshot(self) -> Snapshot:
         """Copy of the average."""
         mean = self._mean.mean
-        return Snapshot(tensors=mean, values=self._mean.values, updated=mean)
+        frozen = frozen_parameters(self._mean.parameters, mean)
+        return Snapshot(tensors=mean, values=self._mean.values, updated=mean, frozen=frozen)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the average.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import final
 
 import torch
@@ -14,6 +15,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 
 _EXTRA = "extra"
+_ORIGIN = "origin"
 _SUFFIX = "_extra_state"
 """What torch calls the extra state of a module in its `state_dict`."""
 
@@ -25,10 +27,19 @@ class ModuleState:
     Extra state is what `get_extra_state` of a module gives: a tensor, or JSON values. Restoring
     passes it to `set_extra_state` and writes the rest into the module's own tensors, so ties and
     the optimizer's references to the parameters are preserved.
+
+    Parameters without `requires_grad` at the first checkpoint of a run are its base: they are
+    stored once, and again only if they change.
+
+    Args:
+        module: the module.
+        origin: what the frozen parameters are, such as `resnet50, IMAGENET1K_V2`; a checkpoint of
+            other ones is refused.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, origin: str = "") -> None:
         self._module = module
+        self._origin = origin
 
     @property
     def module(self) -> nn.Module:
@@ -46,14 +57,18 @@ class ModuleState:
         first, tied = _first_names(named)
         parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
         tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
-        values = {"tied": tied, **extra}
-        return Snapshot(tensors=tensors, values=values, updated={*parameters, *others})
+        frozen = frozen_parameters(first, others)
+        values = {"tied": tied, **extra, **self._origin_of(frozen)}
+        updated = {*parameters, *others}
+        return Snapshot(tensors=tensors, values=values, updated=updated, frozen=frozen)
 
     def snapshot_at_once(self) -> Snapshot:
         """The same for a caller that changes the parameters immediately afterwards."""
         named, extra = self._parts()
         first, tied = _first_names(named)
-        return Snapshot(tensors=first, values={"tied": tied, **extra})
+        frozen = frozen_parameters(first)
+        values = {"tied": tied, **extra, **self._origin_of(frozen)}
+        return Snapshot(tensors=first, values=values, frozen=frozen)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the tensors.
@@ -64,6 +79,7 @@ class ModuleState:
         named, extra = self._parts()
         first, tied = _first_names(named)
         values = snapshot.values
+        self._check_origin(values.get(_ORIGIN, ""))
         found, found_extra = values["tied"], values.get(_EXTRA, {})
         for name, other in found.items():
             # Older versions treated names that share memory as tied as well.
@@ -85,6 +101,22 @@ class ModuleState:
                     tensor.copy_(snapshot.tensors[name])
         for name, value in found_extra.items():
             self._set_extra(name, value)
+        snapshot.adopt_frozen(first)
+
+    def _origin_of(self, frozen: Mapping[str, Tensor]) -> dict[str, Json]:
+        return {_ORIGIN: self._origin} if frozen and self._origin else {}
+
+    def _check_origin(self, found: str) -> None:
+        if found and self._origin and found != self._origin:
+            raise Mistake(
+                Problem(
+                    "the checkpoint was trained on another base",
+                    found=self._origin,
+                    expected=found,
+                    fix="start from the frozen weights that the run was started with, or train "
+                    "into another folder",
+                )
+            )
 
     def _parts(self) -> tuple[dict[str, Tensor], dict[str, Json]]:
         """The tensors, and the extra state that is no tensor, where there is some.
@@ -142,6 +174,20 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or type(value) in (bool, int, float, str)
+
+
+def frozen_parameters(
+    named: Mapping[str, Tensor], others: Mapping[str, Tensor] = MappingProxyType({})
+) -> dict[str, Tensor]:
+    """Parameters without `requires_grad`; of those that `others` gives another value, only the ones
+    that have it."""
+    return {
+        name: one
+        for name, one in named.items()
+        if isinstance(one, nn.Parameter)
+        and not one.requires_grad
+        and (name not in others or torch.equal(others[name], one))
+    }
 
 
 def _first_names(named: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from trainwright.checkpoint.files.file_names import name_of
@@ -13,6 +13,7 @@ from trainwright.checkpoint.files.manifest import (
     MANIFEST,
     VALUES,
     FileEntry,
+    Frozen,
     Manifest,
     read_manifest,
     read_verified,
@@ -42,6 +43,8 @@ class CheckpointFiles:
     score: float | NotScored
     parts: Mapping[str, Snapshot]
     inventory: Json
+    bases: tuple[FileEntry, ...] = ()
+    frozen: Frozen = field(default_factory=dict)
 
 
 def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
@@ -81,6 +84,7 @@ def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
                 (MANIFEST, manifest.to_bytes()),
             )
         ),
+        bases=manifest.bases,
     )
 
 
@@ -104,6 +108,8 @@ def _files(draft: CheckpointFiles, values: bytes) -> Iterator[tuple[str, Iterabl
         layouts=layouts,
         inventory=draft.inventory,
         files=files,
+        bases=draft.bases,
+        frozen=draft.frozen,
     )
     yield MANIFEST, [manifest.to_bytes()]
 

@@ -6,10 +6,11 @@ import contextlib
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainwright.checkpoint.files.manifest import MANIFEST
+from trainwright.checkpoint.files.manifest import MANIFEST, FileEntry
 from trainwright.checkpoint.storages.folder_reuse import TEMPORARY, Spare, discard
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet
@@ -61,6 +62,26 @@ def commit(
     return line
 
 
+def keep_file(folder: Path, file: FileEntry, content: Iterable[Block], reserve_bytes: int) -> None:
+    """Write a file that checkpoints share, under a temporary name first.
+
+    Raises:
+        OSError, StorageFailed: the folder is unchanged.
+    """
+    free, needed = shutil.disk_usage(folder).free, file.size_bytes + reserve_bytes
+    if free < needed:
+        raise StorageFailed(_no_room(folder, free, needed))
+    temporary = folder / f"{TEMPORARY}{uuid.uuid4().hex}"
+    try:
+        with contextlib.ExitStack() as open_files:
+            _write(temporary, content, open_files)
+        temporary.rename(folder / file.name)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+
+
 def remove_interrupted_save(folder: Path) -> None:
     """Remove the leftovers of an interrupted save, and restore what it had moved aside.
 
@@ -86,9 +107,11 @@ def _check_room(folder: Path, files: FileSet, reserve_bytes: int, spare: Spare) 
     if shutil.disk_usage(folder).free < needed:
         spare.give_up()
     if (free := shutil.disk_usage(folder).free) < needed:
-        raise StorageFailed(
-            f"saving into {folder}: {show_bytes(free)} are free and {show_bytes(needed)} are needed"
-        )
+        raise StorageFailed(_no_room(folder, free, needed))
+
+
+def _no_room(folder: Path, free: int, needed: int) -> str:
+    return f"saving into {folder}: {show_bytes(free)} are free and {show_bytes(needed)} are needed"
 
 
 def _write_files(temporary: Path, files: FileSet) -> str:

@@ -6,22 +6,24 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, QUARANTINE
-from trainwright.checkpoint.files.manifest import Bytes
+from trainwright.checkpoint.files.manifest import Bytes, FileEntry, read_verified
 from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.checkpoint.keeping.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.checkpoint_folder import read_catalog
-from trainwright.checkpoint.storages.commit import commit, remove_interrupted_save
+from trainwright.checkpoint.storages.commit import commit, keep_file, remove_interrupted_save
 from trainwright.checkpoint.storages.folder_reuse import Spare
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
-from trainwright.checkpoint.storages.storage import FileSet, Leaving
+from trainwright.checkpoint.storages.storage import Block, FileSet, Leaving
+from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import storage_errors, write_json
+from trainwright.core.paths import check_name
 
 RESERVE_BYTES = 1024 * 1024
 
@@ -67,6 +69,24 @@ class LocalStorage:
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
         """Read a regular file; links are not followed."""
         return read_file(self._folder / name, file, limit_bytes)
+
+    def holds(self, file: FileEntry) -> bool:
+        """Is this file stored, with the same content?"""
+        try:
+            read_verified(self.read_shared, file)
+        except Damaged:
+            return False
+        return True
+
+    def keep(self, file: FileEntry, content: Iterable[Block]) -> None:
+        """Store a file next to the checkpoints; durable on return."""
+        with storage_errors(f"writing {self._folder / file.name}"):
+            keep_file(self._folder, file, content, self._reserve_bytes)
+
+    def read_shared(self, file: str, limit_bytes: int) -> Bytes:
+        """Read a file next to the checkpoints; links are not followed."""
+        check_name(file, "a shared file")
+        return read_file(self._folder, file, limit_bytes)
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves: a line in the ledger, then the folder.

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, final
 
 from trainwright.checkpoint.files.file_names import POINTERS
-from trainwright.checkpoint.files.manifest import MANIFEST, Bytes, read_manifest
+from trainwright.checkpoint.files.manifest import MANIFEST, Bytes, FileEntry, read_manifest
 from trainwright.checkpoint.keeping.retention import with_abandoned
 from trainwright.checkpoint.storages.catalog import (
     Candidate,
@@ -28,6 +28,7 @@ from trainwright.core.files import to_json
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
+SHARED = "base"
 _ABANDONED, _QUARANTINED = "abandoned", "quarantined"
 _FOLDER = re.compile(r"(step-[0-9]{10,18})-([0-9]{12})")
 
@@ -108,6 +109,23 @@ class ObjectStorage:
             if not mine:
                 raise Damaged(f"{file}: there is no such checkpoint")
             return self._read(mine[-1], file, limit_bytes)
+
+    def holds(self, file: FileEntry) -> bool:
+        """Is an object of this name and size stored?"""
+        with self._objects.errors("listing"):
+            return self._objects.listing(SHARED).get(file.name) == file.size_bytes
+
+    def keep(self, file: FileEntry, content: Iterable[Block]) -> None:
+        """Upload a file that checkpoints share."""
+        check_name(file.name, "a shared file")
+        with self._objects.errors(f"saving {file.name}"):
+            self._upload(self._objects.path(SHARED, file.name), content)
+
+    def read_shared(self, file: str, limit_bytes: int) -> Bytes:
+        """Read a file that checkpoints share."""
+        check_name(file, "a shared file")
+        with self._objects.errors(f"reading {file}"):
+            return self._read(SHARED, file, limit_bytes)
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves, starting with its manifest, without which it

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mmap import mmap
 from typing import Protocol, final
 
-from trainwright.checkpoint.files.manifest import Bytes
+from trainwright.checkpoint.files.manifest import Bytes, FileEntry
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.ledger import LedgerLine
@@ -25,7 +25,8 @@ class FileSet:
 
     `files` yields each file's name and bytes, once, the manifest last: its bytes are known only
     when all others were consumed. `beside` are lines about other checkpoints that become true
-    together with this one: those that the run abandons by it.
+    together with this one: those that the run abandons by it. `bases` are the shared files that it
+    refers to, which must be stored before it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class FileSet:
     size_bytes: int
     files: Iterator[tuple[str, Iterable[Block]]]
     beside: tuple[LedgerLine, ...] = ()
+    bases: tuple[FileEntry, ...] = ()
 
     def line(self, manifest_sha256: str) -> LedgerLine:
         """Its ledger line once it is committed."""

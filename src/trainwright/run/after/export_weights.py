@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from trainwright.checkpoint.files.file_names import is_checkpoint, name_of, step_of
-from trainwright.checkpoint.files.manifest import read_manifest, read_parts
+from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
 from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.eval_weights_state import EVALUATED, MODEL, WEIGHTS
@@ -88,8 +88,8 @@ def _of_checkpoint(folder: RunFolder, step: int) -> tuple[Snapshot, str]:
     read = partial(read_file, folder.checkpoints / name_of(step))
     try:
         manifest, _ = read_manifest(read)
-        parts = read_parts(read, manifest)
-    except Damaged as error:
+        parts = read_parts(read, manifest, partial(read_file, folder.checkpoints))
+    except (Damaged, LostBase) as error:
         raise _no_weights(folder, f"step {step}: {error}") from None
     written = manifest.inventory if isinstance(manifest.inventory, dict) else {}
     recorded = written.get(WEIGHTS, {})

@@ -14,6 +14,7 @@ from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.states.plateau_state import PlateauState
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
+from trainwright.core.progress import Progress
 from trainwright.engine.job import Validate
 from trainwright.engine.update.averaged_step import AveragedStep, Mean
 from trainwright.engine.update.step import Step
@@ -76,11 +77,13 @@ def build_updates(
         state["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:
         state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+    unfreezing = Unfreezing(model, training.freeze)
+    unfreezing(Progress())  # before the first checkpoint, whose base holds what is frozen then
     knobs = (
         LearningRate(optimizer, schedule),
         *averaged.knobs,
         *_batch_rate(training, optimizer, length),
-        Unfreezing(model, training.freeze),
+        unfreezing,
     )
     return Updates(optimizer, weights, schedule, knobs, state, averaged.means)
 
