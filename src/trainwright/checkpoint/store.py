@@ -12,6 +12,7 @@ from typing import Literal, final
 
 from trainwright.checkpoint.files.file_names import name_of, step_of
 from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
+from trainwright.checkpoint.files.shards import NO_SHARDS, WrittenShards
 from trainwright.checkpoint.frozen_base import FrozenBase
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
 from trainwright.checkpoint.keeping.retention import (
@@ -114,10 +115,12 @@ class Checkpoints:
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
+        shards: WrittenShards = NO_SHARDS,
     ) -> SaveOutcome:
         """Write a checkpoint, then move the pointers and apply retention.
 
-        One of the same step is replaced. A non-finite score is stored and never the best.
+        One of the same step is replaced. A non-finite score is stored and never the best. `shards`
+        are those of the other writers, see `sharded_save`.
 
         Raises:
             StorageFailed: nothing has changed, and the next save can succeed.
@@ -135,6 +138,7 @@ class Checkpoints:
             inventory=inventory,
             bases=self._bases.used_by(frozen),
             frozen=frozen,
+            shards=shards,
         )
         return self._commit(files_of(draft, catalog.left_by(step, draft.sequence)), catalog, began)
 

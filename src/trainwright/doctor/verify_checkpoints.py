@@ -136,8 +136,20 @@ def _files(folder: Path, manifest: Mapping[str, Json]) -> int:
             raise _Broken(f"{name}: content differs from what was written")
         part = name.removesuffix(".safetensors")
         if part != name:
-            _check_tensors(name, path.read_bytes(), manifest["parts"][part])
+            layout = _layout_of_shards(manifest, name) or manifest["parts"][part]
+            _check_tensors(name, path.read_bytes(), layout)
     return sum(file["size_bytes"] for file in listed.values())
+
+
+def _layout_of_shards(manifest: Mapping[str, Json], name: str) -> dict[str, Json]:
+    """Tensors of a file that one of several writers wrote; none of any other file."""
+    return {
+        key: {"dtype": one["dtype"], "shape": block["shape"]}
+        for tensors in manifest.get("shards", {}).values()
+        for key, one in tensors.items()
+        for block in one["blocks"]
+        if block["file"] == name
+    }
 
 
 def _check_bases(folder: Path, manifest: Mapping[str, Json], known: dict[str, bool]) -> None:

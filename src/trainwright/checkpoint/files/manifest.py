@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from mmap import mmap
 from typing import Self, final
 
 from torch import Tensor
 
+from trainwright.checkpoint.files.file_entry import (
+    Bytes,
+    FileEntry,
+    ReadFile,
+    file_entry,
+    read_verified,
+)
+from trainwright.checkpoint.files.shards import (
+    Box,
+    PartShards,
+    TensorShards,
+    read_shards,
+)
 from trainwright.checkpoint.files.tensor_file import read_foreign, read_tensors
 from trainwright.checkpoint.frozen_base import BaseTensor
 from trainwright.checkpoint.keeping.score import NotScored, score_from_json, score_to_json
@@ -31,17 +42,11 @@ from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
 FORMAT = 1
-FORMAT_WITH_BASE = 2
+SHARED_FORMAT = 2
 MANIFEST = "manifest.json"
 VALUES = "values.json"
 _MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 _READERS = 2
-
-Bytes = bytes | bytearray | mmap
-
-ReadFile = Callable[[str, int], Bytes]
-"""Reads a file of one checkpoint by name, up to a size limit; raises `Damaged` if it is lost or
-larger, `StorageFailed` if it cannot be read at the moment."""
 
 
 def base_file_of(sha256: str) -> str:
@@ -52,19 +57,6 @@ def base_file_of(sha256: str) -> str:
 def tensor_file_of(part: str) -> str:
     """File name of a part's tensors."""
     return f"{part}.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file other than the manifest."""
-
-    name: str
-    size_bytes: int
-    sha256: str
-
-    def to_json(self) -> Json:
-        """Entry in the manifest."""
-        return {"name": self.name, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
 
 Frozen = Mapping[str, Mapping[str, BaseTensor]]
@@ -78,7 +70,8 @@ class Manifest:
     `lineage` is shared by all checkpoints of a run, `sequence` counts them, `parent` names the
     previous one. `layouts` gives each part's tensors with dtype and shape; a part without tensors
     has an empty layout and no file. `bases` are the files with frozen tensors, which checkpoints
-    share; one without them is of format 1.
+    share, `shards` the blocks of the tensors that several processes wrote; one without either is of
+    format 1.
     """
 
     lineage: str
@@ -91,6 +84,7 @@ class Manifest:
     files: tuple[FileEntry, ...]
     bases: tuple[FileEntry, ...] = ()
     frozen: Frozen = field(default_factory=dict)
+    shards: PartShards = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Bytes of the file: the content and its hash."""
@@ -104,14 +98,18 @@ class Manifest:
             "inventory": pack(self.inventory),
             "files": [file.to_json() for file in self.files],
         }
-        if not self.bases:
+        if not (self.bases or self.shards):
             return write_sealed(content, FORMAT)
         content["bases"] = [base.to_json() for base in self.bases]
         content["frozen"] = {
             part: {name: [at.base, at.name] for name, at in names.items()}
             for part, names in self.frozen.items()
         }
-        return write_sealed(content, FORMAT_WITH_BASE)
+        content["shards"] = {
+            part: {name: one.to_json() for name, one in tensors.items()}
+            for part, tensors in self.shards.items()
+        }
+        return write_sealed(content, SHARED_FORMAT)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -120,7 +118,7 @@ class Manifest:
         Raises:
             Damaged: any bit has changed, or the format is another one.
         """
-        content = read_sealed(data, FORMAT, FORMAT_WITH_BASE)
+        content = read_sealed(data, FORMAT, SHARED_FORMAT)
         try:
             return cls(
                 lineage=content["lineage"],
@@ -130,9 +128,10 @@ class Manifest:
                 score=score_from_json(content["score"]),
                 layouts={check_name(part, "a part"): x for part, x in content["parts"].items()},
                 inventory=unpack(content["inventory"]),
-                files=tuple(_file_entry(file) for file in content["files"]),
+                files=tuple(file_entry(file) for file in content["files"]),
                 bases=tuple(_base_entry(file) for file in content.get("bases", [])),
                 frozen=_frozen(content.get("frozen", {})),
+                shards=_shards(content.get("shards", {})),
             )
         except (KeyError, TypeError, AttributeError, ValueError, Mistake) as error:
             raise Damaged(f"not the manifest of a checkpoint: {error}") from None
@@ -187,7 +186,8 @@ def read_parts(
     for part in manifest.layouts:
         frozen = manifest.frozen.get(part, {})
         of_base = {name: _tensor_of(bases, at) for name, at in frozen.items()}
-        tensors = {**of_base, **found.get(part, {})}
+        sharded = read_shards(partial(_verified, read, files), manifest.shards.get(part, {}))
+        tensors = {**of_base, **sharded, **found.get(part, {})}
         parts[part] = Snapshot.owning(tensors, unpack(values[part]), frozen, adopt)
     return parts
 
@@ -218,25 +218,40 @@ def _read_part(
         raise Damaged(f"{name}: {error}") from None
 
 
-def read_verified(read: ReadFile, file: FileEntry) -> Bytes:
-    """Bytes of a file that match the manifest.
-
-    Raises:
-        Damaged: they do not. StorageFailed: as `read_manifest`.
-    """
-    data = read(file.name, file.size_bytes)
-    if len(data) != file.size_bytes:
-        raise Damaged(f"{file.name}: {len(data)} bytes instead of {file.size_bytes}")
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise Damaged(f"{file.name}: its hash is not that of the manifest")
-    return data
-
-
 def _verified(read: ReadFile, files: Mapping[str, FileEntry], name: str) -> Bytes:
     entry = files.get(name)
     if entry is None:
         raise Damaged(f"{name}: not in the manifest")
     return read_verified(read, entry)
+
+
+def read_blocks(
+    read: ReadFile, manifest: Manifest, part: str, wanted: Mapping[str, Box]
+) -> dict[str, Tensor]:
+    """Blocks of a part's tensors, of any number of writers: only files that hold some are read.
+
+    Raises:
+        Damaged: a file is missing or corrupt, or the part has no such tensor. StorageFailed: as
+            `read_manifest`.
+    """
+    files = {file.name: file for file in manifest.files}
+    sharded = manifest.shards.get(part, {})
+    layout = manifest.layouts.get(part, {})
+    if unknown := sorted(wanted.keys() - sharded.keys() - layout.keys()):
+        raise Damaged(f"{part}: there is no tensor {', '.join(unknown)}")
+    of_shards = {name: box for name, box in wanted.items() if name in sharded}
+    found = read_shards(partial(_verified, read, files), sharded, of_shards)
+    if wanted.keys() - sharded.keys():
+        whole = _read_part(read, files, part, layout)
+        found |= {n: whole[n][box.slices()].clone() for n, box in wanted.items() if n in whole}
+    return found
+
+
+def _shards(value: Json) -> PartShards:
+    return {
+        part: {name: TensorShards.from_json(one) for name, one in tensors.items()}
+        for part, tensors in value.items()
+    }
 
 
 def _frozen(value: Json) -> Frozen:
@@ -247,13 +262,7 @@ def _frozen(value: Json) -> Frozen:
 
 
 def _base_entry(value: Json) -> FileEntry:
-    base = _file_entry(value)
+    base = file_entry(value)
     if base.name != base_file_of(base.sha256):
         raise ValueError(f"{base.name!r} is not the name of a base")
     return base
-
-
-def _file_entry(value: Json) -> FileEntry:
-    return FileEntry(
-        check_name(value["name"], "a file"), read_count(value["size_bytes"]), str(value["sha256"])
-    )

@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from trainwright.checkpoint.files.manifest import Bytes
+from trainwright.checkpoint.files.file_entry import Bytes
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 

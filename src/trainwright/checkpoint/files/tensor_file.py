@@ -154,6 +154,17 @@ def _tensor(buffer: bytearray | mmap, at: int, place: _Place) -> Tensor:
     return torch.frombuffer(buffer, dtype=place.dtype, count=count, offset=at).view(place.shape)
 
 
+def dtype_of(name: str) -> torch.dtype:
+    """The dtype that `describe` names.
+
+    Raises:
+        Damaged: no such dtype.
+    """
+    if name not in _BY_NAME:
+        raise Damaged(f"{name!r:.20} is no dtype of a tensor")
+    return _BY_NAME[name]
+
+
 def is_storable(dtype: torch.dtype) -> bool:
     """Whether a file can hold tensors of it."""
     return dtype in _NAMES

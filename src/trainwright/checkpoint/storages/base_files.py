@@ -6,13 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, final, runtime_checkable
 
-from trainwright.checkpoint.files.manifest import (
-    Bytes,
-    FileEntry,
-    ReadFile,
-    base_file_of,
-    read_verified,
-)
+from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, ReadFile, read_verified
+from trainwright.checkpoint.files.manifest import base_file_of
 from trainwright.checkpoint.files.tensor_file import blocks
 from trainwright.checkpoint.frozen_base import BaseTensor, FrozenBase
 from trainwright.checkpoint.state import Snapshot

@@ -8,17 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from trainwright.checkpoint.files.file_entry import FileEntry, read_verified
 from trainwright.checkpoint.files.file_names import name_of
 from trainwright.checkpoint.files.manifest import (
     MANIFEST,
     VALUES,
-    FileEntry,
     Frozen,
     Manifest,
     read_manifest,
-    read_verified,
     tensor_file_of,
 )
+from trainwright.checkpoint.files.shards import WrittenShards
 from trainwright.checkpoint.files.tensor_file import blocks, describe
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.state import Snapshot
@@ -45,6 +45,7 @@ class CheckpointFiles:
     inventory: Json
     bases: tuple[FileEntry, ...] = ()
     frozen: Frozen = field(default_factory=dict)
+    shards: WrittenShards = field(default_factory=WrittenShards)
 
 
 def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
@@ -60,6 +61,8 @@ def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
         size_bytes=len(values) + sum(shot.size_bytes for shot in draft.parts.values()),
         files=_files(draft, values),
         beside=beside,
+        bases=draft.bases,
+        shards=draft.shards,
     )
 
 
@@ -107,9 +110,10 @@ def _files(draft: CheckpointFiles, values: bytes) -> Iterator[tuple[str, Iterabl
         score=draft.score,
         layouts=layouts,
         inventory=draft.inventory,
-        files=files,
+        files=(*files, *draft.shards.files),
         bases=draft.bases,
         frozen=draft.frozen,
+        shards=draft.shards.parts,
     )
     yield MANIFEST, [manifest.to_bytes()]
 

@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainwright.checkpoint.files.manifest import MANIFEST, FileEntry
+from trainwright.checkpoint.files.file_entry import FileEntry
+from trainwright.checkpoint.files.manifest import MANIFEST
 from trainwright.checkpoint.storages.folder_reuse import TEMPORARY, Spare, discard
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet
@@ -40,7 +41,8 @@ def commit(
     final, replaced = folder / files.name, folder / f"{REPLACED}{files.name}"
     with storage_errors(f"saving {final}"):
         _check_room(folder, files, reserve_bytes, spare)
-        temporary = spare.folder()
+        place = files.shards.place
+        temporary = folder / place if place else spare.folder()
     placed = committed = False
     try:
         line = files.line(_write_files(temporary, files))
@@ -60,6 +62,17 @@ def commit(
             _undo(temporary, final, replaced, placed=placed)
     shutil.rmtree(replaced, ignore_errors=True)
     return line
+
+
+def make_shard_folder(folder: Path) -> Path:
+    """New folder for the shards of several writers, under a temporary name.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    place = folder / f"{TEMPORARY}{uuid.uuid4().hex}"
+    place.mkdir()
+    return place
 
 
 def keep_file(folder: Path, file: FileEntry, content: Iterable[Block], reserve_bytes: int) -> None:
@@ -118,7 +131,8 @@ def _write_files(temporary: Path, files: FileSet) -> str:
     """Write every file, the manifest once the others are durable; the manifest's SHA-256."""
     reached("ckpt.open")
     manifest = b""
-    unused = {path.name for path in temporary.iterdir()}
+    written = {file.name for file in files.shards.files}
+    unused = {path.name for path in temporary.iterdir()} - written
     with contextlib.ExitStack() as open_files:
         for name, blocks in files.files:
             check_name(name, "a file of a checkpoint")

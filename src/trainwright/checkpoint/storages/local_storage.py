@@ -10,13 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import final
 
+from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, read_verified
 from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, QUARANTINE
-from trainwright.checkpoint.files.manifest import Bytes, FileEntry, read_verified
 from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.checkpoint.keeping.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.checkpoint_folder import read_catalog
-from trainwright.checkpoint.storages.commit import commit, keep_file, remove_interrupted_save
+from trainwright.checkpoint.storages.commit import (
+    commit,
+    keep_file,
+    make_shard_folder,
+    remove_interrupted_save,
+)
 from trainwright.checkpoint.storages.folder_reuse import Spare
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet, Leaving
@@ -65,6 +70,12 @@ class LocalStorage:
     def commit(self, files: FileSet) -> LedgerLine:
         """Write a checkpoint; durable on return."""
         return commit(self._folder, self._ledger, files, self._reserve_bytes, self._spare)
+
+    def begin_shards(self) -> Path:
+        """Folder for the shards of the next checkpoint; removed with what is in it if that is not
+        committed."""
+        with storage_errors(f"writing {self._folder}"):
+            return make_shard_folder(self._folder)
 
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
         """Read a regular file; links are not followed."""

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, final
 
+from trainwright.checkpoint.files.file_entry import Bytes, FileEntry
 from trainwright.checkpoint.files.file_names import POINTERS
-from trainwright.checkpoint.files.manifest import MANIFEST, Bytes, FileEntry, read_manifest
+from trainwright.checkpoint.files.manifest import MANIFEST, read_manifest
 from trainwright.checkpoint.keeping.retention import with_abandoned
 from trainwright.checkpoint.storages.catalog import (
     Candidate,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Protocol, final
 
-from trainwright.checkpoint.files.manifest import Bytes, FileEntry
+from trainwright.checkpoint.files.file_entry import Bytes, FileEntry
+from trainwright.checkpoint.files.shards import WrittenShards
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.ledger import LedgerLine
@@ -26,7 +27,7 @@ class FileSet:
     `files` yields each file's name and bytes, once, the manifest last: its bytes are known only
     when all others were consumed. `beside` are lines about other checkpoints that become true
     together with this one: those that the run abandons by it. `bases` are the shared files that it
-    refers to, which must be stored before it.
+    refers to, which must be stored before it; `shards` are files of it that other processes wrote.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FileSet:
     files: Iterator[tuple[str, Iterable[Block]]]
     beside: tuple[LedgerLine, ...] = ()
     bases: tuple[FileEntry, ...] = ()
+    shards: WrittenShards = field(default_factory=WrittenShards)
 
     def line(self, manifest_sha256: str) -> LedgerLine:
         """Its ledger line once it is committed."""

@@ -1,0 +1,257 @@
+"""Several processes write one checkpoint; any number of them read it back."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor  # noqa: E402
+
+from trainwright.checkpoint.files.shards import (  # noqa: E402
+    Box,
+    Shard,
+    TensorShards,
+    list_of,
+    write_shards,
+)
+from trainwright.checkpoint.sharded_save import (  # noqa: E402
+    begin_shards,
+    commit_shards,
+    read_blocks_of,
+)
+from trainwright.checkpoint.state import Snapshot  # noqa: E402
+from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
+from trainwright.checkpoint.strict_json import Damaged  # noqa: E402
+from trainwright.core.errors import StorageFailed  # noqa: E402
+from trainwright.doctor.verify_checkpoints import verify_checkpoints  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+SHAPES = {"weight": (7, 6), "bias": (5,), "scale": ()}
+
+
+def whole(mark: float = 0.0) -> dict[str, Tensor]:
+    return {
+        name: torch.arange(torch.Size(shape).numel()).reshape(shape) + mark
+        for name, shape in SHAPES.items()
+    }
+
+
+def rows_of(count: int, writer: int, writers: int) -> tuple[int, int]:
+    """First row and number of rows of one of several processes, as even as possible."""
+    starts = [count * one // writers for one in range(writers + 1)]
+    return starts[writer], starts[writer + 1] - starts[writer]
+
+
+def boxes(writer: int, writers: int) -> dict[str, Box]:
+    found: dict[str, Box] = {}
+    for name, shape in SHAPES.items():
+        if not shape:
+            continue
+        start, count = rows_of(shape[0], writer, writers)
+        found[name] = Box((start, *(0,) * (len(shape) - 1)), (count, *shape[1:]))
+    return found
+
+
+def shards(tensors: Mapping[str, Tensor], writer: int, writers: int) -> dict[str, Shard]:
+    found = {
+        name: Shard(tensors[name][box.slices()], box.offset, tuple(tensors[name].shape))
+        for name, box in boxes(writer, writers).items()
+    }
+    if writer == 0:
+        found["scale"] = Shard(tensors["scale"], (), ())
+    return found
+
+
+def write(place: Path, writer: int, writers: int, mark: float) -> None:
+    write_shards(place, writer, writers, {"model": shards(whole(mark), writer, writers)})
+
+
+def parts(step: int) -> dict[str, Snapshot]:
+    own = {"state": torch.arange(4)}
+    return {"model": Snapshot(values={"tied": {}}), "random": Snapshot(tensors=own, values=step)}
+
+
+def save(store: Checkpoints, writers: int, step: int) -> None:
+    place = begin_shards(store)
+    for writer in range(writers):
+        write(place, writer, writers, float(step))
+    commit_shards(store, place, writers, step, parts(step), {"ranks": writers})
+
+
+def assert_whole(store: Checkpoints, step: int) -> Loaded:
+    loaded = store.newest_valid()
+    assert isinstance(loaded, Loaded)
+    assert loaded.step == step
+    model = loaded.parts["model"].tensors
+    expected = whole(float(step))
+    assert model.keys() == expected.keys()
+    assert all(torch.equal(model[name], expected[name]) for name in expected)
+    assert loaded.parts["random"].values == step
+    assert torch.equal(loaded.parts["random"].tensors["state"], torch.arange(4))
+    return loaded
+
+
+@pytest.mark.parametrize("writers", [2, 4])
+def test_processes_write_one_checkpoint(writers: int, tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    place = begin_shards(store)
+    context = multiprocessing.get_context("fork")
+    processes = [
+        context.Process(target=write, args=(place, one, writers, 3.0)) for one in range(writers)
+    ]
+    for one in processes:
+        one.start()
+    for one in processes:
+        one.join()
+    assert [one.exitcode for one in processes] == [0] * writers
+    assert not list(tmp_path.glob("step-*"))
+    commit_shards(store, place, writers, 3, parts(3), {})
+    assert_whole(Checkpoints(tmp_path, 1), 3)
+    assert [one.status for one in verify_checkpoints(tmp_path)] == ["whole"]
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+@pytest.mark.parametrize("writers", [1, 2, 4, 8])
+@pytest.mark.parametrize("readers", [1, 2, 3, 8])
+def test_it_is_read_onto_another_number_of_processes(
+    writers: int, readers: int, tmp_path: Path
+) -> None:
+    store = Checkpoints(tmp_path, 1)
+    save(store, writers, 5)
+    for reader in range(readers):
+        wanted = boxes(reader, readers)
+        found = read_blocks_of(store, store.names()[0], "model", wanted)
+        for name, box in wanted.items():
+            assert torch.equal(found[name], whole(5.0)[name][box.slices()])
+
+
+def test_a_checkpoint_of_one_process_is_read_onto_several(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    store.save(1, {"model": Snapshot(tensors=whole(1.0))}, {})
+    for reader in range(3):
+        wanted = boxes(reader, 3)
+        found = read_blocks_of(store, store.names()[0], "model", wanted)
+        assert all(torch.equal(found[n], whole(1.0)[n][b.slices()]) for n, b in wanted.items())
+
+
+def test_only_files_with_wanted_rows_are_read(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    save(store, 4, 5)
+    name = store.names()[0]
+    (tmp_path / name / "model.00003-of-00004.safetensors").unlink()
+    first = read_blocks_of(store, name, "model", {"weight": Box((0, 2), (3, 4))})
+    assert torch.equal(first["weight"], whole(5.0)["weight"][:3, 2:])
+    with pytest.raises(Damaged, match="00003-of-00004"):
+        read_blocks_of(store, name, "model", {"weight": Box((4, 0), (3, 6))})
+
+
+@pytest.mark.parametrize("writers", [2, 4])
+def test_a_missing_shard_is_no_checkpoint(writers: int, tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    save(store, writers, 1)
+    for absent in range(writers):
+        place = begin_shards(store)
+        for writer in range(writers):
+            if writer != absent:
+                write(place, writer, writers, 2.0)
+        with pytest.raises(StorageFailed, match=f"of {writers} writers {absent} wrote no shards"):
+            commit_shards(store, place, writers, 2, parts(2), {})
+        assert not place.exists()
+        assert_whole(Checkpoints(tmp_path, 1), 1)
+    save(store, writers, 2)
+    assert_whole(Checkpoints(tmp_path, 1), 2)
+
+
+def test_a_process_that_dies_before_the_commit_leaves_the_older_checkpoint(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    save(store, 2, 1)
+    place = begin_shards(store)
+    write(place, 0, 2, 2.0)
+    write(place, 1, 2, 2.0)
+    assert_whole(Checkpoints(tmp_path, 1), 1)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("what", ["cut", "list", "of another save", "overlap", "gap", "dtype"])
+def test_shards_that_do_not_fit_are_no_checkpoint(what: str, tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    save(store, 2, 1)
+    place, other = begin_shards(store), begin_shards(store)
+    write(place, 0, 2, 2.0)
+    write(other, 1, 2, 2.0)
+    mine = shards(whole(2.0), 1, 2)
+    weight = mine["weight"]
+    if what == "overlap":
+        mine["weight"] = Shard(weight.tensor, (2, 0), weight.shape)
+    elif what == "gap":
+        mine["weight"] = Shard(weight.tensor[1:], (4, 0), weight.shape)
+    elif what == "dtype":
+        mine["weight"] = Shard(weight.tensor.double(), weight.offset, weight.shape)
+    write_shards(place, 1, 2, {"model": mine})
+    path = place / "model.00001-of-00002.safetensors"
+    if what == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif what == "list":
+        (place / list_of(1, 2)).write_bytes(b"{}")
+    elif what == "of another save":
+        (other / list_of(1, 2)).replace(place / list_of(1, 2))
+    with pytest.raises(StorageFailed):
+        commit_shards(store, place, 2, 2, parts(2), {})
+    assert_whole(Checkpoints(tmp_path, 1), 1)
+
+
+def test_a_damaged_shard_is_never_loaded(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 2)
+    save(store, 4, 1)
+    save(store, 4, 2)
+    path = tmp_path / store.names()[0] / "model.00002-of-00004.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    loaded = assert_whole(Checkpoints(tmp_path, 2), 1)
+    assert "model.00002-of-00004.safetensors" in loaded.rejected[0]
+
+
+def test_shards_are_copied_elsewhere(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path / "here", 1)
+    save(store, 2, 4)
+    far = store.elsewhere(open_objects(f"file://{tmp_path}/away"))
+    far.copy_from(store.storage, store.names()[0])
+    assert_whole(Checkpoints(open_objects(f"file://{tmp_path}/away"), 1), 4)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [],
+        [("a", [0], [4]), ("b", [4], [2])],
+        [("a", [0], [4]), ("b", [3], [2])],
+        [("a", [0], [4]), ("b", [4, 0], [1, 1])],
+        [("a", [0], [2**62])],
+    ],
+)
+def test_a_manifest_whose_blocks_do_not_cover_a_tensor_is_damaged(
+    blocks: list[tuple[str, list[int], list[int]]],
+) -> None:
+    value = {
+        "dtype": "F32",
+        "shape": [5],
+        "blocks": [{"file": f, "offset": o, "shape": s} for f, o, s in blocks],
+    }
+    with pytest.raises(Damaged):
+        TensorShards.from_json(value)
+
+
+def test_one_process_writes_the_format_that_it_wrote(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    store.save(1, parts(1), {})
+    content = (tmp_path / store.names()[0] / "manifest.json").read_text()
+    assert '"format": 1' in content
+    assert "shards" not in content
