@@ -23,7 +23,13 @@ _ROWS_SHOWN = 4
 
 
 def check_quality(
-    source: str, target: str, *, quick: bool, every: bool = False, as_json: bool = False
+    source: str,
+    target: str,
+    overrides: Sequence[str] = (),
+    *,
+    quick: bool,
+    every: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Print the findings, one line per kind unless `every` one is requested; the exit code is 4 if
     one is an error, else 0."""
@@ -34,9 +40,9 @@ def check_quality(
         screen.say(labelled("look for", what))
 
     if source.endswith(_CONTRACTS):
-        findings = check_contract_data(Path(source), target, effort, tell)
+        findings = check_contract_data(Path(source), target, effort, tell, overrides)
     else:
-        findings = file_findings(source, target, effort, tell)
+        findings = file_findings(source, target, effort, tell, overrides)
     if as_json:
         show_json(findings_json(findings))
     else:

@@ -57,6 +57,14 @@ ReadAs = Annotated[
         help="Override how the file is read: data.reading.encoding=cp1252.",
     ),
 ]
+CheckedAs = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Replace a value of the contract, of a file one below data.",
+    ),
+]
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]
 
 
@@ -250,6 +258,7 @@ def check_data(
         ),
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
+    overrides: CheckedAs = [],  # noqa: B006  typer reads the default
     quick: Annotated[
         bool, typer.Option("--quick", help="Skip checks that sort, search or fit models.")
     ] = False,
@@ -259,7 +268,8 @@ def check_data(
     """Check data for duplicates, leaks, wrong values, label errors and other faults."""
     from trainwright.cli.data_check import check_quality
 
-    raise typer.Exit(check_quality(source, target, quick=quick, every=every, as_json=as_json))
+    code = check_quality(source, target, overrides, quick=quick, every=every, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @data_app.command("show")

@@ -142,3 +142,56 @@ def test_a_split_by_time_is_not_advised_to_one(project: Path) -> None:
     ran = command("check", "other.yaml")
     assert ran.code == 0
     assert "row before it" not in ran.out + ran.err
+
+
+def kinds(*words: str) -> dict[str, str]:
+    """Kinds of findings with their severity."""
+    ran = command("data", "check", *words, "--quick", "--json")
+    assert ran.code in (0, 4), ran.err
+    return {one["kind"]: one["severity"] for one in json.loads(ran.out)["findings"]}
+
+
+def test_settings_of_a_file_decide_how_it_is_checked(project: Path) -> None:
+    assert "out_of_range" not in kinds("rows.csv", "--target", "bought")
+    setting = ("--set", "data.columns.age.range=[0, 20]")
+    assert kinds("rows.csv", "--target", "bought", *setting)["out_of_range"]
+    assert kinds("rows.csv", "--set", "data.target=bought", *setting)["out_of_range"]
+    assert kinds("small.yaml", *setting)["out_of_range"]
+
+
+def test_a_setting_of_the_reading_is_that_of_the_check(project: Path) -> None:
+    text = (project / "rows.csv").read_text()
+    (project / "rows.csv").write_text("# exported on Monday\n" * 60 + text)
+    given = ("--set", "data.reading.skip_lines=60")
+    assert "few_rows" not in kinds("rows.csv", "--target", "bought", *given)
+
+
+def test_of_texts_and_images_too(project: Path) -> None:
+    (project / "one.txt").write_text("one line of a text\n" * 40 + "Z\\u00fcrich\n")
+    assert kinds("one.txt", "--set", "data.reading.encoding=utf-8") == kinds("one.txt")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.kind=linear", "only settings of the data change how a file is checked"),
+        ("data.reading.skip_line=3", "skip_lines"),
+        ("data", "an override is a path, '=' and a value"),
+    ],
+)
+def test_a_setting_that_a_file_cannot_have(project: Path, setting: str, message: str) -> None:
+    ran = command("data", "check", "rows.csv", "--target", "bought", "--set", setting)
+    assert ran.code == 2
+    assert message in " ".join(ran.err.split())
+
+
+def test_numbers_that_a_setting_names_are_read_so_by_init_and_check(project: Path) -> None:
+    """Three digits behind a comma are thousands to a guess."""
+    rows = pl.read_csv("rows.csv")
+    weights = [f"{1 + at % 7},{100 + at % 800}" for at in range(len(rows))]
+    rows.with_columns(weight=pl.Series(weights)).write_csv("rows.csv")
+    words = ("--target", "bought", "--set", "data.reading.numbers.weight=decimal_comma")
+    over = ("--set", "data.columns.weight.range=[0, 10]")
+    assert "out_of_range" not in kinds("rows.csv", *words, *over)
+    assert command("init", "rows.csv", *words, "--force").code == 0
+    assert "weight: decimal_comma" in (project / "contract.yaml").read_text()

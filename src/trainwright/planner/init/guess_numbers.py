@@ -44,5 +44,5 @@ def with_numbers(
     if known:
         written = [f"      {scalar(name)}: {way}  # {why}" for name, (way, why) in known.items()]
         lines = (*(lines or ("  reading:",)), "    numbers:", *written)
-    numbers = {name: way for name, (way, _) in known.items()}
+    numbers = {**{name: way for name, (way, _) in known.items()}, **reading.numbers}
     return reading.model_copy(update={"numbers": numbers}), lines

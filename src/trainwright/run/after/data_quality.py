@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainwright.contract.reading.read_contract import Document, read_contract
-from trainwright.contract.reading.yaml_reader import read_yaml
+from trainwright.contract.reading.overrides import read_settings
+from trainwright.contract.reading.read_contract import ContractText, Document, read_contract
 from trainwright.contract.sections.data import TableData
 from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.sources import Reading
 from trainwright.contract.sections.tokens import TokenData
+from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.dispatch import modality_of
 from trainwright.data.images.prepare_images import read_images
 from trainwright.data.images.resolve_source import holds_idx
@@ -28,6 +27,7 @@ from trainwright.planner.init.first_contract import is_table, located
 from trainwright.planner.init.guess_format import read_first
 from trainwright.planner.init.guess_numbers import with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
+from trainwright.planner.init.yaml_lines import with_settings
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import read_device
 from trainwright.run.prepare_run import decided_task
@@ -35,34 +35,66 @@ from trainwright.run.prepare_run import decided_task
 Tell = Callable[[str], None]
 
 
-def file_findings(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
+def file_findings(
+    source: str, target: str, effort: Effort, tell: Tell, overrides: Sequence[str] = ()
+) -> tuple[Finding, ...]:
     """Findings of a file, a folder, a pattern or a URL, read with the contract that `init` would
-    propose. Without a target, classes, labels and leaks of a table are not checked.
+    propose with these `overrides` of `data`. Without a target, classes, labels and leaks of a table
+    are not checked.
 
     Raises:
         DataMistake: the data is missing, damaged or not of the format its name says, or lacks the
-            column.
+            column. ContractMistake: an invalid override, or one outside `data`.
     """
+    _check_overrides(overrides)
     folder, found, _ = located(source, Path())
     # A table that names images is checked as a table; a contract for images checks the images.
     tabular = is_table(source, folder / found)
     if not tabular and are_images(folder / found):
-        return _image_faults(_proposed_images(folder / found, target), folder, effort)
+        return _image_faults(_proposed_images(folder / found, target, overrides), folder, effort)
     if not tabular and not target:
-        section = TokenData(kind="tokens", path=found)
-        return document_faults(section, folder, quick=effort == "quick", tell=tell)
-    first = read_first(folder, found, Reading(), target)
+        texts = _section({"kind": "tokens", "path": found}, "gpt", folder, overrides)
+        assert isinstance(texts, TokenData), "the model reads tokens alone"
+        return document_faults(texts, folder, quick=effort == "quick", tell=tell)
+    named = {"target": target} if target else {}
+    asked = _section({"path": found, **named}, "boosting", folder, overrides)
+    assert isinstance(asked, TableData), "the model reads tables alone"
+    targeted = "target" in asked.model_fields_set
+    first = read_first(folder, found, asked.reading, asked.target if targeted else "")
     reading, _ = with_numbers(folder, found, first.reading, ())
-    table = TableData(path=found, target=target or TableData().target, reading=reading)
-    data = examine_table(table, folder, targeted=bool(target))
+    table = asked.model_copy(update={"reading": reading})
+    data = examine_table(table, folder, targeted=targeted)
     return find_faults(data, table.columns, effort, tell)
 
 
-def _proposed_images(place: Path, target: str) -> ImageData:
+def _check_overrides(overrides: Sequence[str]) -> None:
+    others = [one for one in read_settings(overrides) if one.parts[0] != "data"]
+    if others:
+        raise ContractMistake(
+            Problem(
+                "only settings of the data change how a file is checked",
+                path=one.path,
+                expected="a path below data",
+                fix="write for example --set data.reading.encoding=cp1252, or check a contract",
+                place=one.place,
+            )
+            for one in others
+        )
+
+
+def _section(
+    data: Mapping[str, str], model: str, folder: Path, overrides: Sequence[str]
+) -> TableData | ImageData | TokenData:
+    """The section of a contract with the overrides."""
+    text = ContractText.of({"data": dict(data), "model": {"kind": model}}, folder)
+    return read_contract(text, overrides).contract.data
+
+
+def _proposed_images(place: Path, target: str, overrides: Sequence[str]) -> ImageData:
     """How `init` would read images; unreadable ones are counted."""
-    written = read_yaml(propose_images(place, target, place.parent).encode(), "DATA").value
-    assert isinstance(written, dict), "a contract is a mapping"
-    section = ImageData.model_validate_json(json.dumps(written["data"]))
+    text = with_settings(propose_images(place, target, place.parent), overrides)
+    section = read_contract(ContractText(text, place.parent)).contract.data
+    assert isinstance(section, ImageData), "the model reads images alone"
     if holds_idx(place):
         # Images of these formats have a fixed size in bytes, and can always be read.
         return section
@@ -75,13 +107,16 @@ def _image_faults(section: ImageData, folder: Path, effort: Effort) -> tuple[Fin
     return find_image_faults(raw, examine_images(raw), effort)
 
 
-def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
-    """Findings of all files of a contract, split as it says if possible.
+def check_contract_data(
+    path: Path, target: str, effort: Effort, tell: Tell, overrides: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Findings of all files of a contract with these `overrides`, split as it says if possible.
 
     Raises:
         Mistake: in the contract, or in a file as a whole; problems of single columns are findings.
     """
-    document = read_contract(path, [f"data.target={target}"] if target else [])
+    named = [f"data.target={target}"] if target else []
+    document = read_contract(path, [*named, *overrides])
     section, folder = document.contract.data, document.source.folder
     settings = partial(_split_settings, document)
     return modality_of(section.kind).check(section, folder, settings, effort, tell)
