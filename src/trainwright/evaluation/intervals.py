@@ -164,7 +164,10 @@ def resample(questions: Sequence[Question], draws: Resampling) -> Floats:
 def method_of(units: int, *, in_folds: bool = False) -> str:
     """Interval method for a number of units."""
     if in_folds:
-        return f"{method_of(units)}; roc_auc counts pairs of rows of one fold"
+        return (
+            f"{method_of(units)}; average_precision ranks rows within their fold, roc_auc counts "
+            "pairs of rows of one fold"
+        )
     if units > MOST_UNITS:
         return (
             f"bootstrap of {GROUPS} random groups of units; roc_auc and average_precision of more "

@@ -1,7 +1,8 @@
 """Metrics of the contract by scikit-learn; beyond 10,000 units `resampled_metrics` uses
 `weighted_metrics`, equal up to rounding.
 
-`roc_auc` of rows that models of folds scored counts pairs of rows of one fold.
+Of rows that models of folds scored `roc_auc` counts pairs of rows of one fold, and
+`average_precision` ranks the rows by their percentile ranks within the folds.
 
 An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
 f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
@@ -184,7 +185,8 @@ def _average_precision(answers: Answers, _: Metric) -> float:
     if answers.classes == 2 and not answers.is_positive().any():
         return math.nan
     return _one_against_rest(
-        lambda truth, score: float(average_precision_score(truth, score)), answers
+        lambda truth, score: float(average_precision_score(truth, score)),
+        answers.ranked_in_folds(),
     )
 
 

@@ -79,6 +79,24 @@ class Answers:
         assert self.folds is not None, "only asked where there are folds"
         return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
 
+    def ranked_in_folds(self) -> Answers:
+        """These answers with each score replaced by its percentile rank in its fold, ties sharing
+        theirs: (rank - 1/2) / rows, so that scores that are all equal have 1/2. Without folds, the
+        scores as they are."""
+        return self if self.folds is None else self.once("ranked in folds", self._in_fold_ranks)
+
+    def _in_fold_ranks(self) -> Answers:
+        ranks = np.empty_like(self.scores)
+        for rows in self.rows_of_folds():
+            for code in range(self.classes):
+                ranks[rows, code] = _percentile_ranks(self.scores[rows, code])
+        return Answers(self.truth, ranks, self.positive)
+
+
+def _percentile_ranks(scores: Floats) -> Floats:
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    return np.asarray(((counts.cumsum() - counts / 2) / len(scores))[place])
+
 
 def answers_of(
     truth: npt.NDArray[Any], scores: Floats, positive: int = 1, folds: Integers | None = None

@@ -216,8 +216,10 @@ def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest | WithinFolds:
 
 
 def average_precision(answers: Answers, _: Metric) -> OneAgainstRest:
-    """Average precision."""
-    return OneAgainstRest(_each(answers), _average_precision_of, _average_precision_slope)
+    """Average precision; where models of folds gave the scores, of their ranks within the folds."""
+    return OneAgainstRest(
+        _each(answers.ranked_in_folds()), _average_precision_of, _average_precision_slope
+    )
 
 
 def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:

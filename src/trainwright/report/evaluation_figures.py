@@ -46,7 +46,7 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             figures = []
             if shown:
                 roc = _roc(shown, len(curves.labels), in_folds=in_folds)
-                figures = [roc, _precision(shown)]
+                figures = [roc, _precision(shown, in_folds=in_folds)]
             if curves.calibration:
                 figures.append(_calibration(curves.calibration, len(curves.labels) == 2))
             return tuple(figures)
@@ -156,18 +156,19 @@ def _roc(curves: Sequence[ClassCurve], classes: int, *, in_folds: bool) -> Figur
     )
 
 
-def _precision(curves: Sequence[ClassCurve]) -> Figure:
+def _precision(curves: Sequence[ClassCurve], *, in_folds: bool) -> Figure:
     lines = _lines(curves, lambda curve: curve.precision)
 
     def draw(axes: Axes) -> None:
         lines(axes)
         _unit_axes(axes, "recall", "precision")
 
+    pooled = " The rows of all folds by their scores; average_precision ranks them in their fold."
     return Figure(
         "Precision and recall",
         "Precision over recall",
         draw_svg(Panel("precision", draw)),
-        "Precision at each recall.",
+        f"Precision at each recall.{pooled if in_folds else ''}",
         _keys(curves),
     )
 
