@@ -106,7 +106,7 @@ def _edits_of_problems(
     elif found := re.search(rf"lower ({_PATH})", text):
         path = _parts(found[1])
         yield path, max(2, int(_at(contract, path)) // 30)
-    elif found := re.search(r"left out: (data\.reading\.bad_records)", text):
+    elif found := re.search(r"be skipped: (data\.reading\.bad_records)", text):
         yield _parts(found[1]), 5
     elif "add the spelling to data.missing_values" in text and problem.found:
         yield ["data", "missing_values"], ["", *re.findall(r"'([^']+)'", problem.found)]

@@ -76,7 +76,7 @@ CASES = (
         rows=edited(50, '1,2,"red,2020-01-01,yes'),
     ),
     Case(
-        "quote fields that hold the separator, repair these rows, or let some be left out: "
+        "quote fields that hold the separator, repair these rows, or allow some to be skipped: "
         "data.reading.bad_records",
         rows=edited(50, "1,2,red,2020-01-01,yes,6"),
     ),
@@ -187,7 +187,7 @@ CASES = (
         files={"rows.parquet": listed_target()},
     ),
     Case(
-        "repair the line, write one object on each line, or let some be left out: "
+        "repair the line, write one object on each line, or allow some to be skipped: "
         "data.reading.bad_records",
         (JSON,),
         files={"rows.jsonl": BROKEN},

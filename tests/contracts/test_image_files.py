@@ -168,7 +168,7 @@ def test_a_broken_image_stops_or_is_left_out_and_counted(tmp_path: Path, name: s
         assert dropped.code in (0, 3), dropped.err
     manifest = (tmp_path / "runs" / "a" / "data" / "manifest.json").read_text()
     for told in (manifest, dropped.err):
-        assert "1 unreadable image of pets left out" in told
+        assert "1 unreadable image of pets skipped" in told
         assert "cat/bad.png" in told
     assert tree(tmp_path / "pets") == before
 

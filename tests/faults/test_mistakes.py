@@ -50,7 +50,7 @@ def test_a_column_without_values_is_left_out_with_its_reason(project: Path) -> N
     rows(lambda lines: [f"{lines[0]},void", *(f"{line}," for line in lines[1:])])(project)
     ran = command("train", "small.yaml", "--dry-run")
     assert ran.code == 0
-    (line,) = [line for line in ran.err.splitlines() if line.startswith("left out")]
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("excluded")]
     assert "void (" in line
     assert "missing in every training row" in line
 

@@ -144,7 +144,7 @@ class RawTable(Raw):
             for reason in reasons
         ]
         more = " · more in the report" * (len(shown) > _MOST_NAMES)
-        return (("left out", " · ".join(shown[:_MOST_NAMES]) + more),) if shown else ()
+        return (("excluded", " · ".join(shown[:_MOST_NAMES]) + more),) if shown else ()
 
 
 def read_table(

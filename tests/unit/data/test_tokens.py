@@ -105,14 +105,14 @@ def test_too_short_or_not_a_text_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("context", [1, 2, 7, 10, 64])
-def test_windows_predict_every_token_of_every_stretch_once(context: int) -> None:
+def test_windows_predict_every_token_of_every_segment_once(context: int) -> None:
     tokens = np.arange(100, dtype=np.uint16)
     inputs = TokenInputs(tokens, np.array([1, 11, 60]), np.array([10, 10, 7]))
     seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for windows in cut_windows(inputs, context):
         assert windows.length <= context
-        for row, stretch in zip(windows.tokens(1), windows.segments, strict=True):
-            seen[int(stretch)] += row[-windows.predicted :].tolist()
+        for row, segment in zip(windows.tokens(1), windows.segments, strict=True):
+            seen[int(segment)] += row[-windows.predicted :].tolist()
         np.testing.assert_array_equal(windows.tokens(1), windows.tokens(0) + 1)
     expected = {0: range(1, 11), 1: range(11, 21), 2: range(60, 67)}
     assert {k: sorted(v) for k, v in seen.items()} == {k: list(v) for k, v in expected.items()}

@@ -169,7 +169,7 @@ def _drop_old_model(
         return written, ()
     kept: dict[str, Plain] = {key: value for key, value in root.items() if key not in gone}
     kept["model"] = {key: value for key, value in model.items() if f"model.{key}" not in gone}
-    note = f"model.kind is now {kind}; left out with {yaml_value_text(old)}: {', '.join(gone)}"
+    note = f"model.kind is now {kind}; removed with {yaml_value_text(old)}: {', '.join(gone)}"
     return ParsedYaml(kept, _without(written.places, gone)), (note,)
 
 

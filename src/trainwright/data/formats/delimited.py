@@ -273,8 +273,8 @@ def _ragged_problems(
                 f"rows have too {'many' if many else 'few'} fields",
                 found=f"{count} fields; line{plural} {some([line for line, _ in chosen], _SHOWN)}",
                 expected=f"{width}, as in the {'header' if dialect.header else 'first row'}",
-                fix="quote fields that hold the separator, repair these rows, or let some be left "
-                "out: data.reading.bad_records",
+                fix="quote fields that hold the separator, repair these rows, or allow some to "
+                "be skipped: data.reading.bad_records",
                 place=Place(written, line),
                 kind="ragged_rows",
             )

@@ -134,7 +134,7 @@ def _problem(error: ValueError, line: str, place: Place) -> Problem:
         expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
         fix="set data.reading.nested to text, or to chat for lists of turns"
         if nested
-        else "repair the line, write one object on each line, or let some be left out: "
+        else "repair the line, write one object on each line, or allow some to be skipped: "
         "data.reading.bad_records",
         place=place,
         kind="nested_values" if nested else "",

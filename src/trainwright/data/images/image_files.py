@@ -126,7 +126,7 @@ def _check_present(labels: Mapping[PartName, Integers], names: tuple[str, ...]) 
 
 def _notes(kept: Mapping[PartName, DecodedImages]) -> list[str]:
     return [
-        f"{many(one.dropped, 'unreadable image')} of {one.version.path} left out "
+        f"{many(one.dropped, 'unreadable image')} of {one.version.path} skipped "
         f"({quoted(list(one.dropped_names))})"
         for one in kept.values()
         if one.dropped

@@ -50,7 +50,7 @@ class RawImages(Raw):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """The images that are left out."""
-        return tuple(("left out", note) for note in self.notes)
+        return tuple(("skipped", note) for note in self.notes)
 
     @property
     def decoded_rows(self) -> int:

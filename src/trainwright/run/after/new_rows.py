@@ -54,7 +54,7 @@ def whole_reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
     if asked := [text for text in overrides if text.strip().startswith(_BAD_RECORDS)]:
         raise ContractMistake(
             Problem(
-                "a prediction stands for each row, so that none is left out",
+                "a prediction stands for each row, so none can be skipped",
                 path=_BAD_RECORDS,
                 fix="repair the rows, or take them out of the file",
                 place=Place(f"--set {asked[0]}"),

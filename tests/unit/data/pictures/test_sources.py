@@ -133,7 +133,7 @@ def test_a_name_that_is_not_utf_8_is_kept_and_told(tmp_path: Path) -> None:
     dropped = read(tmp_path, "data", decoding={"corrupt": "drop"})
     assert dropped.left_out["train"].names == ("cat/caf\\udce9.png",)
     (note,) = dropped.notes
-    assert note.startswith("1 unreadable image of data left out")
+    assert note.startswith("1 unreadable image of data skipped")
 
 
 def test_a_lone_surrogate_in_the_json_of_a_sample_is_kept(tmp_path: Path) -> None:
