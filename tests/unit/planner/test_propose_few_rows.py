@@ -46,3 +46,20 @@ def test_the_smallest_fold_of_a_rolling_origin_counts(tmp_path: Path) -> None:
     text = proposed(tmp_path, frame)
     assert "kind: time" in text
     assert "model: {kind: linear}" in text
+
+
+@pytest.mark.parametrize(("copies", "by_content"), [(1, False), (2, False), (20, True)])
+def test_one_or_two_repeated_rows_do_not_decide_the_split(
+    tmp_path: Path, copies: int, by_content: bool
+) -> None:
+    """Of 150 rows one copy crosses or not by the draw of one split; three are a leak."""
+    found = set()
+    for seed in range(4):
+        draws = np.random.default_rng(seed)
+        numbers = draws.normal(size=(150, 4)).round(4)
+        target = (numbers[:, 0] + draws.normal(size=150) > 0).astype(int)
+        rows = pl.DataFrame({**{f"x{at}": numbers[:, at] for at in range(4)}, "y": target})
+        together = pl.concat([rows, rows[:copies]]).sample(fraction=1, shuffle=True, seed=seed)
+        together.write_csv(tmp_path / "rows.csv")
+        found.add('key: "*"' in propose_contract(str(tmp_path / "rows.csv"), "y", tmp_path))
+    assert found == {by_content}

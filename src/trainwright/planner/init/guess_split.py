@@ -14,7 +14,7 @@ from trainwright.contract.sections.data import MOMENT_COLUMN, RandomSplit, TimeS
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups
-from trainwright.data.audit.row_overlap import LEAK, repeats_of
+from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
 from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers
@@ -151,12 +151,13 @@ def _too_rare(classes: int) -> str:
 
 
 def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """Split by content, if a random split would hold out too many duplicates."""
+    """Split by content, if the audit would call the duplicates that a random split holds out a
+    leak: of fewer it keeps equal class shares."""
     split = RandomSplit(kind="random")
     parts = split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)
     held = frame.filter(pl.Series(parts != TRAIN))
     repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, raw.columns, target)
-    if repeats.copied < LEAK * held.height:
+    if verdict_of_share(repeats.copied / max(1, held.height), repeats.copied) != "leak":
         return []
     copies = int(repeats.equal.sum())
     reason = (
