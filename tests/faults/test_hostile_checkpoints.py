@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults.three_checkpoints import LAST, load, sign
+from trainwright.checkpoint.strict_json import write_canonical
 from trainwright.core.hashing import hash_bytes
 
 pytestmark = pytest.mark.torch
@@ -101,6 +102,17 @@ def test_hostile_values(
     forge(three, "values.json", HOSTILE_VALUES[kind])
     assert load(three).step == 2
     assert not (tmp_path / "canary").exists()
+
+
+@pytest.mark.usefixtures("one_hostile_file")
+@pytest.mark.row("F-45")
+@pytest.mark.parametrize("poison", [[], "1", "x", {"$float": "nan", "more": 1}])
+def test_a_number_that_is_none(three: Path, poison: object) -> None:
+    values = json.loads((three / LAST / "values.json").read_bytes())
+    part = next(iter(values))
+    values[part] = poison if isinstance(poison, dict) else {"$float": poison}
+    forge(three, "values.json", write_canonical(values))
+    assert load(three).step == 2
 
 
 @pytest.mark.usefixtures("one_hostile_file")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 
-from trainwright.core.files import Json, to_json
+from trainwright.core.files import Json, parse_json, to_json
 from trainwright.core.hashing import hash_value
 from trainwright.core.limits import MOST_CHECKPOINT_JSON_BYTES
 
 _TAG = "$float"
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 class Damaged(ValueError):
@@ -49,13 +49,7 @@ def read_strict(data: bytes) -> Json:
             f"{len(data)} bytes of JSON are more than the limit of {MOST_CHECKPOINT_JSON_BYTES}"
         )
     try:
-        return json.loads(
-            data.decode(),
-            parse_constant=_refuse,
-            parse_float=_finite,
-        )
-    except RecursionError:
-        raise Damaged("JSON nested too deeply") from None
+        return parse_json(data.decode())
     except ValueError as error:
         raise Damaged(f"not JSON: {error}") from None
 
@@ -116,22 +110,19 @@ def pack(value: Json) -> Json:
 
 
 def unpack(value: Json) -> Json:
-    """Inverse of `pack`. Tuples have become lists."""
+    """Inverse of `pack`. Tuples have become lists.
+
+    Raises:
+        Damaged: `pack` has not made it.
+    """
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if isinstance(value, dict):
         if set(value) == {_TAG}:
+            if value[_TAG] not in _NOT_FINITE:
+                raise Damaged(f"{value[_TAG]!r:.40} is no number")
             return float(value[_TAG])
+        if _TAG in value:
+            raise Damaged(f"{_TAG} stands beside other keys")
         return {key: unpack(item) for key, item in value.items()}
-    return value
-
-
-def _refuse(constant: str) -> Json:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:40]} is not finite")
     return value

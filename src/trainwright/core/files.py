@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,17 +97,42 @@ def write_json(path: Path, value: Json) -> None:
 
 
 def read_json(path: Path) -> Json:
-    """Read strict JSON: `NaN` and `Infinity` are refused.
+    """Read strict JSON: `NaN`, `Infinity`, a number beyond 64-bit floats and a key that stands
+    twice are refused.
 
     Raises:
         ValueError: not JSON. OSError: not readable.
     """
+    return parse_json(read_regular(path, MOST_JSON_BYTES))
 
-    def refuse(constant: str) -> Json:
-        raise ValueError(f"{constant} is not JSON")
 
-    data = read_regular(path, MOST_JSON_BYTES)
+def parse_json(data: bytes | str) -> Json:
+    """`read_json` for text in memory.
+
+    Raises:
+        ValueError: not JSON.
+    """
     try:
-        return json.loads(data, parse_constant=refuse)
+        return json.loads(
+            data, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_each_once
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _refuse(constant: str) -> Json:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text:.40} is not finite")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found

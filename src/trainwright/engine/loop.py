@@ -21,6 +21,7 @@ from trainwright.engine.execution.numeric_env import why_not_exact
 from trainwright.engine.guards.step_guard import Drop, Halt, Keep, RollBack
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import Never
+from trainwright.engine.restore_state import progress_of, restoring
 from trainwright.engine.saving.save_policy import Saves
 from trainwright.engine.stopping.stop_rules import StopReason
 from trainwright.engine.validated_values import read_values
@@ -85,10 +86,10 @@ def _resume(job: Job, saves: Saves) -> Progress:
             saves.save(progress, must=True)
         case Loaded():
             for name, stateful in job.state.items():
-                stateful.restore(loaded.parts[name])
+                with restoring(loaded, name):
+                    stateful.restore(loaded.parts[name])
                 reached("resume")
-            values = loaded.parts["progress"].values
-            progress = Progress(**{key: int(values[key]) for key in Progress._fields})
+            progress = progress_of(loaded)
             job.feed.seek(progress.samples)
             saves.step = progress.step
             if why := why_not_exact(loaded.inventory, job.inventory):
@@ -113,7 +114,8 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
     feed: object = job.feed
     for name, stateful in job.state.items():
         if stateful is not feed and not isinstance(stateful, KeptOnRollback):
-            stateful.restore(loaded.parts[name])
+            with restoring(loaded, name):
+                stateful.restore(loaded.parts[name])
     reached("rollback")
     rewound = progress._replace(step=loaded.step)
     saves.save(rewound, loaded.score)

@@ -30,6 +30,7 @@ from trainwright.engine.job import Job
 from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.loop import fit as run_loop
 from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.engine.restore_state import restoring
 from trainwright.engine.saving.save_request import OrAsked
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
@@ -278,7 +279,9 @@ def _restore_best(job: Job) -> int:
             )
         )
     name, model = next((n, one) for n, one in job.state.items() if _is_model(job, one))
-    model.restore(best.parts[(*_evaluated_names(job), name)[0]])
+    part = (*_evaluated_names(job), name)[0]
+    with restoring(best, part):
+        model.restore(best.parts[part])
     return best.step
 
 
