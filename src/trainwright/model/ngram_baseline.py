@@ -11,6 +11,7 @@ import numpy as np
 
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.table import Floats, Inputs, Integers, TokenInputs
+from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.encoders.vocabulary import Tokens
 
 _MOST_PAIRS = 2**22
@@ -70,4 +71,6 @@ def _blocks(inputs: TokenInputs, beyond: int) -> Iterator[Integers]:
 
 def read_frequencies(folder: Path) -> Frequencies:
     """Read what `Frequencies.write` wrote."""
-    return Frequencies(np.asarray(read_json(folder / "frequencies.json")["surprise"], np.float64))
+    found = Frequencies(np.asarray(read_json(folder / "frequencies.json")["surprise"], np.float64))
+    check_annotated(found, "frequencies.json")
+    return found

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from trainwright.core.errors import Mistake, Problem
+from trainwright.core.errors import Mistake, Problem, TrainwrightError
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.types import encoding_from_json
+from trainwright.predictor.check_predictor import check_predictor
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.scorer import Scorer
 
@@ -92,9 +93,16 @@ def read_bundle(folder: Path) -> Predictor:
     try:
         features = encoding_from_json(read_json(folder / "features.json"))
         target = target_from_json(read_json(folder / "target.json"))
-        return Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _not_whole(folder, f"its content cannot be read ({error})") from error
+        predictor = Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
+        check_predictor(predictor)
+    except (MemoryError, OSError, TrainwrightError):
+        raise
+    # The readers of five kinds of model, and the models themselves on a trial row, raise what their
+    # libraries stumble over.
+    except Exception as error:
+        said = (str(error).splitlines() or [repr(error)])[0]
+        raise _not_whole(folder, f"its content cannot be read ({said:.200})") from error
+    return predictor
 
 
 def _read_scorer(kind: str, folder: Path) -> Scorer:

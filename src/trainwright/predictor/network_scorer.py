@@ -148,14 +148,18 @@ def read_network(folder: Path) -> NetworkScorer:
     """Read what `NetworkScorer.write` wrote; the caller has verified the files.
 
     Raises:
-        ValueError: the architecture is larger than its weights; raised before memory is allocated.
+        ValueError: the architecture is larger than its weights, raised before memory is allocated;
+            or a weight is not finite. What pydantic, safetensors and torch raise.
     """
     about = read_json(folder / _ARCHITECTURE)
     section = _SECTION.validate_json(json.dumps(about["model"]))
     shape = shape_from_json(about)
     _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
     model = build_network(section, shape)
-    model.load_state_dict(load_file(folder / _WEIGHTS))
+    weights = load_file(folder / _WEIGHTS)
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        raise ValueError(f"{_WEIGHTS} holds numbers that are not finite")
+    model.load_state_dict(weights)
     model.eval().requires_grad_(False)
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
 

@@ -84,8 +84,12 @@ class NumberState:
 
     @classmethod
     def from_json(cls, value: Json) -> NumberState:
-        """The state that `to_json` wrote."""
-        return cls(
+        """The state that `to_json` wrote.
+
+        Raises:
+            ValueError: its parts are of other numbers of columns.
+        """
+        found = cls(
             scale=tuple(value["scale"]),
             impute=tuple(value["impute"]),
             fill=np.array(value["fill"], dtype=np.float64),
@@ -94,6 +98,10 @@ class NumberState:
             spread=np.array(value["spread"], dtype=np.float64),
             quantiles=np.array(value["quantiles"], dtype=np.float64),
         )
+        parts = (found.impute, found.fill, found.center, found.spread)
+        if any(np.shape(part) != (len(found.scale),) for part in parts):
+            raise ValueError("the parts of the numbers are of other lengths")
+        return found
 
 
 @final

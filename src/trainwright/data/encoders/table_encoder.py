@@ -215,6 +215,13 @@ class TableEncoder(Encoding):
             raise DataMistake(problems)
         return self.history.added(pl.DataFrame(typed))
 
+    def blank_row(self) -> pl.DataFrame:
+        """A typed row in which everything is missing."""
+        kinds = {"numeric": pl.Float64(), "datetime": pl.Datetime("us")}
+        known = {one.name: kinds.get(one.kind, pl.String()) for one in self.columns}
+        known |= {name: pl.Float64() for name in self.history.names}
+        return pl.DataFrame([pl.Series(name, [None], kind) for name, kind in known.items()])
+
     def _read_beside(self) -> tuple[ColumnType, ...]:
         """Columns that are no features and are read for the past of others."""
         names = {column.name for column in self.columns}

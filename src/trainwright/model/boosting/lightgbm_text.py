@@ -113,6 +113,8 @@ def _check_tree(fields: Mapping[str, str], features: int) -> None:
         for name in names:
             needed = (name != "leaf_weight" and name != "leaf_count") or leaves > 1
             _ask(len(read[name]) == wanted or (not needed and not len(read[name])), name)
+    _ask(bool(np.isfinite(read["leaf_value"]).all()), "leaf_value")
+    _ask(not np.isnan(read["threshold"]).any(), "threshold")
     split = read["split_feature"]
     _ask(bool(((split >= 0) & (split < features)).all()), "split_feature")
     kind = read["decision_type"]

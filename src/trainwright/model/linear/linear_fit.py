@@ -13,6 +13,7 @@ import numpy.typing as npt
 from trainwright.contract.sections.model import Linear
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
+from trainwright.data.base.typed_fields import check_annotated
 
 Link = Literal["identity", "logistic", "softmax"]
 
@@ -95,10 +96,14 @@ class FittedLinear:
 
 
 def read_linear(folder: Path) -> FittedLinear:
-    """Read what `FittedLinear.write` wrote."""
+    """Read what `FittedLinear.write` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is something else, or a number is not finite.
+    """
     json = read_json(folder / "linear.json")
     intercept = np.asarray(json["intercept"], np.float64)
-    return FittedLinear(
+    found = FittedLinear(
         link=json["link"],
         outputs=int(json["outputs"]),
         present=tuple(json["present"]),
@@ -107,6 +112,8 @@ def read_linear(folder: Path) -> FittedLinear:
         categories=tuple(np.asarray(table, np.float64) for table in json["categories"]),
         warnings=tuple(json["warnings"]),
     )
+    check_annotated(found, "linear.json")
+    return found
 
 
 def fit_linear(
