@@ -64,6 +64,18 @@ def test_a_packed_file_is_unpacked_no_further_than_its_header_says(tmp_path: Pat
         read_idx(tmp_path / "a", "a", 3)
 
 
+def test_members_of_a_gzip_file_are_read_to_their_ends(tmp_path: Path) -> None:
+    data, file = idx_bytes(VALUES), tmp_path / "a"
+    packed = gzip.compress(data)
+    for whole in (gzip.compress(data[:20]) + gzip.compress(data[20:]), packed + bytes(9)):
+        file.write_bytes(whole)
+        np.testing.assert_array_equal(read_idx(file, "a", 3).values, VALUES)
+    for wrong in (packed + packed, packed + b"x", packed[:-8], packed[:-1]):
+        file.write_bytes(wrong)
+        with pytest.raises(DataMistake):
+            read_idx(file, "a", 3)
+
+
 def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 255, (9, 9, 9))
     data = bytearray(gzip.compress(idx_bytes(values), mtime=0))

@@ -166,6 +166,29 @@ def test_a_column_without_a_name_gets_its_number() -> None:
     assert frame.columns == ["column_1", "y"]
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.jsonl", "a.csv"])
+def test_every_format_names_a_column_without_a_name(name: str, tmp_path: Path) -> None:
+    """The index of pandas has none."""
+    frame = pl.DataFrame({"y": [1, 2], "": [3, 4], "column_2": [5, 6], " ": [7, 8]})
+    match name.partition(".")[2]:
+        case "parquet":
+            frame.write_parquet(tmp_path / name)
+        case "arrow":
+            frame.write_ipc(tmp_path / name)
+        case "jsonl":
+            frame.drop(" ").write_ndjson(tmp_path / name)
+        case _:
+            frame.drop("column_2").write_csv(tmp_path / name)
+    expected = ["y", "column_2_2", "column_2", "column_4"]
+    if name == "a.jsonl":
+        expected = ["y", "column_2_2", "column_2"]
+    if name == "a.csv":
+        expected = ["y", "column_2", "column_3"]
+    found = read_source(name, tmp_path).frame
+    assert found.columns == expected
+    assert pl.DataFrame(found.get_columns()).columns == expected
+
+
 def test_json_lines_keep_the_spelling_of_numbers(tmp_path: Path) -> None:
     text = '{"a": 1.50, "b": true}\n\n{"b": null, "c": 1e3}\n'
     (tmp_path / "a.jsonl").write_text(text)

@@ -21,6 +21,7 @@ from trainwright.data.formats.decompress import check_columns, check_expansion
 from trainwright.data.formats.file_format import damaged_file
 
 _MAGIC = b"PAR1"
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, struct.error, RecursionError)
 _TAIL_BYTES = 8
 _MOST_DEPTH = 32
 _VERSION_1, _DICTIONARY, _VERSION_2 = 5, 7, 8
@@ -52,7 +53,7 @@ def check_parquet(file: Path, written: str, reading: Reading) -> bool:
             check_columns(_leaves(footer), written, reading)
             check_expansion(_expanded(data, footer), len(data), written, reading)
             return any(_PREFIXES in chunk[_ABOUT][_ENCODINGS] for chunk in _chunks(footer))
-    except (ValueError, IndexError, KeyError, TypeError, struct.error, RecursionError) as error:
+    except _DAMAGE as error:
         raise damaged_file(written, "Parquet", f"its footer cannot be read ({error})") from error
 
 

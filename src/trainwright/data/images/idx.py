@@ -124,17 +124,27 @@ class _Unpacked:
             data, self._rest = self._rest[:count], self._rest[count:]
             return data
         blocks: list[bytes] = []
-        while count and not self._unpack.eof:
-            try:
-                block = self._unpack.decompress(self._rest, min(count, _BLOCK))
-            except zlib.error as error:
-                raise self.mistake(f"the gzip file is damaged: {error}") from error
-            self._rest = self._unpack.unconsumed_tail
-            if not block and not self._rest:
-                break
+        while count and (self._rest or not self._unpack.eof):
+            block = self._unpacked(min(count, _BLOCK))
             blocks.append(block)
             count -= len(block)
         return b"".join(blocks)
+
+    def _unpacked(self, most: int) -> bytes:
+        """Some bytes of a member of the gzip file, which has one or more (RFC 1952, section 2.2)
+        and zeros behind them; none where one ends."""
+        if self._unpack.eof:
+            self._unpack = zlib.decompressobj(wbits=31)
+        if not self._rest:
+            raise self.mistake("the gzip file is cut off")
+        try:
+            block = self._unpack.decompress(self._rest, most)
+        except zlib.error as error:
+            raise self.mistake(f"the gzip file is damaged: {error}") from error
+        ended = self._unpack.eof
+        rest = self._unpack.unused_data if ended else self._unpack.unconsumed_tail
+        self._rest = rest.lstrip(b"\0") if ended else rest
+        return block
 
     def mistake(self, message: str, found: str = "", expected: str = "") -> DataMistake:
         """A problem of this file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -185,8 +185,8 @@ def read_query(section: Sql, folder: Path, reading: Reading) -> SourceFile:
 
 
 def collected(written: str, source: Source) -> SourceFile:
-    """Concatenate the parts of a source."""
-    parts = source.parts()
+    """Concatenate the parts of a source; columns without a name get one."""
+    parts = [replace(part, frame=_named(part.frame)) for part in source.parts()]
     versions = tuple(_version(part) for part in parts)
     if len(parts) == 1:
         return SourceFile(parts[0].frame, versions[0], parts[0].lines)
@@ -198,6 +198,19 @@ def collected(written: str, source: Source) -> SourceFile:
         frame.height,
     )
     return SourceFile(frame, whole, np.concatenate([part.lines for part in parts]), versions)
+
+
+def _named(frame: pl.DataFrame) -> pl.DataFrame:
+    """As the readers of text name them: polars takes a blank name for none, and makes up another
+    each time."""
+    blank = [at for at, name in enumerate(frame.columns) if not name.strip()]
+    names = list(frame.columns)
+    for at in blank:
+        number = 1
+        while (free := f"column_{at + 1}" + f"_{number}" * (number > 1)) in names:
+            number += 1
+        names[at] = free
+    return frame.rename(dict(zip(frame.columns, names, strict=True))) if blank else frame
 
 
 def _version(part: SourcePart) -> FileVersion:
