@@ -155,4 +155,4 @@ class Feeding(Section):
     @property
     def has_tokens(self) -> bool:
         """Are targets counted in tokens rather than in rows?"""
-        return self.form == "tokens"
+        return False

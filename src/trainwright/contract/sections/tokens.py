@@ -137,3 +137,8 @@ class TokenData(Feeding):
     def batch_tokens(self) -> Literal["off"] | int:
         """Most tokens of a micro-batch, padding included."""
         return self.padding.max_tokens if self.is_padded else "off"
+
+    @property
+    def has_tokens(self) -> bool:
+        """Are targets counted in tokens rather than in rows?"""
+        return True

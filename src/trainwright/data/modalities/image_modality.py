@@ -90,13 +90,14 @@ class ImageModality(Modality[ImageData, RawImages]):
         self,
         section: ImageData,
         folder: Path,
-        split: Callable[[RawImages], SplitSettings[ImageData]],
+        _split: Callable[[RawImages], SplitSettings[ImageData]],
+        seed: int,
         effort: Effort,
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
         """Faults of the images."""
         raw = read_images(section, folder)
-        return find_image_faults(raw, _divided(raw, split, tell), effort)
+        return find_image_faults(raw, _divided(raw, section, seed, tell), effort)
 
     def read_labelled(
         self, data: str, features: Encoding, target: Target, section: ImageData, _reading: Reading
@@ -148,15 +149,12 @@ def _sampled(sample: Mapping[str, int]) -> tuple[Finding, ...]:
 
 
 def _divided(
-    raw: RawImages,
-    split: Callable[[RawImages], SplitSettings[ImageData]],
-    tell: Callable[[str], None],
+    raw: RawImages, section: ImageData, seed: int, tell: Callable[[str], None]
 ) -> ExaminedData:
     """Images with their parts; without parts if they cannot be split yet."""
     data = examine_images(raw)
     try:
-        settings = split(raw)
-        return divided_images(data, raw, prepare_images(raw, settings.section, settings.seed))
+        return divided_images(data, raw, prepare_images(raw, section, seed))
     except Mistake as mistake:
         tell(f"faults in undivided images, since they cannot be divided: {mistake.problems[0]}")
         return data

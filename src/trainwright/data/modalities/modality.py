@@ -159,11 +159,13 @@ class Modality(ABC, Generic[S, R]):
         section: S,
         folder: Path,
         split: Callable[[R], SplitSettings[S]],
+        seed: int,
         effort: Effort,
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
         """Findings of all files of a section, split as it says where that is possible; `tell` is
-        called with the reason where it is not.
+        called with the reason where it is not. `split` decides every `auto`; `seed` is that of the
+        split.
 
         Raises:
             Mistake: in a file as a whole; problems of single columns are findings.

@@ -105,6 +105,7 @@ class TableModality(Modality[TableData, RawTable]):
         section: TableData,
         folder: Path,
         split: Callable[[RawTable], SplitSettings[TableData]],
+        _seed: int,
         effort: Effort,
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:

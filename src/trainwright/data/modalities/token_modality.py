@@ -72,6 +72,7 @@ class TokenModality(Modality[TokenData, RawTokens]):
         section: TokenData,
         folder: Path,
         _split: Callable[[RawTokens], SplitSettings[TokenData]],
+        _seed: int,
         effort: Effort,
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data import ColumnSplit, FileSplit, Split, StratifiedSplit
@@ -54,6 +54,17 @@ class DataPlanner(ABC, Generic[S]):
     def storage_problems(self) -> Iterator[Problem]:
         """Problems with where the rows are stored."""
         return iter(())
+
+
+@final
+class RowPlanner(DataPlanner[Feeding]):
+    """Planning of a kind of data with nothing special: rows that are divided by shares."""
+
+    def train_rows(self) -> int:
+        """What the shares of the section leave."""
+        _, shares = self.data.part_shares
+        rows = self.facts.part_rows["train"]
+        return max(1, rows - sum(round(rows * share) for share in shares.values()))
 
 
 def rows_after_split(split: Split, facts: DataFacts) -> int:

@@ -96,7 +96,7 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
     if target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
-    elif target.kind == "tokens":
+    elif contract.data.has_tokens:
         chosen = ("generation", "a text is continued")
     else:
         chosen = ("classification", f"the target has {len(target.classes)} classes")

@@ -118,8 +118,8 @@ def check_contract_data(
     named = [f"data.target={target}"] if target else []
     document = read_contract(path, [*named, *overrides])
     section, folder = document.contract.data, document.source.folder
-    settings = partial(_split_settings, document)
-    return modality_of(section.kind).check(section, folder, settings, effort, tell)
+    modality, settings = modality_of(section.kind), partial(_split_settings, document)
+    return modality.check(section, folder, settings, document.contract.split_seed, effort, tell)
 
 
 def _split_settings(document: Document, raw: Raw) -> SplitSettings[Any]:
