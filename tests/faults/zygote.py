@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
 TIMED_OUT = "timed out"
 IDLE_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads of polars that hold nothing which a forked child needs; it starts its own."""
@@ -45,8 +47,11 @@ class Zygote:
     """Starts processes; a context manager. Every wait has a deadline, and passing it is a failure
     of the test."""
 
+    def __init__(self, source: Path = SOURCE) -> None:
+        """`source` is the folder that holds the package."""
+        self._source = source
+
     def __enter__(self) -> Self:
-        source = Path(__file__).resolve().parents[2] / "src"
         self._process = subprocess.Popen(
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -58,7 +63,7 @@ class Zygote:
                 "OPENBLAS_NUM_THREADS": "1",
                 "POLARS_MAX_THREADS": "1",
                 "MPLBACKEND": "Agg",
-                "PYTHONPATH": str(source),
+                "PYTHONPATH": str(self._source),
             },
         )
         assert self._answer() == "ready"
