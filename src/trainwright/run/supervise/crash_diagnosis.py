@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, read_json, to_json
 from trainwright.run.supervise.shared_progress import Position
 
 _SHOWN = 12
@@ -55,10 +55,11 @@ def _kind(folder: Path) -> str:
 
 
 def _rows(contract: Json, rows: int, position: Position) -> str:
+    from trainwright.contract.document import Contract
     from trainwright.data.base.permutation import Permutation
 
-    sampling = contract["data"].get("sampling", {"kind": "uniform"})
-    if contract["data"].get("kind") == "tokens" or sampling["kind"] != "uniform":
+    data = Contract.model_validate_json(to_json(contract)).data
+    if data.has_tokens or data.sampling.kind != "uniform":
         return f"; from sample {position.progress.samples:,} on"
     epoch, first = divmod(position.progress.samples, rows)
     count = position.rows or int(contract["training"]["effective_batch_size"])

@@ -1,0 +1,114 @@
+"""What is known of a kind of data stands in its own package: nothing else asks which kind it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import get_args
+
+from trainwright.contract.sections.data import Data
+from trainwright.data.dispatch import MODALITIES, modality_of
+from trainwright.data.types import ENCODINGS
+
+PACKAGE = Path(import_module("trainwright").__file__ or "").parent
+
+FAMILIES = {"Feeding", "Raw", "Inputs", "Encoding", "Target", "Modality", "DataPlanner"}
+"""The interfaces whose implementations are those of a kind of data."""
+
+SHAPES = {"TableShape", "ImageShape", "TokenShape"}
+
+HOMES = (
+    "contract/sections/",
+    "data/base/table.py",
+    "data/columns/target.py",
+    "data/encoders/",
+    "data/images/",
+    "data/text/",
+    "data/modalities/",
+    "planner/kinds/",
+)
+"""The packages of the kinds, and the modules that hold their interfaces."""
+
+HOMES_OF_SHAPES = ("model/", "planner/activation_memory.py")
+"""A family of models reads the shape that it is for."""
+
+KINDS = {"table", "images", "tokens"}
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def classes_of_kinds() -> set[str]:
+    """Those that stand directly below an interface; the generic check of its own class is none."""
+    return {
+        node.name
+        for _, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and FAMILIES & {ast.unparse(base).partition("[")[0] for base in node.bases}
+    }
+
+
+def names_in(node: ast.AST) -> set[str]:
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return names | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+
+
+def asked_classes(node: ast.AST) -> set[str]:
+    """The classes that `isinstance`, a `case` or a comparison of types names."""
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, wanted]):
+            return names_in(wanted)
+        case ast.MatchClass(cls=wanted):
+            return names_in(wanted)
+        case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=[wanted]):
+            return names_in(wanted)
+    return set()
+
+
+def asked_kinds(node: ast.AST) -> set[object]:
+    """The kinds that a comparison of `kind`, `form` or `modality` names."""
+    match node:
+        case ast.Compare(left=ast.Attribute(attr="kind" | "form" | "modality"), comparators=named):
+            return {
+                one.value for n in named for one in ast.walk(n) if isinstance(one, ast.Constant)
+            }
+    return set()
+
+
+def test_no_one_asks_for_the_class_of_a_kind_of_data() -> None:
+    kinds = classes_of_kinds()
+    assert {"TableData", "RawImages", "TokenInputs", "Pixels", "NextToken"} <= kinds
+    found = [
+        f"{file}:{getattr(node, 'lineno', 0)} {', '.join(sorted(asked))}"
+        for file, tree in trees()
+        for node in ast.walk(tree)
+        if (
+            asked := (asked_classes(node) & kinds if not file.startswith(HOMES) else set())
+            | (asked_classes(node) & SHAPES if not file.startswith(HOMES_OF_SHAPES) else set())
+        )
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_one_asks_for_the_name_of_a_kind_of_data() -> None:
+    found = [
+        f"{file}:{getattr(node, 'lineno', 0)}"
+        for file, tree in trees()
+        for node in ast.walk(tree)
+        if not file.startswith(HOMES) and asked_kinds(node) & KINDS
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_section_has_a_modality_of_its_own_and_the_other_way_round() -> None:
+    union = get_args(Data)[0]
+    sections = [get_args(one)[0] for one in get_args(union)]
+    kinds = {get_args(one.model_fields["kind"].annotation)[0]: one for one in sections}
+    assert set(kinds) == set(MODALITIES) == set(ENCODINGS)
+    assert {kind: modality_of(kind).section for kind in MODALITIES} == kinds
+    assert {kind: one.modality for kind, one in ENCODINGS.items()} == {k: k for k in kinds}
