@@ -36,7 +36,8 @@ from trainwright.data.base.row_storage import (
 )
 from trainwright.data.base.table import Integers, Part, PartName, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
-from trainwright.data.columns.target import Numbers, encode_new, encoded, fit_target
+from trainwright.data.columns.fit_target import fit_target
+from trainwright.data.columns.target import Numbers, encode_new, encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history

@@ -44,8 +44,8 @@ from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
 from trainwright.data.columns.date_formats import check_formats
 from trainwright.data.columns.doubts import Doubt
+from trainwright.data.columns.fit_target import label_type
 from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
-from trainwright.data.columns.target import label_type
 from trainwright.data.columns.target_column import (
     TargetColumn,
     TargetFacts,

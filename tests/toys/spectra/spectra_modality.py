@@ -17,7 +17,8 @@ from trainwright.contract.sections.data import RandomSplit
 from trainwright.contract.sections.sources import Reading
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.base.table import Floats, Integers, Part, PartName
-from trainwright.data.columns.target import Classes, fit_target
+from trainwright.data.columns.fit_target import fit_target
+from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding

@@ -21,7 +21,8 @@ from trainwright.contract.sections.data import (
 )
 from trainwright.contract.sections.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
-from trainwright.data.columns.target import Classes, Numbers, fit_target, target_from_json
+from trainwright.data.columns.fit_target import fit_target
+from trainwright.data.columns.target import Classes, Numbers, target_from_json
 from trainwright.data.prepare_table import prepare_table, read_part
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source

@@ -43,6 +43,25 @@ class Target(ABC):
         """Outputs of a model."""
 
     @property
+    def score_columns(self) -> int:
+        """Numbers that a predictor scores each row with."""
+        return self.outputs
+
+    @property
+    def tokens(self) -> int:
+        """Different tokens of a text, if one of them is predicted; else 0."""
+        return 0
+
+    def check(self) -> None:
+        """Check values that were read.
+
+        Raises:
+            ValueError: they cannot be those of a target.
+        """
+        if self.outputs < 1:
+            raise ValueError("target.json has nothing to predict")
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """The class of each output; empty without classes."""
         return ()

@@ -69,6 +69,19 @@ class Encoding(ABC):
         """A part as this encoding sees it, in slices; it may have been encoded by another."""
         yield part.inputs
 
+    @property
+    def tokens(self) -> int:
+        """Different tokens of a text; 0 for other inputs."""
+        return 0
+
+    def trial_inputs(self) -> list[Inputs]:
+        """Rows without content, by which a stored model is tried; empty where that would take long.
+
+        Raises:
+            ValueError: there can be no such rows.
+        """
+        return []
+
     @abstractmethod
     def shape_json(self, outputs: int) -> Json:
         """The shape of the inputs, as `model.input_shape.shape_from_json` reads it."""

@@ -10,9 +10,12 @@ import numpy as np
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Bytes, ImageInputs
+from trainwright.data.base.table import Bytes, ImageInputs, Inputs
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.encoders.encoding import Encoding, NewRows
+
+_MOST_TRIAL_PIXELS = 2**18
+"""Of a blank image; on larger ones a score takes too long for a check."""
 
 
 @final
@@ -48,6 +51,14 @@ class Pixels(Encoding):
     def describe(self, rows: int) -> str:
         """Their number and size."""
         return f"{many(rows, 'image')} of {self.channels} x {self.height} x {self.width}"
+
+    def trial_inputs(self) -> list[Inputs]:
+        """A black image, unless it is a large one."""
+        size = (self.channels, self.height, self.width)
+        if min(size) < 1:
+            raise ValueError("features.json names images of no size")
+        small = np.prod(size, dtype=np.float64) <= _MOST_TRIAL_PIXELS
+        return [ImageInputs.of(np.zeros((1, *size), np.uint8))] if small else []
 
     def read(self, images: Bytes) -> ImageInputs:
         """New images, uint8 [N, H, W] or [N, C, H, W].

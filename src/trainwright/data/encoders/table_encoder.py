@@ -215,6 +215,13 @@ class TableEncoder(Encoding):
             raise DataMistake(problems)
         return self.history.added(pl.DataFrame(typed))
 
+    def trial_inputs(self) -> list[Inputs]:
+        """A row of missing values, and the same with the last code of each category."""
+        blank = self.transform(pl.concat([self.blank_row()] * 2))
+        last = np.array(self.cardinalities, np.int64) - 1
+        codes = np.stack([blank.categories[0], last])
+        return [TableInputs(blank.numeric, codes, terms=blank.terms)]
+
     def blank_row(self) -> pl.DataFrame:
         """A typed row in which everything is missing."""
         kinds = {"numeric": pl.Float64(), "datetime": pl.Datetime("us")}

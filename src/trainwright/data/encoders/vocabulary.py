@@ -12,7 +12,7 @@ import numpy.typing as npt
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Inputs
+from trainwright.data.base.table import Inputs, TokenInputs
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
 from trainwright.data.encoders.encoding import Encoding, NewRows
 
@@ -51,6 +51,16 @@ class TextVocabulary(Encoding):
     def describe(self, rows: int) -> str:
         """Tokens, and how many of them differ."""
         return f"{many(rows, 'token')} of {self.size} different {self.kind}"
+
+    @property
+    def tokens(self) -> int:
+        """The size of the vocabulary."""
+        return self.size
+
+    def trial_inputs(self) -> list[Inputs]:
+        """The last token, twice."""
+        last = np.full(2, self.size - 1, np.uint16)
+        return [TokenInputs(last, np.ones(1, np.int64), np.ones(1, np.int64))]
 
     @property
     def size(self) -> int:

@@ -16,7 +16,8 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import ImageInputs, Integers, Part, PartName
-from trainwright.data.columns.target import Classes, choose_positive
+from trainwright.data.columns.fit_target import choose_positive
+from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_kind import NO_POSITIVE
 from trainwright.data.encoders.pixel_statistics import Pixels, fit_pixels
 from trainwright.data.images.image_files import read_pictures

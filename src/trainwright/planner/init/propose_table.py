@@ -13,9 +13,9 @@ from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.free_text import FREE_TEXT
 from trainwright.data.columns.propose_columns import said
-from trainwright.data.columns.target import choose_positive
 from trainwright.data.read_table import RawTable
 from trainwright.data.statistics.lag_detection import lags
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions

@@ -25,8 +25,8 @@ from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
+from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.propose_columns import said, with_doubts
-from trainwright.data.columns.target import choose_positive
 from trainwright.data.read_table import DataFacts
 from trainwright.planner.count_validations import Validations
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of

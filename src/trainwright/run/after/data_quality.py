@@ -53,12 +53,10 @@ def file_findings(
     if not tabular and are_images(folder / found):
         return _image_faults(_proposed_images(folder / found, target, overrides), folder, effort)
     if not tabular and not target:
-        texts = _section({"kind": "tokens", "path": found}, "gpt", folder, overrides)
-        assert isinstance(texts, TokenData), "the model reads tokens alone"
+        texts = TokenData.of(_section({"kind": "tokens", "path": found}, "gpt", folder, overrides))
         return document_faults(texts, folder, quick=effort == "quick", tell=tell)
     named = {"target": target} if target else {}
-    asked = _section({"path": found, **named}, "boosting", folder, overrides)
-    assert isinstance(asked, TableData), "the model reads tables alone"
+    asked = TableData.of(_section({"path": found, **named}, "boosting", folder, overrides))
     targeted = "target" in asked.model_fields_set
     first = read_first(folder, found, asked.reading, asked.target if targeted else "")
     reading, _ = with_numbers(folder, found, first.reading, ())
@@ -93,8 +91,7 @@ def _section(
 def _proposed_images(place: Path, target: str, overrides: Sequence[str]) -> ImageData:
     """How `init` would read images; unreadable ones are counted."""
     text = with_settings(propose_images(place, target, place.parent), overrides)
-    section = read_contract(ContractText(text, place.parent)).contract.data
-    assert isinstance(section, ImageData), "the model reads images alone"
+    section = ImageData.of(read_contract(ContractText(text, place.parent)).contract.data)
     if holds_idx(place):
         # Images of these formats have a fixed size in bytes, and can always be read.
         return section
