@@ -280,7 +280,7 @@ def test_an_honest_table_raises_no_alarm(tmp_path: Path, split: Json) -> None:
     shuffled(honest()).write_csv(tmp_path / "a.csv")
     found = audited(tmp_path / "a.csv", "price", split)
     assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
-    assert len(worst(found)) == 8
+    assert len(worst(found)) == 9
     assert all(np.isfinite(one.number) for one in found)
 
 

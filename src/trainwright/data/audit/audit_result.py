@@ -22,6 +22,7 @@ Verdict = Literal["leak", "suspicious", "clean"]
 Test = Literal[
     "same rows",
     "near rows",
+    "interpolated rows",
     "near texts",
     "same images",
     "near images",

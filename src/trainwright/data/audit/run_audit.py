@@ -13,6 +13,7 @@ from trainwright.data.audit.adversarial import different_rows
 from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
 from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target
 from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.interpolated_rows import interpolated_rows
 from trainwright.data.audit.near_text_overlap import near_texts
 from trainwright.data.audit.row_overlap import near_rows, same_rows
 from trainwright.data.audit.time_leaks import future_rows, later_times
@@ -25,6 +26,7 @@ _Test = Callable[[Sides], list[AuditResult]]
 _OF_THE_SPLIT: tuple[_Test, ...] = (
     same_rows,
     near_rows,
+    interpolated_rows,
     near_texts,
     same_groups,
     future_rows,

@@ -1,0 +1,113 @@
+"""Rows that SMOTE made before the split are found on the lines between training rows, and no row of
+an honest table is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.spatial import cKDTree
+
+from audited_tables import STRATIFIED, audited
+from command import command, inside
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.base.table import Floats
+
+COLUMNS = 6
+
+
+def smote(rows: Floats, count: int, seed: int) -> Floats:
+    """`count` rows, each on the way from a row to one of its five nearest."""
+    draws = np.random.default_rng(seed)
+    first = draws.integers(0, len(rows), count)
+    near = cKDTree(rows).query(rows[first], k=6)[1]
+    second = near[np.arange(count), draws.integers(1, 6, count)]
+    return np.asarray(rows[first] + draws.random((count, 1)) * (rows[second] - rows[first]))
+
+
+def measured(rows: int, seed: int = 0) -> Floats:
+    draws = np.random.default_rng(seed)
+    return draws.normal(size=(rows, COLUMNS)) @ draws.normal(size=(COLUMNS, COLUMNS))
+
+
+def table(rare: Floats, common: Floats, digits: int = 6) -> pl.DataFrame:
+    numbers = np.vstack([rare, common]).round(digits)
+    kind = ["rare"] * len(rare) + ["common"] * len(common)
+    frame = pl.DataFrame({f"x{at}": numbers[:, at] for at in range(numbers.shape[1])})
+    return frame.with_columns(kind=pl.Series(kind)).sample(fraction=1.0, shuffle=True, seed=3)
+
+
+def balanced(rare: int, common: int) -> pl.DataFrame:
+    """A rare class, brought to the size of the other by SMOTE."""
+    rows = measured(rare)
+    return table(np.vstack([rows, smote(rows, common - rare, 1)]), measured(common, 2) + 0.5)
+
+
+def found(folder: Path, frame: pl.DataFrame) -> AuditResult:
+    frame.write_csv(folder / "rows.csv")
+    results = audited(folder / "rows.csv", "kind", STRATIFIED)
+    (one,) = (one for one in results if one.test == "interpolated rows")
+    return one
+
+
+@pytest.mark.parametrize(("rare", "common"), [(60, 1200), (300, 1500), (700, 1000)])
+def test_rows_of_smote_are_found(tmp_path: Path, rare: int, common: int) -> None:
+    one = found(tmp_path, balanced(rare, common))
+    assert one.verdict == "leak"
+    assert one.number > 0.05
+    assert len(one.rows) == one.count
+
+
+def grid() -> Floats:
+    """Fine fractional numbers of which rows stand between others at a half and at thirds."""
+    axis = np.arange(110) / 100
+    draws = np.random.default_rng(0)
+    corner = np.stack(np.meshgrid(axis[:12], axis[:12], axis[:12]), axis=-1).reshape(-1, 3)
+    return np.vstack([corner, draws.choice(axis, (600, 3))])
+
+
+HONEST = {
+    "clouds": lambda: measured(2000),
+    "of a grid": grid,
+    "whole numbers": lambda: np.floor(measured(2000) * 100),
+    "functions of one": lambda: np.random.default_rng(0).normal(size=(2000, 1)) * [[1.0, 2.0, 3.0]],
+    "functions of two": lambda: (
+        np.random.default_rng(0).normal(size=(2000, 2))
+        @ np.random.default_rng(1).normal(size=(2, 5))
+    ),
+    "a walk": lambda: np.random.default_rng(0).normal(size=(2000, 4)).cumsum(axis=0),
+    "few rows": lambda: measured(150),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_rows_are_on_no_line(tmp_path: Path, name: str) -> None:
+    rows = HONEST[name]()
+    half = len(rows) // 2
+    one = found(tmp_path, table(rows[:half], rows[half:], 9))
+    assert one.verdict == "clean"
+    assert one.count == 0
+
+
+def test_missing_numbers_and_a_class_of_its_own_are_no_trouble(tmp_path: Path) -> None:
+    frame = balanced(300, 1500).with_columns(
+        x1=pl.when(pl.int_range(pl.len()) % 50 == 0).then(None).otherwise(pl.col("x1"))
+    )
+    assert found(tmp_path, frame).verdict == "leak"
+
+
+def test_check_names_it_as_an_error(tmp_path: Path) -> None:
+    balanced(300, 1500).write_csv(tmp_path / "rows.csv")
+    (tmp_path / "small.yaml").write_text(
+        "task: classification\ndata:\n  path: rows.csv\n  target: kind\n  positive: rare\n"
+        "  split: {kind: stratified}\nmodel: {kind: linear}\n"
+    )
+    with inside(tmp_path):
+        ran = command("data", "check", "small.yaml", "--quick", "--json")
+    assert ran.code == 4
+    (one,) = (each for each in json.loads(ran.out)["findings"] if "on the line" in each["message"])
+    assert (one["kind"], one["severity"]) == ("near_duplicates", "error")
+    assert "after the split" in one["fix"]
