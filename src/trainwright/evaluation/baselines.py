@@ -79,7 +79,7 @@ def seen_rows(prepared: Prepared) -> int:
 
 def _seen_columns(prepared: Prepared) -> int:
     train = prepared.train
-    width = sum(math.prod(one.shape[1:]) for one in train.inputs.arrays(0, 1))
+    width = sum(math.prod(one.shape[1:]) for one in train.inputs.arrays(0, 1).values())
     fit = max(_FEWEST_SEEN, _MOST_VALUES // max(1, width))
     return min(len(train), _MOST_SEEN, fit)
 

@@ -99,7 +99,7 @@ class NetworkScorer:
         rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
         for start in range(0, len(inputs), rows):
             arrays = inputs.arrays(start, start + rows)
-            yield self._model(*(_argument(array, parameter) for array in arrays))
+            yield self._model(*(_argument(array, parameter) for array in arrays.values()))
 
     def _finish(self, blocks: Iterator[Tensor]) -> Floats:
         outputs = [block.double().cpu() for block in blocks]

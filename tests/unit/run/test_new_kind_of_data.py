@@ -31,12 +31,30 @@ LINES = {
             '    | Annotated[SpectraData, Tag("spectra")]\n',
         ),
     ),
+    "contract/rules/rules_by_data.py": (
+        (
+            "from trainwright.contract.document import Contract\n",
+            "from spectra.spectra_rules import SPECTRA_RULES\n"
+            "from spectra.spectra_section import SpectraData\n",
+        ),
+        (
+            "    SectionRules(TableData, TABLE_RULES),\n",
+            "    SectionRules(SpectraData, SPECTRA_RULES),\n",
+        ),
+    ),
     "data/types.py": (
         (
             "from trainwright.data.encoders.encoding import Encoding\n",
             "from spectra.spectra_encoding import SpectraEncoding\n",
         ),
         ('    {"table": TableEncoder,', ' "spectra": SpectraEncoding,'),
+    ),
+    "planner/init/first_contract.py": (
+        (
+            "from trainwright.planner.init.guess_numbers import with_numbers\n",
+            "from spectra.spectra_proposal import is_spectra, propose_spectra\n",
+        ),
+        ("PROPOSALS = (\n", "    Proposal(is_spectra, propose_spectra),\n"),
     ),
     "data/dispatch.py": (
         (
@@ -125,10 +143,19 @@ def test_a_new_kind_of_data_is_checked_predicted_judged_and_reported(
     assert judged.code == 0, judged.output
 
 
+def test_init_proposes_a_contract_for_a_new_kind_of_data(outside: Zygote, folder: Path) -> None:
+    done = outside.run(["init", "spectra.npz", "-o", "first.yaml"], folder)
+    assert done.code == 0, done.output
+    assert "kind: spectra" in (folder / "first.yaml").read_text()
+    assert outside.run(["check", "first.yaml"], folder).code == 0
+
+
 def test_the_rules_speak_of_a_new_kind_of_data(outside: Zygote, folder: Path) -> None:
     wrong = CONTRACT.replace("path: spectra.npz}", "path: spectra.npz, sampling: {kind: blocks}}")
+    wrong = wrong.replace("spectra.npz", "spectra.txt")
     (folder / "spectra.yaml").write_text(wrong + "task: regression\n")
     refused = outside.run(["check", "spectra.yaml"], folder)
     assert refused.code == 2
     assert "spectra have no columns" in refused.output
     assert "data of kind spectra has no regression" in refused.output
+    assert "spectra are read from .npz files" in refused.output

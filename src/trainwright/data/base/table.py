@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -55,9 +55,9 @@ class Inputs(ABC):
         """The same rows as columns, for models of tables."""
 
     @abstractmethod
-    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
-        """The rows from `start` to `stop` as the arguments of a network: arrays in memory, the
-        first axis the rows."""
+    def arrays(self, start: int, stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
+        """The rows from `start` to `stop` as the arguments of a network, in its order: arrays in
+        memory, the first axis the rows."""
 
     def document_sizes(self) -> Floats:
         """Tokens of each document [D]; empty without documents."""
@@ -106,10 +106,10 @@ class TableInputs(Inputs):
         """Itself."""
         return self
 
-    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(self, start: int, stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
         """Numbers and codes."""
         some = self.between(start, stop).dense()
-        return some.numeric, some.categories
+        return {"numeric": some.numeric, "categories": some.categories}
 
     def dense(self) -> TableInputs:
         """The same with the terms among the numbers."""
@@ -189,9 +189,9 @@ class ImageInputs(Inputs):
         flat = self.copied().reshape(len(self), -1).astype(np.float32) / np.float32(255)
         return TableInputs(flat, np.empty((len(self), 0), dtype=np.int64))
 
-    def arrays(self, start: int, stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(self, start: int, stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
         """The pixels."""
-        return (self.copied(start, stop),)
+        return {"pixels": self.copied(start, stop)}
 
     def blocks(self) -> Iterator[Bytes]:
         """All images, in chunks of some megabytes."""
@@ -279,7 +279,7 @@ class TokenInputs(Inputs):
         """A text has none: the rules refuse a model of columns."""
         raise AssertionError("the rules refuse a model of columns for a text")
 
-    def arrays(self, _start: int, _stop: int, /) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(self, _start: int, _stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
         """A text is scored by its segments."""
         raise AssertionError("a text is scored by its segments")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os.path import relpath
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 from trainwright.contract.reading.no_secrets import refuse_secret
 from trainwright.contract.reading.overrides import set_values
@@ -43,13 +43,31 @@ _CHAT = "  reading: {nested: chat}  # a list of turns becomes a line 'role: cont
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Data, `found` in a folder and called `written` in the contract, and the caller's settings."""
+class GivenData:
+    """Data, `found` in a folder and called `written` in the contract, and the caller's settings:
+    `data` is the path or URL that was typed."""
 
     folder: Path
     found: str
     written: str
     overrides: Sequence[str]
+    data: str
+    target: str
+    text: str
+    schema: str
+    contract_folder: Path
+
+    @property
+    def place(self) -> Path:
+        """Where it is, unless it is at a URL."""
+        return self.folder / self.found
+
+
+class Proposal(NamedTuple):
+    """How `init` knows a kind of data, and the contract that it writes for it."""
+
+    recognises: Callable[[GivenData], bool]
+    propose: Callable[[GivenData], str]
 
 
 def propose_contract(
@@ -71,8 +89,10 @@ def propose_contract(
     """
     refuse_secret(data, "DATA")
     folder, found, written = located(data, contract_folder)
-    wanted = _Wanted(folder, found, written, overrides)
-    proposed = _propose(wanted, data, target, text, schema, contract_folder)
+    wanted = GivenData(
+        folder, found, written, overrides, data, target, text, schema, contract_folder
+    )
+    proposed = next(one.propose(wanted) for one in PROPOSALS if one.recognises(wanted))
     if not overrides:
         return proposed
     changed = with_settings(proposed, overrides)
@@ -80,21 +100,11 @@ def propose_contract(
     return changed
 
 
-def _propose(
-    wanted: _Wanted, data: str, target: str, text: str, schema: str, contract_folder: Path
-) -> str:
-    place = wanted.folder / wanted.found
-    if is_idx(place):
-        raise DataMistake(_one_of_four(data, place))
-    if text:
-        return _for_texts(wanted, text)
-    if not is_remote(data) and are_images(place):
-        return propose_images(place, target, contract_folder)
-    if target:
-        return _for_table(wanted, target, schema)
-    if is_table(data, place):
-        raise DataMistake(_no_target(wanted.found, wanted.folder))
-    return _for_texts(wanted, text)
+def _refuse(wanted: GivenData) -> str:
+    """One of four IDX files, or a table without a target."""
+    if is_idx(wanted.place):
+        raise DataMistake(_one_of_four(wanted.data, wanted.place))
+    raise DataMistake(_no_target(wanted.found, wanted.folder))
 
 
 def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
@@ -143,9 +153,9 @@ def _no_target(found: str, folder: Path) -> Problem:
     )
 
 
-def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
+def _for_table(wanted: GivenData) -> str:
     """Resolve and report everything between a file and its contract."""
-    folder, found = wanted.folder, wanted.found
+    folder, found, target = wanted.folder, wanted.found, wanted.target
     asked = _section(wanted, target)
     first = read_first(folder, found, asked.reading, target)
     reading, lines = with_numbers(folder, found, first.reading, first.yaml())
@@ -162,17 +172,17 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
     if dropped := raw.facts.target.missing:
         what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
         rows.append(f"  missing_target: drop  # {what}: they are excluded")
-    return propose(raw, wanted.written, target, ProposalSettings(schema, lines, tuple(rows)))
+    return propose(raw, wanted.written, target, ProposalSettings(wanted.schema, lines, tuple(rows)))
 
 
-def _section(wanted: _Wanted, target: str) -> TableData:
+def _section(wanted: GivenData, target: str) -> TableData:
     """The section with the caller's settings."""
     data = {**_set_of(wanted, "data"), "path": wanted.found, "target": target}
     text = ContractText.of({"data": data, "model": {"kind": "boosting"}}, wanted.folder)
     return TableData.of(read_contract(text).contract.data)
 
 
-def _text_section(wanted: _Wanted, text: str) -> TokenData:
+def _text_section(wanted: GivenData, text: str) -> TokenData:
     """The section with the caller's settings for it and for the model."""
     column = {"text": text} if text else {}
     data = {"kind": "tokens", **_set_of(wanted, "data"), "path": wanted.found, **column}
@@ -181,7 +191,7 @@ def _text_section(wanted: _Wanted, text: str) -> TokenData:
     return TokenData.of(section.contract.data)
 
 
-def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:
+def _set_of(wanted: GivenData, name: str) -> dict[str, Plain]:
     """The caller's settings for a section of the contract."""
     values, _ = set_values(ParsedYaml({}, {}), wanted.overrides)
     section = values.value.get(name) if isinstance(values.value, dict) else None
@@ -242,8 +252,9 @@ def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> 
     return column in frame.columns and frame.schema[column].is_nested()
 
 
-def _for_texts(wanted: _Wanted, text: str) -> str:
+def _for_texts(wanted: GivenData) -> str:
     folder, found, written = wanted.folder, wanted.found, wanted.written
+    text = wanted.text
     section = _text_section(wanted, text)
     says_nested = "nested" in section.reading.model_fields_set
     if text and not says_nested and _is_nested(folder, found, section.reading, text):
@@ -269,3 +280,17 @@ def _for_texts(wanted: _Wanted, text: str) -> str:
             "",
         ]
     )
+
+
+PROPOSALS = (
+    Proposal(lambda it: is_idx(it.place), _refuse),
+    Proposal(lambda it: bool(it.text), _for_texts),
+    Proposal(
+        lambda it: not is_remote(it.data) and are_images(it.place),
+        lambda it: propose_images(it.place, it.target, it.contract_folder),
+    ),
+    Proposal(lambda it: bool(it.target), _for_table),
+    Proposal(lambda it: is_table(it.data, it.place), _refuse),
+    Proposal(lambda _: True, _for_texts),
+)
+"""The first that recognises the data proposes its contract."""
