@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from types import MappingProxyType
+from typing import Any, final
 
 import numpy as np
 import polars as pl
@@ -39,11 +40,14 @@ def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
     timestamp are averaged. The probability of a repeated class is its accuracy on the training
     rows.
     """
-    if not data.time_column:
+    forecast = FORECASTS.get(data.kind)
+    return forecast(prepared, data) if forecast else {}
+
+
+def _forecast_table(prepared: Prepared, data: TableData) -> dict[str, Floats]:
+    if not isinstance(data.split, TimeSplit):
         return {}
-    table = TableData.of(data)
-    assert isinstance(table.split, TimeSplit), "what has a time column is divided by it"
-    series = _series(prepared, table.split, table.features.history)
+    series = _series(prepared, data.split, data.features.history)
     test, train = series.rows["test"], series.rows["train"]
     found = {PERSISTENCE: series.predict(series.known(test), series.known(train), train)}
     if period := _season(series, train):
@@ -168,3 +172,9 @@ def _season(series: _Series, train: Integers) -> float:
             if not np.isnan(apart).all():
                 errors[float(period)] = float(np.nanmean(apart))
     return min(errors, key=lambda period: errors[period]) if errors else 0.0
+
+
+FORECASTS: Mapping[str, Callable[[Prepared, Any], dict[str, Floats]]] = MappingProxyType(
+    {"table": _forecast_table}
+)
+"""Of the kinds of data that can be divided by time."""

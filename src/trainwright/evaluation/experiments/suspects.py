@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never, final
+from types import MappingProxyType
+from typing import Any, Literal, assert_never, final
 
 from trainwright.contract.sections.accepted_findings import Accepted, BindingFinding
 from trainwright.contract.sections.data import Data, TableData
@@ -121,7 +122,13 @@ def acceptance(finding: BindingFinding, columns: Sequence[str]) -> str:
 
 
 def _line(trial: Trial, columns: Sequence[str], section: Data, *, is_classes: bool) -> str:
-    folds = "" if section.folding.folds == "off" else f", folds: {section.folding.folds}"
+    """The line of the contract that resolves a finding; empty if there is none."""
+    line = CONTRACT_LINES.get(section.kind)
+    return line(trial, columns, section, is_classes) if line else ""
+
+
+def _table_line(trial: Trial, columns: Sequence[str], section: TableData, is_classes: bool) -> str:
+    folds = "" if section.split.folds == "off" else f", folds: {section.split.folds}"
     match trial:
         case "groups":
             kind = "stratified_group" if is_classes else "group"
@@ -129,14 +136,14 @@ def _line(trial: Trial, columns: Sequence[str], section: Data, *, is_classes: bo
         case "time":
             return f"data: {{split: {{kind: time, column: {_name(columns[0])}{folds}}}}}"
         case "features":
-            names = dict.fromkeys((*TableData.of(section).exclude, *columns))
+            names = dict.fromkeys((*section.exclude, *columns))
             return f"data: {{exclude: [{', '.join(map(_name, names))}]}}"
         case "equal rows":
             return "data: {quality: {actions: {exact_duplicates: drop}}}"
         case "near rows" | "near texts":
             return "data: {quality: {actions: {near_duplicates: drop}}}"
         case "equal images" | "near images" | "copied text":
-            return ""
+            raise AssertionError("a table has neither images nor segments of text")
         case _:
             assert_never(trial)
 
@@ -145,3 +152,9 @@ def _name(column: str) -> str:
     """A column name in YAML flow style."""
     is_plain = _PLAIN.fullmatch(column) and column.lower() not in ("null", "true", "false")
     return column if is_plain else json.dumps(column, ensure_ascii=False)
+
+
+CONTRACT_LINES: Mapping[str, Callable[[Trial, Sequence[str], Any, bool], str]] = MappingProxyType(
+    {"table": _table_line}
+)
+"""Of the kinds of data whose sections can resolve a finding."""
