@@ -31,7 +31,7 @@ from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.signals.dead_units import DeadUnits
 from trainwright.engine.signals.layer_norm_signals import LayerNorms
-from trainwright.engine.signals.probed_step import MeasuredStep
+from trainwright.engine.signals.step_probes import StepProbes
 from trainwright.engine.signals.telemetry import Windows
 from trainwright.engine.stopping.stop_rules import StepLimit
 from trainwright.engine.update.step import OptimizerStep
@@ -93,7 +93,8 @@ def train(recipe: Recipe, window: int = 50) -> Found:
         Job(
             model=model,
             feed=feed,
-            step=MeasuredStep(step, windows, [layers, units]),
+            step=step,
+            probes=StepProbes(windows, [layers, units]),
             knobs=(LearningRate(optimizer, schedule),),
             stop_rules=(StepLimit(recipe.steps),),
             observers=(windows,),

@@ -25,7 +25,7 @@ from trainwright.engine.guards.rollback_backoff import RollbackBackoff
 from trainwright.engine.guards.step_guard import PolicyGuard
 from trainwright.engine.job import Every, Job
 from trainwright.engine.stopping.stop_rules import Patience, StepLimit
-from trainwright.engine.update.averaged_step import AveragedStep
+from trainwright.engine.update.average_update import AverageUpdate
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.eval_weights import Evaluating
@@ -123,7 +123,8 @@ def averaging(
     job = Job(
         model=model,
         feed=feed,
-        step=AveragedStep(step, mean),
+        step=step,
+        outcome_observers=(AverageUpdate(mean),),
         stop_rules=(StepLimit(STEPS), Cut(cut)),
         knobs=(SWALearningRate(optimizer, ConstantRate(ratio=0.5), taking, 3), mean, caution),
         guard=guard,

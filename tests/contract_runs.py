@@ -60,7 +60,8 @@ def train(contract: Path, name: str, *settings: str, dies_at: float = math.inf) 
     folder = RunFolder(runs / name) if begun else RunFolder.create(runs, name)
     context = RunContext(folder, (), StreamScreen(io.StringIO()), StopFlag())
     job = compose(ready.plan.contract.model, ready.plan, ready.prepared, context).job
-    job = replace(job, step=Dying(job.step, dies_at))
+    if dies_at < math.inf:
+        job = replace(job, step=Dying(job.step, dies_at))
     return Run(ready, folder, job, fit(job))
 
 

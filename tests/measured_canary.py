@@ -14,7 +14,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.files import Json
 from trainwright.engine.signals.layer_norm_signals import LayerNorms
-from trainwright.engine.signals.probed_step import MeasuredStep
+from trainwright.engine.signals.step_probes import StepProbes
 from trainwright.engine.signals.telemetry import Trouble, Window, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
 from trainwright.run.compose.compose_telemetry import told_of
@@ -94,7 +94,7 @@ def measured(
         told=told_of(events),
     )
     canary.change(
-        step=MeasuredStep(canary.job.step, windows, [layers]),
+        probes=StepProbes(windows, [layers]),
         state={**canary.job.state, "windows": windows},
         observers=(Observers([windows], print), *canary.job.observers),
     )

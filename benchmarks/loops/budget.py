@@ -28,7 +28,7 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guards.step_guard import Judgement, Keep
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
-from trainwright.engine.null_objects import Never
+from trainwright.engine.null_objects import Never, NoProbes
 from trainwright.engine.signals.custom_signals import OwnSignals
 from trainwright.engine.signals.telemetry import Windows
 from trainwright.engine.stopping.stop_rules import StepLimit
@@ -113,6 +113,7 @@ def _around(job: Job, rounds: int) -> Iterator[tuple[str, float]]:
     yield "stop rules", sum(least(partial(rule.reason, begun)) for rule in job.stop_rules)
     made = Made(work, outcome)
     bare = replace(job, feed=made, step=made, guard=made, knobs=(), observers=())
+    bare = replace(bare, outcome_observers=(), probes=NoProbes())
     alone = replace(bare, stop_rules=(StepLimit(CALLS),), validate_every=Never())
     yield "the loop itself", _least(lambda: fit(alone), repeats=4 * rounds, calls=1) / CALLS
     events = [
@@ -167,10 +168,15 @@ def _measured(
     job: Job, windows: Windows, work: StepBatches, least: Callable[[Callable[[], object]], float]
 ) -> float:
     """What the one measured step of each window costs more, over the steps of the window."""
+
+    def make() -> None:
+        with job.probes.around(work):
+            job.step(work)
+
     windows.closes_next = True
-    measured = least(lambda: job.step(work))
+    measured = least(make)
     windows.closes_next = False
-    return (measured - least(lambda: job.step(work))) / BEGUN
+    return (measured - least(make)) / BEGUN
 
 
 @final

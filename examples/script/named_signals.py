@@ -26,7 +26,7 @@ windows = tw.Windows(50, [tw.OwnMeans()], lines=tw.WindowFile(Path("named_window
 job = tw.Job(
     model=model,
     feed=tw.Feed([inputs, targets], batch_size=50, accumulate=2),
-    step=tw.SignalledStep(tw.OptimizerStep(model, objective, optimizer), own),
+    step=tw.OptimizerStep(model, objective, optimizer).recording(own),
     stop_rules=(tw.StepLimit(200),),
     observers=(tw.SignalRecorder(Path("named_signals.jsonl"), window=50), windows),
     state={"windows": windows},

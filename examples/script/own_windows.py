@@ -33,11 +33,13 @@ windows = tw.Windows(
     lines=file,
     tell=lambda noted: print(noted.message),
 )
-step = tw.MeasuredStep(train, windows, [layers, units], [silent], every=2)
+probes = tw.StepProbes(windows, [layers, units], [silent], every=2)
 for number in range(1, 401):
     rows = torch.randint(0, 1000, (50,))
     work = tw.StepBatches([(inputs[rows], targets[rows])], 50, 50, 50 * number, 0, 0.0)
-    windows.observe(tw.StepKept(tw.Progress(number, number, 50 * number, 0), step(work)))
+    with probes.around(work):
+        outcome = train(work)
+    windows.observe(tw.StepKept(tw.Progress(number, number, 50 * number, 0), outcome))
 file.sync()
 lines = tw.read_windows(Path("own_windows.jsonl"))
 print(f"{len(lines)} windows; first layer: {lines[-1].numbers['update_ratio/0']:.0e} a step")

@@ -26,7 +26,7 @@ feed = tw.Feed([inputs[:3584], targets[:3584]], batch_size=32, ramp=ramp)
 ends = feed.epoch_ends(20)
 
 noise = tw.NoiseScale(list(model.parameters()), every=5)
-step = noise.step(tw.OptimizerStep(model, noise.objective(objective), optimizer, max_norm=1.0))
+step = tw.OptimizerStep(model, noise.objective(objective), optimizer, max_norm=1.0)
 
 # The weights at the end of each of the last eight epochs, with the norms' statistics of their mean.
 statistics = tw.BatchNormRecalibration(model, objective, lambda: feed.from_start(2048))
@@ -36,7 +36,8 @@ weights, adamw = tw.ModuleState(model), tw.OptimizerState(optimizer, model.named
 job = tw.Job(
     model=model,
     feed=feed,
-    step=tw.AveragedStep(step, mean),
+    step=step,
+    outcome_observers=(noise, tw.AverageUpdate(mean)),
     knobs=(tw.LearningRate(optimizer, tw.cosine_with_warmup(ends[-1], 20, floor=0.3)), mean),
     stop_rules=(tw.StepLimit(ends[-1]),),
     validate=tw.Evaluating(validate, mean),

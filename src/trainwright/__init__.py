@@ -87,22 +87,21 @@ if TYPE_CHECKING:
     from trainwright.engine.loader_feed import LoaderFeed as LoaderFeed
     from trainwright.engine.signals.custom_signals import OwnMeans as OwnMeans
     from trainwright.engine.signals.custom_signals import OwnSignals as OwnSignals
-    from trainwright.engine.signals.custom_signals import SignalledStep as SignalledStep
     from trainwright.engine.signals.dead_units import DeadUnits as DeadUnits
     from trainwright.engine.signals.layer_norm_signals import LayerNorms as LayerNorms
     from trainwright.engine.signals.network_inspection import SilentUnits as SilentUnits
     from trainwright.engine.signals.noise_scale import NoiseScale as NoiseScale
-    from trainwright.engine.signals.probed_step import MeasuredStep as MeasuredStep
+    from trainwright.engine.signals.step_probes import StepProbes as StepProbes
     from trainwright.engine.signals.telemetry import Windows as Windows
     from trainwright.engine.signals.throughput import Throughput as Throughput
     from trainwright.engine.stopping.stop_rules import Patience as Patience
     from trainwright.engine.stopping.stop_rules import StepLimit as StepLimit
     from trainwright.engine.stopping.stop_rules import StopReason as StopReason
     from trainwright.engine.stopping.stop_rules import TimeLimit as TimeLimit
-    from trainwright.engine.update.averaged_step import AveragedStep as AveragedStep
-    from trainwright.engine.update.oom_split_step import AlsoAfterSplit as AlsoAfterSplit
-    from trainwright.engine.update.oom_split_step import MemoryGuard as MemoryGuard
-    from trainwright.engine.update.oom_split_step import SplittingStep as SplittingStep
+    from trainwright.engine.update.average_update import AverageUpdate as AverageUpdate
+    from trainwright.engine.update.oom_policy import AlsoAfterSplit as AlsoAfterSplit
+    from trainwright.engine.update.oom_policy import MemoryGuard as MemoryGuard
+    from trainwright.engine.update.oom_policy import SplitOnOutOfMemory as SplitOnOutOfMemory
     from trainwright.engine.update.step import OptimizerStep as OptimizerStep
     from trainwright.model.block_protocol import InBlocks as InBlocks
     from trainwright.objective.classification_losses import (
@@ -181,7 +180,7 @@ if not TYPE_CHECKING:
         "data.loading.dataset": "Batch",
         "data.loading.worker_pool": "Workers",
         "engine.execution.oom": "BackwardOutOfMemory",
-        "engine.update.averaged_step": "AveragedStep",
+        "engine.update.average_update": "AverageUpdate",
         "engine.guards.rollback_backoff": "RollbackBackoff",
         "engine.signals.throughput": "Throughput",
         "engine.guards.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
@@ -190,11 +189,11 @@ if not TYPE_CHECKING:
         "engine.execution.kernel_settings": "matrix_products",
         "engine.signals.layer_norm_signals": "LayerNorms",
         "engine.loader_feed": "LoaderFeed",
-        "engine.signals.probed_step": "MeasuredStep",
+        "engine.signals.step_probes": "StepProbes",
         "engine.signals.noise_scale": "NoiseScale",
         "engine.execution.activation_offload": "Offloading",
-        "engine.update.oom_split_step": "AlsoAfterSplit MemoryGuard SplittingStep",
-        "engine.signals.custom_signals": "OwnMeans OwnSignals SignalledStep",
+        "engine.update.oom_policy": "AlsoAfterSplit MemoryGuard SplitOnOutOfMemory",
+        "engine.signals.custom_signals": "OwnMeans OwnSignals",
         "engine.execution.adaptive_eval_batch": "AdaptiveEvalBatch",
         "engine.execution.precision": "Autocast Full",
         "engine.execution.activation_checkpointing": "recompute",

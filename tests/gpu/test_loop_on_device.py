@@ -28,7 +28,7 @@ from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: 
 from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.signals.custom_signals import OwnSignals, SignalledStep  # noqa: E402
+from trainwright.engine.signals.custom_signals import OwnSignals  # noqa: E402
 from trainwright.engine.stopping.stop_rules import Patience, StepLimit  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
@@ -153,7 +153,7 @@ def test_own_signals_wait_for_nothing(tmp_path: Path) -> None:
 
     assert isinstance(built.step, OptimizerStep)
     built.step._objective = naming
-    built = replace(built, step=SignalledStep(built.step, own))
+    built.step.recording(own)
     built.step(built.feed.next_step())
     with waiting_is_an_error():
         until(built, WINDOW - 2)

@@ -12,12 +12,13 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
+from observed import observed  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.signals.noise_scale import NoiseScale  # noqa: E402
-from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.update.average_update import AverageUpdate  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.optim.swa import SWA  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
@@ -49,9 +50,8 @@ def trained(device: torch.device) -> tuple[NoiseScale, SWA, nn.Module]:
     noise = NoiseScale(list(model.parameters()), every=2)
     statistics = BatchNormRecalibration(model, squared_error, lambda: feed.from_start(256))
     mean = SWA(model, TAKING, statistics)
-    step = AveragedStep(
-        noise.step(OptimizerStep(model, noise.objective(squared_error), adamw)), mean
-    )
+    inner = OptimizerStep(model, noise.objective(squared_error), adamw)
+    step = observed(inner, noise, AverageUpdate(mean))
     for number in range(STEPS):
         work = feed.next_step()
         mean(Progress(step=number))

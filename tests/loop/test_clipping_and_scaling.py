@@ -16,6 +16,7 @@ from canary import STEPS, Canary, Setting, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from cuts import stepwise  # noqa: E402
 from faults.tiers import each  # noqa: E402
+from held import Held  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.sections.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
@@ -168,13 +169,6 @@ def test_a_scaled_step_is_the_step_that_is_not(tmp_path: Path) -> None:
     scaled = changed(start(tmp_path / "scaled", MemoryCheckpoints()), clipping=0.5)
     scaled.job.step._scale = LossScale(4096.0)
     assert differences(everything(scaled, scaled.fit()), expected) == []
-
-
-class Held:
-    ranks = 1
-
-    def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
-        return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
 
 
 def test_a_scaled_step_on_a_device_is_that_of_the_host(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import Drop, Keep, PolicyGuard, RollBack  # noqa: E402
-from trainwright.engine.saving.save_request import OrAsked  # noqa: E402
+from trainwright.engine.save_interval import FirstOf  # noqa: E402
+from trainwright.engine.saving.save_request import SaveRequested  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
@@ -323,7 +324,7 @@ def test_a_save_that_was_asked_for_is_not_where_a_rollback_goes(
     assert [back.progress.step for back in of_kind(whole, RolledBack)] == [4]
 
     cut = begin("cut")
-    cut.change(checkpoint_every=OrAsked(cut.job.checkpoint_every, cut.flag))
+    cut.change(checkpoint_every=FirstOf([cut.job.checkpoint_every, SaveRequested(cut.flag)]))
 
     def stop(event: Event) -> None:
         if isinstance(event, StepKept) and event.progress.attempted == step:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from canary import STEPS, STEPS_PER_EPOCH, Canary, Setting, start  # noqa: E402
+from held import Held  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
@@ -150,15 +151,6 @@ def test_a_validation_that_is_not_finite_is_never_the_best(bad: float, direction
     assert (patience.best, patience.best_step) == (3.0, 1)
     assert not patience.tell(bad, 4)
     assert patience.reason(Progress()) is not None
-
-
-class Held:
-    """A gradient norm that stays a tensor, as on a device."""
-
-    ranks = 1
-
-    def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
-        return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
 
 
 @pytest.mark.parametrize("max_norm", [math.inf, 0.5])

@@ -45,7 +45,7 @@ from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.update.average_update import AverageUpdate  # noqa: E402
 from trainwright.engine.update.optimizer_in_backward import InBackwardStep  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep, Step  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
@@ -211,7 +211,7 @@ def averaged(canary: Canary, mean: EMA | SWA, mean_state: Stateful) -> Mapping[s
     state = {**canary.job.state, **evaluated_state(mean, model), "mean": mean_state}
     return {
         "state": state,
-        "step": AveragedStep(canary.job.step, mean),
+        "outcome_observers": (AverageUpdate(mean),),
         "validate": Evaluating(canary.job.validate, mean),
     }
 

@@ -22,10 +22,10 @@ from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  #
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
 from trainwright.engine.guards.step_guard import HaltOnNonFinite  # noqa: E402
-from trainwright.engine.update.oom_split_step import (  # noqa: E402
+from trainwright.engine.update.oom_policy import (  # noqa: E402
     AlsoAfterSplit,
     MemoryGuard,
-    SplittingStep,
+    SplitOnOutOfMemory,
     rows_are_mixed,
 )
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
@@ -119,10 +119,11 @@ def trained(rows: int, micro: int, accumulate: int, most: int) -> tuple[list[flo
     )
     model = Net()
     objective = SmallMemory(masked_loss, lambda _, found: found > most)
+    policy = SplitOnOutOfMemory()
     inner = OptimizerStep(model, objective, torch.optim.SGD(model.parameters(), lr=0.5))
-    step = SplittingStep(inner)
+    step = inner.handling_memory(policy)
     losses = [float(step(feed.next_step()).loss) for _ in range(2 * feed.steps_per_epoch)]
-    assert step.exhausted == ""
+    assert policy.exhausted == ""
     return losses, model
 
 
@@ -140,23 +141,23 @@ def test_a_split_changes_no_update(most: int, accumulate: int, rows: int) -> Non
 # What a failed pass leaves behind
 
 
-def tight(canary: Canary, fails: Callable[[int, int], bool], **how: object) -> SplittingStep:
-    """Give the canary a machine with too little memory, and the step that copes with it. Its steps
+def tight(canary: Canary, fails: Callable[[int, int], bool], **how: object) -> SplitOnOutOfMemory:
+    """Give the canary a machine with too little memory, and a policy that copes with it. Its steps
     are of two micro-batches of four rows, the third of an epoch of three and three; as there is a
     batch norm, two rows are the fewest."""
     inner = canary.job.step
     assert isinstance(inner, OptimizerStep)
     inner._objective = SmallMemory(inner._objective, fails, **how)
-    step = SplittingStep(inner, tell=canary.observe, mixes_rows=True)
+    policy = SplitOnOutOfMemory(tell=canary.observe, mixes_rows=True)
     canary.feed = Feed(data(), 4, 2, seed=11)
     canary.change(
-        step=step,
+        step=inner.handling_memory(policy),
         feed=canary.feed,
-        state={**canary.job.state, "memory": step},
-        guard=MemoryGuard(canary.job.guard, step),
-        checkpoint_every=AlsoAfterSplit(canary.job.checkpoint_every, step),
+        state={**canary.job.state, "memory": policy},
+        guard=MemoryGuard(canary.job.guard, policy),
+        checkpoint_every=AlsoAfterSplit(canary.job.checkpoint_every, policy),
     )
-    return step
+    return policy
 
 
 def ended(canary: Canary) -> dict[str, object]:
@@ -175,7 +176,7 @@ def test_the_step_is_made_again_from_where_it_began(
     canary = start(tmp_path / "split", MemoryCheckpoints())
     tight(canary, lambda number, _: number == fails_at, in_backward=in_backward)
     assert differences(ended(canary), expected) == []
-    assert canary.job.step._step._objective.passes > fails_at
+    assert canary.job.step._objective.passes > fails_at
 
 
 def test_a_failed_pass_is_freed_before_the_next_one() -> None:
@@ -193,7 +194,8 @@ def test_a_failed_pass_is_freed_before_the_next_one() -> None:
             raise RuntimeError(REAL)
         return LossSum(out.sum(), len(batch[0]))
 
-    step = SplittingStep(OptimizerStep(model, objective, torch.optim.SGD(model.parameters(), 0.1)))
+    inner = OptimizerStep(model, objective, torch.optim.SGD(model.parameters(), 0.1))
+    step = inner.handling_memory(SplitOnOutOfMemory())
     step(Feed([torch.randn(4, 3)], 4).next_step())
     assert alive == [0] * 6
 
@@ -271,8 +273,8 @@ def test_the_run_ends_with_the_last_good_weights(policy: str, tmp_path: Path) ->
     tight(clean, lambda *_: False)
     expected = ended(clean)
     canary = start(tmp_path / "run", Checkpoints(tmp_path / "ckpt", 2), Setting(checkpoint_every=9))
-    step = tight(canary, lambda *_: canary.feed.samples > 30)
-    step._splits = policy == "split"
+    memory = tight(canary, lambda *_: canary.feed.samples > 30)
+    memory._splits = policy == "split"
     finished = canary.fit()
     assert (finished.kind, finished.progress.step) == ("halted", 4)
     rows = {"split": 2, "raise": 4}[policy]
@@ -298,7 +300,8 @@ def test_memory_that_runs_out_in_the_update_is_not_split() -> None:
     def objective(model: nn.Module, batch: Batch) -> LossSum:
         return LossSum(model(batch[0]).sum(), len(batch[0]))
 
-    step = SplittingStep(OptimizerStep(model, objective, Full(model.parameters(), lr=0.1)))
+    inner = OptimizerStep(model, objective, Full(model.parameters(), lr=0.1))
+    step = inner.handling_memory(SplitOnOutOfMemory())
     with pytest.raises(RuntimeError) as raised:
         step(Feed([torch.randn(4, 3)], 4).next_step())
     assert not isinstance(raised.value, BackwardOutOfMemory)
@@ -321,7 +324,7 @@ def test_batch_norm_looks_at_other_rows() -> None:
 
 
 def test_the_guard_inside_is_asked_otherwise() -> None:
-    guard = MemoryGuard(HaltOnNonFinite(), SplittingStep(lambda work: None))
+    guard = MemoryGuard(HaltOnNonFinite(), SplitOnOutOfMemory())
     from trainwright.tracking.events import StepOutcome
 
     outcome = StepOutcome(math.nan, 0.1, 1.0, 0.0, 0.0, 0.0, 1, 1, 0)

@@ -23,10 +23,10 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.signals.custom_signals import OwnMeans, OwnSignals, SignalledStep  # noqa: E402
+from trainwright.engine.signals.custom_signals import OwnMeans, OwnSignals  # noqa: E402
 from trainwright.engine.signals.telemetry import Windows  # noqa: E402
 from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
-from trainwright.engine.update.oom_split_step import SplittingStep  # noqa: E402
+from trainwright.engine.update.oom_policy import SplitOnOutOfMemory  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.tracking.custom_metrics import version_of  # noqa: E402
@@ -57,12 +57,12 @@ class Own:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.windows = Windows(5, [OwnMeans()], lines=WindowFile(folder / "windows.jsonl"))
-        inner = SignalledStep(OptimizerStep(self.model, self.objective, optimizer), self.own)
+        step = OptimizerStep(self.model, self.objective, optimizer).recording(self.own)
         self.feed = Feed([ROWS], micro, 12 // micro, seed=3)
         self.job = Job(
             model=self.model,
             feed=self.feed,
-            step=SplittingStep(inner),
+            step=step.handling_memory(SplitOnOutOfMemory()),
             stop_rules=(StepLimit(steps),),
             state={
                 "model": ModuleState(self.model),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,12 +19,12 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.stopping.metric_stop_rules import (  # noqa: E402
     GradientNormBelow,
     LossPlateauRule,
+    MetricStopRules,
     StepRule,
-    WatchedStep,
 )
 from trainwright.engine.stopping.stop_rules import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.tracking.events import Event, StepKept  # noqa: E402
+from trainwright.tracking.events import Event, Saved, StepKept, Validated  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -33,11 +32,11 @@ HERE = Progress()
 
 
 def watched(canary: Canary, rule: StepRule, window: int = 1) -> Canary:
-    step = WatchedStep(canary.job.step, (rule,), window)
+    rules = MetricStopRules((rule,), window)
     canary.change(
-        step=step,
+        outcome_observers=(rules,),
         stop_rules=(*canary.job.stop_rules, rule),
-        state={**canary.job.state, "stop": step},
+        state={**canary.job.state, "stop": rules},
     )
     return canary
 
@@ -118,15 +117,18 @@ def test_a_cut_run_ends_at_the_same_step(name: str, cut: int, window: int, tmp_p
     assert differences(everything(second, second.fit()), expected) == []
 
 
+def saved(seconds: float) -> Saved:
+    return Saved(HERE, "step-1", seconds, 10, math.nan)
+
+
 def test_an_ending_is_paid_from_the_budget(tmp_path: Path) -> None:
     reserve = Reserve()
     limit = TimeLimit(1000.0, "the budget", reserve)
     assert limit.reason(HERE) is None
-    with reserve.measuring("save"):
-        pass
-    reserve._longest["validation"] = 990.0
+    reserve.observe(saved(0.0))
+    reserve.observe(Validated(HERE, {}, 990.0, improved=True))
     assert limit.reason(HERE) is None
-    reserve._longest["save"] = 11.0
+    reserve.observe(saved(11.0))
     reason = limit.reason(HERE)
     assert reason is not None
     assert reason.kind == "budget"
@@ -135,14 +137,11 @@ def test_an_ending_is_paid_from_the_budget(tmp_path: Path) -> None:
     assert canary.fit().kind == "budget"
 
 
-def test_the_longest_of_each_part_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_the_longest_of_each_part_counts() -> None:
     reserve = Reserve()
     assert reserve.seconds == 0
-    for part, seconds in (("save", 2.0), ("save", 1.0), ("validation", 4.0)):
-        with reserve.measuring(part):
-            now[0] += seconds
+    for event in (saved(2.0), saved(1.0), Validated(HERE, {}, 4.0, improved=False)):
+        reserve.observe(event)
     assert reserve.seconds == 6.0
 
 

@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E
 
 from command import project_in, train_one, with_layers  # noqa: E402
 from objectives import squared_error  # noqa: E402
+from observed import observed  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
 from trainwright.checkpoint.states.average_state import EMAState  # noqa: E402
 from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
@@ -24,8 +25,8 @@ from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
-from trainwright.engine.update.averaged_step import AveragedStep  # noqa: E402
-from trainwright.engine.update.step import OptimizerStep  # noqa: E402
+from trainwright.engine.update.average_update import AverageUpdate  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep, Step  # noqa: E402
 from trainwright.optim.ema import EMA  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
@@ -45,10 +46,11 @@ def feed() -> Feed:
     return Feed([x, x.sum(1, keepdim=True).sin()], 8, seed=2)
 
 
-def averaged(model: nn.Module) -> tuple[AveragedStep, EMA, torch.optim.Optimizer]:
+def averaged(model: nn.Module) -> tuple[Step, EMA, torch.optim.Optimizer]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
     mean = EMA(model, DECAY)
-    return AveragedStep(OptimizerStep(model, squared_error, optimizer), mean), mean, optimizer
+    step = observed(OptimizerStep(model, squared_error, optimizer), AverageUpdate(mean))
+    return step, mean, optimizer
 
 
 def test_it_is_the_mean_that_torch_makes() -> None:

@@ -1,25 +1,78 @@
-"""Distribution strategies: how work is divided among devices."""
+"""Distribution strategies: how several ranks train one model."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Sequence
-from typing import Protocol, final
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, Protocol, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class Packet(NamedTuple):
+    """Numbers of one step that every rank has to know: of one rank, or of all.
+
+    `loss` is the loss summed over `targets`, on a GPU a 0-d tensor that is still there. `nonfinite`
+    counts ranks with a non-finite loss; where that stays on a GPU, the sum shows it.
+    `out_of_memory` is 0, or the rows of the largest
+    micro-batch of a rank whose memory ran out; `stop` and `save` are requests, 0 for none. The last
+    three are the largest of all ranks, the others sums.
+    """
+
+    loss: float | Tensor
+    targets: int
+    nonfinite: int = 0
+    out_of_memory: int = 0
+    stop: int = 0
+    save: int = 0
 
 
 class Strategy(Protocol):
-    """What a step needs to know of other ranks.
+    """One of `world_size` ranks that train one model.
 
-    Its results are the same on every rank, so that every rank takes the same branch.
+    Every rank calls the methods in the same order. What they return, except the parts of `shard`,
+    is the same on every rank to the last bit, so that every rank takes the same branch. A rank that
+    dies must make the calls of the others raise `PeerLost`; they may not wait for ever.
     """
 
     @property
-    def ranks(self) -> int:
-        """World size: processes that train together."""
+    def rank(self) -> int:
+        """Number of this rank, from 0."""
+        ...
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Device of this rank."""
+        ...
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model to call in forward passes, with the weights of rank 0 on every rank; made once,
+        before the optimizer."""
+        ...
+
+    def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+        """Context of the forward and backward pass of one micro-batch of the wrapped model.
+
+        Gradients accumulate on the rank; the ranks may exchange them in the `last` one. A rank that
+        leaves it with an error for lack of memory makes no further pass before `reduce`, and must
+        not leave the others waiting.
+        """
+        ...
+
+    def reduce(self, packet: Packet) -> Packet:
+        """Combine the packets of all ranks, once for each series of passes.
+
+        Then the gradients of the wrapped model are sums over the ranks; a parameter that no rank
+        used has none. If any rank ran out of memory, they are undefined, on every rank.
+        """
         ...
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
@@ -27,16 +80,65 @@ class Strategy(Protocol):
         is free (on a CPU), else a 0-d tensor on the device."""
         ...
 
+    def shard(self, tensor: Tensor) -> Tensor:
+        """This rank's part of a tensor [N, ...], along its first axis. The parts of all ranks, one
+        after the other, are the tensor."""
+        ...
+
+
+_ALONE = nullcontext()
+_CPU = torch.device("cpu")
+
 
 @final
 class SingleProcess:
     """A single process with a single device."""
 
-    ranks = 1
+    rank = 0
+    world_size = 1
+
+    def __init__(self, device: torch.device = _CPU) -> None:
+        self.device = device
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model itself."""
+        return model
+
+    def micro_batch(self, model: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Nothing to exchange."""
+        return _ALONE
+
+    def reduce(self, packet: Packet) -> Packet:
+        """The packet itself."""
+        return packet
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of all gradients."""
         return norm_of_norms(norms_of(gradients))
+
+    def shard(self, tensor: Tensor) -> Tensor:
+        """The whole tensor."""
+        return tensor
+
+
+def packet_of(loss: Tensor, targets: int) -> Packet:
+    """Packet of one rank: its loss summed over its targets, read where reading is free."""
+    if loss.device.type == "cpu":
+        value = loss.item()
+        return Packet(value, targets, 0 if math.isfinite(value) else 1)
+    return Packet(loss, targets)
+
+
+def combine_packets(packets: Sequence[Packet]) -> Packet:
+    """Packet of all ranks, from that of each in the order of ranks."""
+    return Packet(
+        sum(packet.loss for packet in packets),
+        sum(packet.targets for packet in packets),
+        sum(packet.nonfinite for packet in packets),
+        max(packet.out_of_memory for packet in packets),
+        max(packet.stop for packet in packets),
+        max(packet.save for packet in packets),
+    )
 
 
 def norms_of(tensors: Sequence[Tensor], order: float = 2.0) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, final
 
@@ -15,11 +16,12 @@ from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guards.step_guard import HaltOnNonFinite, StepGuard
-from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
+from trainwright.engine.null_objects import Never, NoCheckpoints, NoProbes, NoValidation
 from trainwright.engine.save_interval import Due
 from trainwright.engine.stopping.stop_rules import Patience, StopRule
 from trainwright.engine.update.step import Step
 from trainwright.optim.schedule import Knob
+from trainwright.tracking.events import StepOutcome
 from trainwright.tracking.observers import Observer
 
 
@@ -32,6 +34,22 @@ class BatchSource(Protocol):
 
     def seek(self, samples: int) -> None:
         """Move the cursor to `samples` consumed."""
+        ...
+
+
+class OutcomeObserver(Protocol):
+    """Keeps statistics that the run depends on: weight averages, metric stop rules."""
+
+    def take_outcome(self, outcome: StepOutcome) -> None:
+        """Update them with a step, before the guard judges it."""
+        ...
+
+
+class Probes(Protocol):
+    """Measures steps from outside."""
+
+    def around(self, work: StepBatches) -> AbstractContextManager[object]:
+        """Context of the step on these batches."""
         ...
 
 
@@ -92,6 +110,8 @@ class Job:
     state: Mapping[str, Stateful] = field(default_factory=dict)
     knobs: tuple[Knob, ...] = ()
     guard: StepGuard = field(default_factory=HaltOnNonFinite)
+    outcome_observers: tuple[OutcomeObserver, ...] = ()
+    probes: Probes = field(default_factory=NoProbes)
     observers: tuple[Observer, ...] = ()
     validate: Validate = field(default_factory=NoValidation)
     validate_every: Every | At | Never = field(default_factory=Never)

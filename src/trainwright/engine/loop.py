@@ -49,7 +49,11 @@ def fit(job: Job) -> Ended:
         while (reason := _stop_reason(job, progress)) is None:
             for knob in job.knobs:
                 knob(progress)
-            outcome = job.step(job.feed.next_step())
+            work = job.feed.next_step()
+            with job.probes.around(work):
+                outcome = job.step(work)
+            for one in job.outcome_observers:
+                one.take_outcome(outcome)
             match job.guard.judge(outcome):
                 case Keep():
                     progress = progress.after(outcome)

@@ -11,6 +11,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
+from trainwright.data.loading.feed import StepBatches
 
 
 @final
@@ -20,6 +21,18 @@ class Never:
     def due(self, progress: Progress) -> bool:  # noqa: ARG002
         """False."""
         return False
+
+
+_UNMEASURED = nullcontext()
+
+
+@final
+class NoProbes:
+    """Measures no step."""
+
+    def around(self, work: StepBatches) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Nothing to measure."""
+        return _UNMEASURED
 
 
 @final

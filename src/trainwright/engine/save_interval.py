@@ -9,6 +9,7 @@ from typing import Protocol, final
 
 from trainwright.core.progress import Progress
 from trainwright.tracking.clock import Clock
+from trainwright.tracking.events import Event, SaveBegun, Saved, SaveMissed, Saving, StepKept
 
 _SAVES_LOOKED_AT = 20
 
@@ -16,8 +17,8 @@ _SAVES_LOOKED_AT = 20
 class Due(Protocol):
     """Decides after each applied step whether to save a checkpoint.
 
-    The decision may depend on the clock, because saving does not affect the training. With several
-    ranks, one of them decides for all.
+    The decision may depend on the clock, because saving does not affect the training; see
+    `RankRequests` for several ranks.
     """
 
     def due(self, progress: Progress) -> bool:
@@ -27,14 +28,15 @@ class Due(Protocol):
 
 @final
 class FirstOf:
-    """Due when any of several is."""
+    """Due when any of several is; all are asked."""
 
     def __init__(self, dues: Sequence[Due]) -> None:
         self._dues = tuple(dues)
 
     def due(self, progress: Progress) -> bool:
         """Is a save due at this step?"""
-        return any(one.due(progress) for one in self._dues)
+        answers = [one.due(progress) for one in self._dues]
+        return any(answers)
 
 
 def best_interval_seconds(save_seconds: float, failure_seconds: float) -> float:
@@ -153,17 +155,32 @@ class ShareSpacing:
 
 @final
 class ByClock:
-    """Due when enough time has passed since the last save, whatever caused it."""
+    """Due when enough time has passed since the last save, whatever caused it. An observer of the
+    saves."""
 
     def __init__(self, spacing: Spacing, clock: Clock) -> None:
         self._spacing = spacing
         self._clock = clock
         self._since = clock.monotonic_seconds()
         self._seconds = spacing.seconds
+        self._saving_since = math.nan
 
     def due(self, progress: Progress) -> bool:  # noqa: ARG002
         """Is a save due at this step?"""
         return self._clock.monotonic_seconds() - self._since >= self._seconds
+
+    def observe(self, event: Event) -> None:
+        """Note what a save costs: how long it stalls the training, and takes to write."""
+        if type(event) is StepKept:
+            return
+        if isinstance(event, Saving):
+            self._saving_since = self._clock.monotonic_seconds()
+        elif isinstance(event, SaveBegun | Saved | SaveMissed):
+            self._go_on()
+            if isinstance(event, Saved):
+                self._spacing.wrote(event.seconds)
+                self._spacing.held(event.held_seconds)
+            self._seconds = self._spacing.seconds
 
     def stalled(self, seconds: float) -> None:
         """A save stalled the training, which continues now."""
@@ -171,8 +188,8 @@ class ByClock:
         self._since = self._clock.monotonic_seconds()
         self._seconds = self._spacing.seconds
 
-    def wrote(self, seconds: float, held_seconds: float) -> None:
-        """A save took this long to write, and the training waited this long for its copies."""
-        self._spacing.wrote(seconds)
-        self._spacing.held(held_seconds)
-        self._seconds = self._spacing.seconds
+    def _go_on(self) -> None:
+        """The training continues, if it was stalled."""
+        if not math.isnan(self._saving_since):
+            self.stalled(self._clock.monotonic_seconds() - self._saving_since)
+            self._saving_since = math.nan

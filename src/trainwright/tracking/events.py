@@ -146,7 +146,8 @@ class SaveBegun:
 class Saved:
     """A checkpoint is durable. `score` is `NaN` if the state was not scored.
 
-    `seconds` is the time to write it, `stall_seconds` how long training stalled for it.
+    `seconds` is the time to write it, `stall_seconds` how long training stalled for it;
+    `held_seconds` of these it waited for late copies.
     """
 
     progress: Progress
@@ -155,6 +156,7 @@ class Saved:
     size_bytes: int
     score: float
     stall_seconds: float = 0.0
+    held_seconds: float = 0.0
 
     def to_json(self) -> Json:
         """Strict JSON."""

@@ -61,8 +61,9 @@ class Training:
             "optimizer": tw.OptimizerState(optimizer, self.model.named_parameters()),
             "random": tw.RandomState(),
         }
+        averages: tuple[tw.AverageUpdate, ...] = ()
         if mean:
-            step = tw.AveragedStep(step, self.ema)
+            averages = (tw.AverageUpdate(self.ema),)
             state |= {"mean": tw.EMAState(self.ema)}
             state |= {"evaluated": tw.EvaluatedState(self.ema, weights)}
         self.store = Checkpoints(folder, 1, keep_last=99)
@@ -70,6 +71,7 @@ class Training:
             model=self.model,
             feed=tw.Feed([rows], batch_size=8),
             step=step,
+            outcome_observers=averages,
             knobs=(self.knob,),
             stop_rules=(tw.StepLimit(STEPS),),
             checkpoints=self.store,

@@ -21,7 +21,7 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402
 from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
-from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
@@ -137,7 +137,7 @@ def test_looking_leaves_every_bit_of_a_run(tmp_path: Path) -> None:
     probes = [make(canary.model) for make in (Activations, SilentUnits, GradientSizes)]
     windows = Windows(2, probes)
     canary.change(
-        step=MeasuredStep(canary.job.step, windows, [], probes, every=2),
+        probes=StepProbes(windows, [], probes, every=2),
         observers=(*canary.job.observers, windows),
     )
     assert differences(whole, everything(canary, canary.fit())) == []
@@ -214,7 +214,7 @@ def test_only_every_nth_window_is_inspected(tmp_path: Path) -> None:
 
     windows = Windows(2, [Noting()])
     canary.change(
-        step=MeasuredStep(canary.job.step, windows, [], [probe], every=3),
+        probes=StepProbes(windows, [], [probe], every=3),
         observers=(*canary.job.observers, windows),
     )
     canary.fit()

@@ -19,6 +19,7 @@ from canary import (  # noqa: E402
     Canary,
     Setting,
     everything,
+    start,
     unbroken,
 )
 from comparing import differences  # noqa: E402
@@ -33,7 +34,7 @@ from trainwright.engine.save_interval import (  # noqa: E402
     FixedSpacing,
     best_interval_seconds,
 )
-from trainwright.run.compose.compose_checkpoints import Pacing  # noqa: E402
+from trainwright.engine.saving.save_policy import Saves  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.testing.fake_clock import FakeClock  # noqa: E402
 from trainwright.tracking.events import Event, Saved, StepKept  # noqa: E402
@@ -132,13 +133,14 @@ class Writing:
         )
 
 
-def test_what_a_save_costs_is_measured() -> None:
+def test_what_a_save_costs_is_measured(tmp_path: Path) -> None:
     clock = FakeClock()
     spacing = BestSpacing(3600.0)
-    store = Pacing(Writing(clock, 1.0, 7.0), ByClock(spacing, clock), clock).store
-    with store.taking():
-        parts = {"x": Snapshot(values=1)}
-    store.save(1, parts, {})
+    pace = ByClock(spacing, clock)
+    canary = start(tmp_path, Writing(clock, 1.0, 7.0))
+    with Saves(canary.job, pace.observe) as saves:
+        saves.save(Progress(1, 1, 1, 0))
+    assert not pace.due(Progress())
     assert spacing.seconds == best_interval_seconds(8.0, 3600.0)
 
 
@@ -149,8 +151,7 @@ def paced(canary: Canary, seed: int) -> None:
     """Saves by a clock on which steps take 0 to 2 seconds."""
     clock, draw = FakeClock(), random.Random(seed)
     pace = ByClock(FixedSpacing(2.0), clock)
-    paced = Pacing(canary.job.checkpoints, pace, clock).store
-    canary.change(checkpoints=paced, checkpoint_every=pace)
+    canary.change(checkpoint_every=pace, observers=(*canary.job.observers, pace))
 
     def react(event: Event) -> None:
         if isinstance(event, StepKept):

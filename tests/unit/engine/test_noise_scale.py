@@ -16,6 +16,7 @@ from canary import Canary, Killed, Setting, everything, start  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
+from observed import observed  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
@@ -63,7 +64,7 @@ def measured(
     feed = Feed(tensors, batch, accumulate, count_targets=targets_of)
     noise = NoiseScale(list(model.parameters()), every)
     sgd = torch.optim.SGD(model.parameters(), lr=rate)
-    step = noise.step(OptimizerStep(model, noise.objective(distance), sgd))
+    step = observed(OptimizerStep(model, noise.objective(distance), sgd), noise)
     return feed, noise, step, model
 
 
@@ -150,7 +151,8 @@ def test_the_factor_on_the_loss_is_taken_out() -> None:
     model, precision = Point(), Scaled()
     noise = NoiseScale(list(model.parameters()), scale=precision.scale)
     sgd = torch.optim.SGD(model.parameters(), lr=0.0)
-    scaled = noise.step(OptimizerStep(model, noise.objective(distance), sgd, precision=precision))
+    inner = OptimizerStep(model, noise.objective(distance), sgd, precision=precision)
+    scaled = observed(inner, noise)
     feed.seek(0)
     scaled(feed.next_step())
     assert torch.allclose(
@@ -163,7 +165,8 @@ def with_noise_scale(canary: Canary, every: int) -> NoiseScale:
     noise = NoiseScale(list(canary.model.parameters()), every)
     objective = noise.objective(canary.job.step._objective)
     step = OptimizerStep(canary.model, objective, canary.optimizer, max_norm=1.0)
-    canary.change(step=noise.step(step), state={**canary.job.state, "noise_scale": noise})
+    state = {**canary.job.state, "noise_scale": noise}
+    canary.change(step=step, outcome_observers=(noise,), state=state)
     return noise
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.execution.backward import backward_from  # noqa: E402
+from trainwright.engine.execution.backward import run_backward  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
@@ -172,13 +172,16 @@ def test_the_backward_pass_is_that_of_torch() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1))
     found = []
-    for start in (backward_from, lambda loss, root: loss.backward(root)):
+    for start in (
+        lambda loss, root: run_backward((loss,), (root,)),
+        lambda loss, root: loss.backward(root),
+    ):
         model.zero_grad()
         start(model(torch.arange(6.0).view(2, 3)).square().sum(), torch.tensor(0.125))
         found.append([parameter.grad.clone() for parameter in model.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
     with pytest.raises(RuntimeError, match="does not require grad"):
-        backward_from(torch.tensor(1.0), torch.tensor(1.0))
+        run_backward((torch.tensor(1.0),), (torch.tensor(1.0),))
 
 
 def test_the_gradient_of_outputs_in_bf16_is_divided_by_the_targets_in_fp32() -> None:

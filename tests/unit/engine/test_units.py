@@ -13,7 +13,7 @@ from comparing import differences  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.signals.dead_units import DeadUnits  # noqa: E402
-from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
@@ -96,7 +96,7 @@ def test_a_run_with_it_has_the_same_bits(tmp_path: object) -> None:
     units = DeadUnits(canary.model)
     windows = Windows(2, [units])
     canary.change(
-        step=MeasuredStep(canary.job.step, windows, [units]),
+        probes=StepProbes(windows, [units]),
         observers=(*canary.job.observers, windows),
     )
     assert differences(whole, everything(canary, canary.fit())) == []

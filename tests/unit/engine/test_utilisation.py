@@ -21,7 +21,7 @@ from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.signals.count_flops import count_flops  # noqa: E402
 from trainwright.engine.signals.mfu import Utilisation  # noqa: E402
 from trainwright.engine.signals.peak_flops import measure_peak, vendor_peak  # noqa: E402
-from trainwright.engine.signals.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
@@ -114,7 +114,7 @@ def test_a_run_with_it_has_the_same_bits(tmp_path: Path) -> None:
     seen = Keep(utilisation)
     windows = Windows(3, [seen])
     canary.change(
-        step=MeasuredStep(canary.job.step, windows, [utilisation]),
+        probes=StepProbes(windows, [utilisation]),
         observers=(*canary.job.observers, windows),
     )
     assert differences(whole, everything(canary, canary.fit())) == []

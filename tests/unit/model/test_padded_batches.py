@@ -22,7 +22,7 @@ from trainwright.data.sampling.length_buckets import BucketSampler  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402
-from trainwright.engine.update.oom_split_step import SplittingStep  # noqa: E402
+from trainwright.engine.update.oom_policy import SplitOnOutOfMemory  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
@@ -184,7 +184,7 @@ def test_a_step_that_is_split_when_memory_runs_out_is_the_same() -> None:
             return objective(model, batch)
 
         inner = OptimizerStep(model, limited, torch.optim.SGD(model.parameters(), 0.1))
-        step = SplittingStep(inner)
+        step = inner.handling_memory(SplitOnOutOfMemory())
         feed = padded_feed(12)
         for _ in range(3):
             step(feed.next_step())

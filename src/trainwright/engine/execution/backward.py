@@ -1,17 +1,21 @@
-"""Backward pass with a given root gradient."""
+"""Backward pass with given root gradients."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from functools import partial
+
 from torch.autograd.graph import _engine_run_backward
 
+run_backward = partial(
+    _engine_run_backward,
+    keep_graph=False,
+    create_graph=False,
+    inputs=(),
+    allow_unreachable=True,
+    accumulate_grad=True,
+)
+"""Accumulate the gradients of a tuple of losses, scaled by a tuple of root gradients; all 0-d.
 
-def backward_from(loss: Tensor, gradient: Tensor) -> None:
-    """Accumulate the gradients of `loss`, scaled by its root gradient; both 0-d.
-
-    Equivalent to `loss.backward(gradient)`, which imports the symbolic-shapes library (half a
-    second before the first step) and compares shapes at every step (an eighth of a small step).
-    """
-    _engine_run_backward(
-        (loss,), (gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True
-    )
+Equivalent to `loss.backward(gradient)`, which imports the symbolic-shapes library (half a second
+before the first step) and compares shapes at every step (an eighth of a small step).
+"""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.data.loading.dataset import Batch
-from trainwright.engine.execution.backward import backward_from
+from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.kernel_settings import matrix_products
 from trainwright.engine.execution.precision import Precision
 from trainwright.objective.losses import Objective
@@ -154,7 +154,7 @@ class Trials:
         with way.kernels():
             with way.precision.forward():
                 loss_sum, count = way.objective(self._model, self._batch)
-            backward_from(loss_sum, torch.full_like(loss_sum, 1 / count))
+            run_backward((loss_sum,), (torch.full_like(loss_sum, 1 / count),))
         return loss_sum.detach() / count
 
     def _wait(self) -> None:

@@ -110,8 +110,9 @@ class Saves:
                 stall += kept.held_seconds
                 score = math.nan if isinstance(kept.score, NotScored) else kept.score
                 if kept.name:
-                    told = Saved(progress, kept.name, kept.seconds, kept.size_bytes, score, stall)
-                    self._tell(told)
+                    size, held = kept.size_bytes, kept.held_seconds
+                    name, seconds = kept.name, kept.seconds
+                    self._tell(Saved(progress, name, seconds, size, score, stall, held))
                 for warning in kept.warnings:
                     self._tell(Noted("checkpoint", warning))
             case Missed(error=error):

@@ -9,11 +9,9 @@ from typing import final
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.signals.telemetry import Window
-from trainwright.engine.update.step import Step
 from trainwright.tracking.custom_metrics import OWN, own_means, version_of
-from trainwright.tracking.events import NO_OWN, Number, OwnNumbers, StepOutcome, read_number
+from trainwright.tracking.events import NO_OWN, Number, OwnNumbers, read_number
 
 _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 
@@ -24,7 +22,8 @@ class OwnSignals:
 
     A value on a GPU stays there and is read with the others of its window; on a CPU reading it is
     free. A name recorded several times in a step, once per micro-batch, is the sum of its totals
-    over the sum of its counts, like the loss.
+    over the sum of its counts, like the loss. `OptimizerStep.recording` puts the signals into the
+    outcome of a step.
     """
 
     def __init__(self) -> None:
@@ -79,23 +78,9 @@ class OwnSignals:
         self._known.add(name)
 
 
-@final
-class SignalledStep:
-    """Step whose outcome contains the user-defined signals recorded in it.
-
-    It wraps the step that calls the objective directly, inside the one that retries after running
-    out of memory, so a failed pass leaves no values behind.
-    """
-
-    def __init__(self, step: Step, own: OwnSignals) -> None:
-        self._step = step
-        self._own = own
-
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, with its user-defined signals."""
-        self._own.take()
-        outcome = self._step(work)
-        return outcome._replace(own=self._own.take())
+def no_signals() -> OwnNumbers:
+    """No user-defined signals."""
+    return NO_OWN
 
 
 @final

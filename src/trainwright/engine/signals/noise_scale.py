@@ -10,11 +10,9 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.data.loading.dataset import Batch
-from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.precision import LossScale, Unscaled
 from trainwright.engine.signals.telemetry import Window
-from trainwright.engine.update.step import Step
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.tracking.events import Number, StepOutcome
 
@@ -56,8 +54,8 @@ class NoiseScale:
     norm, changes nothing and does not synchronise; steps in between cost two comparisons. S and
     |G|^2 are exponential moving averages over the measured steps, with decay 0.95.
 
-    `objective` and `step` put it around those of a run; it is a gauge with `noise_scale`. Its state
-    is both means and the count of steps.
+    `objective` puts it around that of a run, and it observes the outcomes of its steps; it is a
+    gauge with `noise_scale`. Its state is both means and the count of steps.
 
     Args:
         parameters: those of the optimizer, on their device.
@@ -81,7 +79,6 @@ class NoiseScale:
         device = self._parameters[0].device if self._parameters else torch.device("cpu")
         self._sums = torch.zeros(2, dtype=torch.float64, device=device)
         self._steps = 0
-        self._measures = False
         self._first_targets = 0
         self._small: tuple[Number, int] | None = None
 
@@ -101,23 +98,15 @@ class NoiseScale:
         """The objective of a step, instrumented."""
         return _Watched(self, objective)
 
-    def step(self, step: Step) -> Step:
-        """The step, measured every `every` steps."""
-        return _Measured(self, step)
-
-    def begin(self) -> None:
-        """Before a step."""
-        self._measures = self._steps % self._every == 0
-        self._steps += 1
-        self._small = None
-
     def before_batch(self) -> None:
         """Before each forward pass: after the backward pass of the first micro-batch, the
         parameters hold its gradient alone."""
-        if not self._measures or self._small is not None:
+        if self._steps % self._every:
             return
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        if gradients:
+        if not gradients:
+            self._small = None
+        elif self._small is None:
             norm = self._norm(gradients)
             if isinstance(self._scale, LossScale):
                 norm = norm / self._scale.on(gradients[0].device)
@@ -128,17 +117,19 @@ class NoiseScale:
         if self._small is None:
             self._first_targets = targets
 
-    def end(self, work: StepBatches, outcome: StepOutcome) -> None:
+    def take_outcome(self, outcome: StepOutcome) -> None:
         """After a step; one with non-finite numbers does not count."""
-        if self._small is None:
+        self._steps += 1
+        measured, self._small = self._small, None
+        if measured is None or not outcome.targets:
             return
-        norm, targets = self._small
-        share = targets / work.targets
+        norm, targets = measured
+        share = targets / outcome.targets
         if not 0 < share < 1:
             return
         # The gradient in the parameters has been divided by the targets of the whole step.
         small = torch.as_tensor(norm, dtype=torch.float64) / share
-        parts = noise_parts(small, share * work.rows, outcome.gradient_norm, work.rows)
+        parts = noise_parts(small, share * outcome.rows, outcome.gradient_norm, outcome.rows)
         found = torch.stack(parts)
         updated = _DECAY * self._sums + (1 - _DECAY) * found
         self._sums = torch.where(torch.isfinite(found).all(), updated, self._sums)
@@ -164,19 +155,6 @@ class _Watched:
         loss = self._objective(model, batch)
         self._scale.after_batch(loss.targets)
         return loss
-
-
-@final
-class _Measured:
-    def __init__(self, scale: NoiseScale, step: Step) -> None:
-        self._scale = scale
-        self._step = step
-
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        self._scale.begin()
-        outcome = self._step(work)
-        self._scale.end(work, outcome)
-        return outcome
 
 
 def _squared(norm: Number) -> Tensor:

@@ -1,4 +1,4 @@
-"""Stop rules on training metrics, updated by the step's outcome."""
+"""Stop rules on training metrics, updated by the outcomes of steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.stopping.stop_rules import StopReason
-from trainwright.engine.update.step import Step
 from trainwright.tracking.events import StepOutcome
 from trainwright.tracking.signals import ReadScalars, read_each
 
@@ -38,33 +36,29 @@ class StepRule(Protocol):
 
 
 @final
-class WatchedStep:
-    """Step that updates stop rules with its outcome, `window` steps at a time.
+class MetricStopRules:
+    """Updates stop rules with the outcomes of steps, `window` steps at a time.
 
     Dropped steps are skipped. Outcomes not yet passed on are part of the state.
     """
 
     def __init__(
         self,
-        step: Step,
         rules: Sequence[StepRule],
         window: int = 1,
         read: ReadScalars = read_each,
     ) -> None:
-        self._step = step
         self._rules = tuple(rules)
         self._window = window
         self._read = read
         self._untold: list[StepOutcome] = []
 
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """Make the step and update the rules."""
-        outcome = self._step(work)
+    def take_outcome(self, outcome: StepOutcome) -> None:
+        """Update the rules once a window is full."""
         self._untold.append(outcome)
         if len(self._untold) >= self._window:
             untold, self._untold = self._untold, []
             self._tell(untold)
-        return outcome
 
     def snapshot(self) -> Snapshot:
         """States of the rules, and the outcomes not yet passed to them."""

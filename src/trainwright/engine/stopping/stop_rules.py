@@ -1,18 +1,17 @@
-"""Stop rules. All of them are evaluated between steps, every time, so that every rank takes the
-same branch."""
+"""Stop rules. All of them are evaluated between steps, every time."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag
+from trainwright.tracking.events import Event, Saved, StepKept, Validated
 
 
 class StopReason(NamedTuple):
@@ -24,7 +23,11 @@ class StopReason(NamedTuple):
 
 
 class StopRule(Protocol):
-    """Decides between two steps whether the run ends."""
+    """Decides between two steps whether the run ends.
+
+    It depends on the progress and on numbers of all ranks; see `RankRequests` for a rule that looks
+    at a clock or at a signal.
+    """
 
     def reason(self, progress: Progress) -> StopReason | None:
         """Reason to end the run here, or None to continue."""
@@ -61,7 +64,7 @@ class SampleLimit:
 @final
 class Reserve:
     """Time reserved for the end of a run: one validation and one save, the longest of each so far;
-    before the first, `planned`."""
+    before the first, `planned`. An observer of both."""
 
     def __init__(self, planned: Mapping[str, float] | None = None) -> None:
         self._planned = dict(planned or {})
@@ -72,15 +75,17 @@ class Reserve:
         """0 until planned or measured."""
         return sum({**self._planned, **self._longest}.values())
 
-    @contextmanager
-    def measuring(self, part: str) -> Iterator[None]:
-        """Time the block as one `part` of the end."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            seconds = time.monotonic() - started
-            self._longest[part] = max(seconds, self._longest.get(part, 0.0))
+    def observe(self, event: Event) -> None:
+        """Note how long a validation or a save took."""
+        if type(event) is StepKept:
+            return
+        if isinstance(event, Validated):
+            self._note("validation", event.seconds)
+        elif isinstance(event, Saved):
+            self._note("save", event.seconds)
+
+    def _note(self, part: str, seconds: float) -> None:
+        self._longest[part] = max(seconds, self._longest.get(part, 0.0))
 
 
 @final

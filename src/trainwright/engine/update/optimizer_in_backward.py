@@ -15,10 +15,11 @@ from trainwright.core.errors import Mistake, NonFinite, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import norm_of_norms, norms_of
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.execution.backward import backward_from
-from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.execution.backward import run_backward
+from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import Full, Precision
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
+from trainwright.engine.update.oom_policy import OutOfMemoryPolicy, RaiseOutOfMemory, no_update
 from trainwright.engine.update.step import above, no_limit, no_reader, root_of, wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer_protocol import drops_on_device
@@ -65,8 +66,15 @@ class InBackwardStep:
         self._dropped: float | Tensor = 0.0
         self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
+        self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
         for parameter in self._groups:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
+
+    def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
+        """This step, with a policy for memory that runs out in its forward pass; it is never
+        repeated."""
+        self._memory = policy
+        return self
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
         """As in `OptimizerStep`, for the whole update: the loss is known before it begins."""
@@ -83,8 +91,14 @@ class InBackwardStep:
         """Train on the batches of one step, which must be a single micro-batch."""
         started = time.perf_counter()
         self._norms = {}
+        self._memory.begin()
         self._buffers.keep()
         loss_sum = self._passed(work)
+        if isinstance(loss_sum, str):
+            repeats = self._memory.repeats(work, self._memory.failed(work, loss_sum))
+            assert not repeats, "a step with a single micro-batch is not split"
+            return no_update(work)
+        self._memory.passed()
         self._before_update()
         loss: float | Tensor
         passes_over = False
@@ -97,7 +111,7 @@ class InBackwardStep:
             nonfinite = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
             self._dropped = above(loss, self._limit(), nonfinite)
         if isinstance(self._dropped, Tensor) or not self._dropped:
-            backward_from(loss_sum, root_of(loss_sum, work.targets))
+            run_backward((loss_sum,), (root_of(loss_sum, work.targets),))
         if not self._buffers.settled:
             self._buffers.settle()
         if isinstance(self._dropped, Tensor):
@@ -119,8 +133,8 @@ class InBackwardStep:
             places=work.places,
         )
 
-    def _passed(self, work: StepBatches) -> Tensor:
-        """Summed loss of the micro-batch."""
+    def _passed(self, work: StepBatches) -> Tensor | str:
+        """Summed loss of the micro-batch; the error where memory ran out."""
         if len(work.micro_batches) != 1:
             raise _one_micro_batch(len(work.micro_batches))
         try:
@@ -130,7 +144,7 @@ class InBackwardStep:
             if not is_out_of_memory(error):
                 raise
             self._buffers.put_back()
-            raise BackwardOutOfMemory(str(error).partition("\n")[0]) from error
+            return str(error).partition("\n")[0] or type(error).__name__
         if loss.targets != work.targets:
             raise wrong_count(loss.targets, work.targets)
         return loss.sum

@@ -12,24 +12,30 @@ from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
-from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, packet_of
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.execution.backward import backward_from
-from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.execution.backward import run_backward
+from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import Full, LossScale, Precision, Unscaled
+from trainwright.engine.signals.custom_signals import OwnSignals, no_signals
+from trainwright.engine.stopping.rank_requests import NO_REQUESTS, Requests
 from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
+from trainwright.engine.update.oom_policy import (
+    OutOfMemoryPolicy,
+    RaiseOutOfMemory,
+    no_update,
+)
 from trainwright.objective.losses import SHORT, LossSum, Objective
 from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
-from trainwright.tracking.events import StepOutcome
+from trainwright.tracking.events import OwnNumbers, StepOutcome
 
 
 class Step(Protocol):
     """Turns the batches of one step into one update of the weights.
 
     A non-finite loss or gradient must reach neither the weights nor the optimizer's moments; the
-    outcome then says that the update was dropped. A step that runs out of memory before it has
-    changed anything raises `BackwardOutOfMemory`.
+    outcome then says that the update was dropped.
     """
 
     def __call__(self, work: StepBatches) -> StepOutcome:
@@ -56,8 +62,12 @@ class OptimizerStep:
     """One update of a model's weights by a torch optimizer.
 
     The losses of all micro-batches are summed and divided once by the number of targets of the
-    whole step, so the split into micro-batches does not change the update. The division is the root
-    gradient of the backward pass, 1 / targets, which costs nothing.
+    whole step, over all ranks, so neither the split into micro-batches nor that into ranks changes
+    the update. The division is the root gradient of the backward pass, 1 / targets, which costs
+    nothing. Ranks exchange one `Packet` a step, from which each of them takes the same branch.
+
+    Memory that runs out in the passes leaves weights, moments and running statistics unchanged; the
+    out-of-memory policy decides what follows, and raises `BackwardOutOfMemory` by default.
 
     On a CPU the gradient norm is read at once, which is free there. On a GPU nothing synchronises:
     norm, clipping and the decision to drop a non-finite update stay on the device, where the
@@ -70,6 +80,8 @@ class OptimizerStep:
         optimizer: over the model's parameters. On a GPU only a fused one never synchronises.
         max_norm: limit of the L2 norm of the whole gradient; `math.inf` never clips.
         clipping: another way to clip, instead of `max_norm`.
+        precision: number format of the forward passes; fp32 by default.
+        strategy: the ranks that train together; `model` is then what its `wrap` returned.
     """
 
     def __init__(
@@ -89,7 +101,7 @@ class OptimizerStep:
         self._clipping = clipping or NormLimit(max_norm)
         self._precision = precision or Full()
         self._forward, self._scale = self._precision.forward, self._precision.scale
-        self._norm = (strategy or SingleProcess()).gradient_norm
+        self._strategy = strategy or SingleProcess()
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
         ]
@@ -99,6 +111,25 @@ class OptimizerStep:
         self._apply = stepping_of(optimizer)
         self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
+        self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
+        self._requests: Requests = NO_REQUESTS
+        self._take_own: Callable[[], OwnNumbers] = no_signals
+
+    def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
+        """This step, with a policy for memory that runs out in its passes."""
+        self._memory = policy
+        return self
+
+    def recording(self, own: OwnSignals) -> Self:
+        """This step, with the user-defined signals recorded in its passes as part of its outcome;
+        those of a pass that ran out of memory are discarded."""
+        self._take_own = own.take
+        return self
+
+    def carrying(self, requests: Requests) -> Self:
+        """This step, with stop and save requests in its packet."""
+        self._requests = requests
+        return self
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
         """This step, with updates dropped where the loss exceeds `limit`: see
@@ -130,16 +161,82 @@ class OptimizerStep:
     def __call__(self, work: StepBatches) -> StepOutcome:
         """Train on the batches of one step."""
         started = time.perf_counter()
+        memory = self._memory
+        memory.begin()
+        told = self._agree(self._backward(memory.cut(work)))
+        while told.out_of_memory:
+            if not memory.repeats(work, told.out_of_memory):
+                return no_update(work)
+            told = self._agree(self._backward(memory.cut(work)))
+        memory.passed()
+        if told.targets != work.targets:
+            raise wrong_count(told.targets, work.targets)
+        loss = told.loss / work.targets
+        if not self._buffers.settled:
+            self._buffers.settle()
+        norm, update = self._clip_and_update(math.nan if told.nonfinite else loss)
+        return StepOutcome(
+            loss=loss,
+            learning_rate=self._optimizer.param_groups[0]["lr"],
+            gradient_norm=norm,
+            found_nonfinite=update.dropped,
+            step_seconds=time.perf_counter() - started,
+            data_seconds=work.wait_seconds,
+            rows=work.rows,
+            samples=work.samples,
+            epoch=work.epoch,
+            clipped=update.clipped,
+            targets=work.targets,
+            own=self._take_own(),
+            places=work.places,
+        )
+
+    def _backward(self, work: StepBatches) -> Packet:
+        """Accumulate the gradients of all micro-batches of this rank; its packet."""
         for parameter in self._parameters:
             parameter.grad = None
         self._buffers.keep()
-        loss = self._backward(work)
-        if not self._buffers.settled:
-            self._buffers.settle()
+        self._take_own()
+        model, strategy, targets = self._model, self._strategy, work.targets
+        left, counted, total = len(work.micro_batches), 0, None
+        try:
+            for batch in work.micro_batches:
+                left -= 1
+                with strategy.micro_batch(model, last=not left):
+                    with self._forward():
+                        given = self._objective(model, batch)
+                    if type(given) is not LossSum:
+                        given = _as_loss_sum(given)
+                    loss_sum, count = given
+                    run_backward((loss_sum,), (self._root(targets, loss_sum),))
+                counted += count
+                loss_sum = loss_sum.detach()
+                total = loss_sum if total is None else total + loss_sum
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            why = str(error).partition("\n")[0] or type(error).__name__
+            return Packet(0.0, 0, out_of_memory=self._memory.failed(work, why))
+        assert total is not None, "every rank has at least one micro-batch"
+        return packet_of(total, counted)
+
+    def _agree(self, packet: Packet) -> Packet:
+        """The packet of all ranks; where memory ran out on any, the passes are undone on all."""
+        told = self._strategy.reduce(self._requests.add_to(packet))
+        self._requests.hear(told)
+        if told.out_of_memory:
+            for parameter in self._parameters:
+                parameter.grad = None
+            self._buffers.put_back()
+        return told
+
+    def _clip_and_update(self, loss: float | Tensor) -> tuple[float | Tensor, Update]:
+        """Gradient norm before clipping, and what became of the update. It waits for readers of
+        the weights."""
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if not gradients:
             raise _no_gradient()
-        norm = self._norm(gradients)
+        norm = self._strategy.gradient_norm(gradients)
         if not self._drops_on_device:
             norm = float(norm)
         self._before_update()
@@ -153,59 +250,12 @@ class OptimizerStep:
             update = self._update_on_device(torch.as_tensor(loss), norm, gradients)
         if not isinstance(self._scale, Unscaled):
             self._scale.adapt(update.nonfinite)
-        return StepOutcome(
-            loss=loss,
-            learning_rate=self._optimizer.param_groups[0]["lr"],
-            gradient_norm=norm,
-            found_nonfinite=update.dropped,
-            step_seconds=time.perf_counter() - started,
-            data_seconds=work.wait_seconds,
-            rows=work.rows,
-            samples=work.samples,
-            epoch=work.epoch,
-            clipped=update.clipped,
-            targets=work.targets,
-            places=work.places,
-        )
-
-    def _backward(self, work: StepBatches) -> float | Tensor:
-        """Accumulate the gradients of all micro-batches; the mean loss of the step."""
-        targets = work.targets
-        counted = 0
-        total: Tensor | None = None
-        try:
-            for batch in work.micro_batches:
-                with self._forward():
-                    given = self._objective(self._model, batch)
-                if type(given) is not LossSum:
-                    given = _as_loss_sum(given)
-                loss_sum, count = given
-                root = self._root(targets, loss_sum)
-                if not isinstance(self._scale, Unscaled):
-                    root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
-                backward_from(loss_sum, root)
-                counted += count
-                loss_sum = loss_sum.detach()
-                total = loss_sum if total is None else total + loss_sum
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                raise self._undone(error) from error
-            raise
-        assert total is not None, "a step has at least one micro-batch"
-        if counted != targets:
-            raise wrong_count(counted, targets)
-        return total.item() / targets if total.device.type == "cpu" else total / targets
-
-    def _undone(self, error: Exception) -> BackwardOutOfMemory:
-        """Undo the changes of this step's passes; the error to raise."""
-        for parameter in self._parameters:
-            parameter.grad = None
-        self._buffers.put_back()
-        return BackwardOutOfMemory(str(error).partition("\n")[0] or type(error).__name__)
+        return norm, update
 
     def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
-        """Root gradient of the backward pass: 1 / targets, cached by number of targets. Text steps
-        may have any number of targets, so the cache is bounded."""
+        """Root gradient of the backward pass: 1 / targets, times the loss scale. 1 / targets is
+        cached by number of targets. Text steps may have any number of targets, so the cache is
+        bounded."""
         key = (targets, loss_sum.dtype)
         root = self._roots.get(key)
         if root is None:
@@ -214,7 +264,9 @@ class OptimizerStep:
             if len(self._roots) == _MOST_ROOTS:
                 self._roots.clear()
             root = self._roots[key] = root_of(loss_sum, targets)
-        return root
+        if isinstance(self._scale, Unscaled):
+            return root
+        return (root * self._scale.on(root.device)).to(loss_sum.dtype)
 
     def _unscale(self, gradients: list[Tensor], norm: float) -> float:
         """Divide by the loss scale on the host; the unscaled norm. The division is exact because

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import final
@@ -16,33 +16,25 @@ from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.run_copies import OWN, RunCopies
 from trainwright.checkpoint.keeping.pins import read_pins
 from trainwright.checkpoint.keeping.retention import at_any_step
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.object_storage import open_objects
-from trainwright.checkpoint.store import (
-    Checkpoints,
-    CheckpointStore,
-    Kept,
-)
-from trainwright.checkpoint.store import SaveOutcome as OnDisk
-from trainwright.checkpoint.store_calls import calls_of
+from trainwright.checkpoint.store import Checkpoints, CheckpointStore
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
-from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Every
 from trainwright.engine.save_interval import ByClock, Due, FirstOf
-from trainwright.engine.stopping.stop_rules import Reserve
+from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.schedule_length import Length
 from trainwright.run.folder.interruption import saves_recorded
 from trainwright.run.run_context import RunContext
 from trainwright.run.save_spacing import build_spacing
-from trainwright.tracking.clock import Clock, SystemClock
+from trainwright.tracking.clock import SystemClock
 from trainwright.tracking.events import Event, Noted
+from trainwright.tracking.observers import Observer
 from trainwright.tracking.run_folder import RunFolder
 
 
@@ -77,12 +69,14 @@ def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
 @final
 @dataclass(frozen=True, slots=True)
 class SaveParts:
-    """Checkpointing of a run: `store`, over the local `checkpoints`, and its schedule. `copying`
-    exits when the last copy is made; `fence` is where a step waits before it updates."""
+    """Checkpointing of a run: `store`, over the local `checkpoints`, and its schedule, with the
+    `observers` that it needs. `copying` exits when the last copy is made; `fence` is where a step
+    waits before it updates."""
 
     checkpoints: Checkpoints
     store: CheckpointStore
     due: Due
+    observers: tuple[Observer, ...]
     copying: AbstractContextManager[object]
     fence: Fence
 
@@ -92,15 +86,15 @@ def build_saving(
     run: RunContext,
     length: Length,
     rollback_steps: int,
-    reserve: Reserve,
+    requests: RankRequests,
     tell: Callable[[Event], None],
 ) -> SaveParts:
     """Build the checkpointing of a contract: background or not, copied or not, by steps and by the
-    clock. `reserve` records how long saves take, `tell` receives notices about copies."""
+    clock of rank 0. `tell` receives notices about copies."""
     section = plan.contract.training.checkpointing
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
     there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
-    store = time_saves(there, reserve)
+    store: CheckpointStore = there
     if section.on_failure == "continue":
         store = tolerate_failures(store)
     fence = Fence()
@@ -111,11 +105,10 @@ def build_saving(
         store = copying = _mirrored(section.remote, store, there, run, tell)
     by_step = _by_step(plan, length)
     if section.save_every_minutes == "off":
-        return SaveParts(there, store, by_step, copying, fence)
-    clock = SystemClock()
-    by_clock = ByClock(build_spacing(section), clock)
-    paced = Pacing(store, by_clock, clock)
-    return SaveParts(there, paced.store, FirstOf([by_step, by_clock]), copying, fence)
+        return SaveParts(there, store, by_step, (), copying, fence)
+    by_clock = ByClock(build_spacing(section), SystemClock())
+    due = FirstOf([by_step, requests.clocked_save(by_clock)])
+    return SaveParts(there, store, due, (by_clock,), copying, fence)
 
 
 def _mirrored(
@@ -167,65 +160,3 @@ def direction_of(training: Training) -> Direction:
         return settled(stopping.mode)
     fact = METRICS.get(ranked_by.removeprefix("val_"))
     return "min" if fact is None else fact.direction
-
-
-def time_saves(store: CheckpointStore, reserve: Reserve) -> CheckpointStore:
-    """Store that records how long a save takes."""
-
-    def save(
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Kept:
-        with reserve.measuring("save"):
-            return store.save(step, parts, inventory, score)
-
-    return replace(calls_of(store), save=save)
-
-
-@final
-class Pacing:
-    """Measures the cost of each save, for time-based saving."""
-
-    def __init__(self, store: CheckpointStore, pace: ByClock, clock: Clock) -> None:
-        self._store = store
-        self._pace = pace
-        self._clock = clock
-        self._stalled = 0.0
-
-    @property
-    def store(self) -> CheckpointStore:
-        """The store with timing."""
-        calls = calls_of(self._store)
-        return replace(calls, taking=self._taking, save=self._save, settled=self._settled)
-
-    @contextmanager
-    def _taking(self) -> Iterator[None]:
-        started = self._clock.monotonic_seconds()
-        with self._store.taking():
-            yield
-        self._stalled = self._clock.monotonic_seconds() - started
-
-    def _save(
-        self,
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Kept:
-        started = self._clock.monotonic_seconds()
-        kept = self._store.save(step, parts, inventory, score)
-        self._pace.stalled(self._stalled + self._clock.monotonic_seconds() - started)
-        self._hear(kept)
-        return kept
-
-    def _settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        all_kept = self._store.settled(wait=wait)
-        for kept in all_kept:
-            self._hear(kept)
-        return all_kept
-
-    def _hear(self, kept: Kept) -> None:
-        if isinstance(kept, OnDisk):
-            self._pace.wrote(kept.seconds, kept.held_seconds)

@@ -22,13 +22,16 @@ from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
+from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job
-from trainwright.engine.saving.save_request import OrAsked
+from trainwright.engine.save_interval import FirstOf
+from trainwright.engine.saving.save_request import SaveRequested
 from trainwright.engine.stopping.metric_stop_rules import StepRule
+from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import (
     Patience,
     Reserve,
@@ -53,17 +56,16 @@ from trainwright.run.compose.compose_feed import (
     rows_of_data,
     target_unit,
 )
+from trainwright.run.compose.compose_memory import ModelParts
 from trainwright.run.compose.compose_optimizer import build_updates
 from trainwright.run.compose.compose_step import (
     WINDOW,
-    ModelParts,
     Stepping,
     build_stepping,
     longest_rollback,
     reader,
 )
 from trainwright.run.compose.compose_stop_rules import (
-    TimedValidation,
     build_step_rules,
     build_target,
     name_budget,
@@ -117,9 +119,10 @@ class _Ends:
     target: Sequence[StopRule]
     by_step: Sequence[StepRule]
 
-    def rules(self, length: Length, flag: StopFlag) -> tuple[StopRule, ...]:
+    def rules(self, length: Length, flag: StopFlag, requests: RankRequests) -> tuple[StopRule, ...]:
         """All stop rules, in order of evaluation."""
-        asked = (self.patience, self.limit, StopRequested(flag))
+        clock, signal = requests.clock(self.limit), requests.signal(StopRequested(flag))
+        asked = (self.patience, clock, signal)
         return (*length.limits, *self.target, *self.by_step, *asked)
 
     @property
@@ -133,6 +136,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     seed."""
     contract, training = plan.contract, plan.contract.training
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    strategy = SingleProcess(device)
+    requests = RankRequests(strategy)
     network = _build(section, contract, prepared, device)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
@@ -144,28 +149,41 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)
     scorer, validation = _build_validation(section, network, plan, prepared, portions)
-    saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
-    trained = ModelParts(model, objective, updates.optimizer)
+    saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
+    trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
     own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
-    inventory = _inventory(plan, prepared, device)
+    inventory = _inventory(plan, prepared, strategy)
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
-        step=measured.step(updates.averaged(stepping.step)),
+        step=stepping.step,
+        outcome_observers=(*stepping.outcome_observers, *updates.averages),
+        probes=measured.probes,
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
-        stop_rules=ends.rules(length, run.flag),
+        stop_rules=ends.rules(length, run.flag, requests),
         state=merge_state(updates.state, stepping.state, measured.state, own_state),
-        observers=(*run.observers, _recorders(run, device, measured), shown),
-        validate=TimedValidation(updates.validated(validation), ends.reserve),
+        observers=(
+            *run.observers,
+            _recorders(run, device, measured),
+            *saving.observers,
+            ends.reserve,
+            shown,
+        ),
+        validate=updates.validated(validation),
         validate_every=length.validate_every,
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=with_same_bits(saving.store, contract.resume, inventory),
-        checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
+        checkpoint_every=FirstOf(
+            [
+                stepping.saved(saving.due),
+                requests.signalled_save(SaveRequested(run.flag)),
+            ]
+        ),
         inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
@@ -245,11 +263,11 @@ def _patience(contract: Contract) -> Patience:
     return Patience(stopping.metric, direction, settled(stopping.patience), stopping.min_delta)
 
 
-def _inventory(plan: Plan, prepared: Prepared, device: torch.device) -> Json:
+def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
     """Description of the run beyond its state, for deciding whether a resume can be exact."""
     return {
         "plan": plan.hash,
         "data": prepared.version,
-        "ranks": 1,
-        **numerics_of(device),
+        "ranks": strategy.world_size,
+        **numerics_of(strategy.device),
     }

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from dataclasses import dataclass
+from typing import assert_never, final
 
 import torch
 from torch import nn
 
 from trainwright.contract.sections.memory import Memory
 from trainwright.contract.sections.training import Training
+from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.activation_offload import Offloading
 from trainwright.engine.execution.precision import Precision
 from trainwright.engine.guards.step_guard import StepGuard
+from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.update.gradient_clipping import Clipping
-from trainwright.engine.update.oom_split_step import SplittingStep, rows_are_mixed
+from trainwright.engine.update.oom_policy import SplitOnOutOfMemory, rows_are_mixed
 from trainwright.engine.update.optimizer_in_backward import InBackwardStep, NeverSaveHalf
-from trainwright.engine.update.step import OptimizerStep, Step
+from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.optim.state_offload import OffloadedOptimizer
 from trainwright.tracking.events import Event
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """Model, objective and optimizer, and the ranks that train with their requests."""
+
+    model: nn.Module
+    objective: Objective
+    optimizer: Optimizer
+    strategy: Strategy
+    requests: RankRequests
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return self.strategy.device
 
 
 def offloaded(objective: Objective, section: Memory, model: nn.Module) -> Objective:
@@ -38,18 +58,23 @@ def offloaded_state(optimizer: Optimizer, section: Memory) -> Optimizer:
 
 def build_whole_step(
     section: Memory,
-    model: nn.Module,
+    trained: ModelParts,
     objective: Objective,
-    optimizer: Optimizer,
     clipping: Clipping,
     precision: Precision,
 ) -> OptimizerStep | InBackwardStep:
-    """The step without out-of-memory handling."""
+    """The step without out-of-memory handling, of an `objective` around that of the model."""
+    model, optimizer = trained.model, trained.optimizer
     match section.update:
         case "after_backward":
             return OptimizerStep(
-                model, objective, optimizer, clipping=clipping, precision=precision
-            )
+                model,
+                objective,
+                optimizer,
+                clipping=clipping,
+                precision=precision,
+                strategy=trained.strategy,
+            ).carrying(trained.requests)
         case "in_backward":
             assert isinstance(optimizer, torch.optim.Optimizer), "the rules refuse the others"
             return InBackwardStep(model, objective, optimizer, precision=precision)
@@ -62,13 +87,13 @@ def build_guard_of_memory(section: Memory, guard: StepGuard) -> StepGuard:
     return NeverSaveHalf(guard) if section.update == "in_backward" else guard
 
 
-def build_splitting(
-    step: Step, training: Training, model: nn.Module, tell: Callable[[Event], object]
-) -> SplittingStep:
-    """Step that retries with smaller micro-batches when memory runs out, or explains why it
+def build_memory_policy(
+    training: Training, model: nn.Module, tell: Callable[[Event], object]
+) -> SplitOnOutOfMemory:
+    """Policy that repeats a step in smaller micro-batches when memory runs out, or explains why it
     cannot."""
     # Where the step cannot be repeated, the default is dropped; an explicit setting is refused by a
     # rule.
     whole = training.memory.update == "after_backward"
     policy = training.guard.out_of_memory if whole else "raise"
-    return SplittingStep(step, policy, tell, rows_are_mixed(model))
+    return SplitOnOutOfMemory(policy, tell, rows_are_mixed(model))

@@ -16,8 +16,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Validate
-from trainwright.engine.update.averaged_step import AveragedStep, Mean
-from trainwright.engine.update.step import Step
+from trainwright.engine.update.average_update import AverageUpdate, Mean
 from trainwright.optim.batch_size_lr import BatchRate
 from trainwright.optim.build_optimizer import batch_scale, build_optimizer, build_weights
 from trainwright.optim.eval_weights import Evaluating, Weights
@@ -44,11 +43,10 @@ class Updates:
     state: Mapping[str, Stateful]
     means: tuple[Mean, ...]
 
-    def averaged(self, step: Step) -> Step:
-        """Step that updates each weight average."""
-        for mean in self.means:
-            step = AveragedStep(step, mean)
-        return step
+    @property
+    def averages(self) -> tuple[AverageUpdate, ...]:
+        """Updates of each weight average."""
+        return tuple(AverageUpdate(mean) for mean in self.means)
 
     def validated(self, validate: Validate) -> Validate:
         """Validation with the evaluation weights, whose loss updates a plateau schedule."""

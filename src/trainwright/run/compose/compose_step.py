@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import nn
 
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
@@ -20,20 +19,25 @@ from trainwright.engine.execution.precision import LossScale, Precision, build_p
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff
 from trainwright.engine.guards.spike_detection import MOST_STEPS
 from trainwright.engine.guards.step_guard import PolicyGuard, StepGuard
+from trainwright.engine.job import OutcomeObserver
 from trainwright.engine.save_interval import Due
 from trainwright.engine.signals.noise_scale import NoiseScale
-from trainwright.engine.signals.probed_step import Probe
+from trainwright.engine.signals.step_probes import Probe
 from trainwright.engine.signals.telemetry import Gauge
-from trainwright.engine.stopping.metric_stop_rules import StepRule, WatchedStep
+from trainwright.engine.stopping.metric_stop_rules import MetricStopRules, StepRule
 from trainwright.engine.update.gradient_clipping import build_clipping
-from trainwright.engine.update.oom_split_step import AlsoAfterSplit, MemoryGuard, SplittingStep
+from trainwright.engine.update.oom_policy import (
+    AlsoAfterSplit,
+    MemoryGuard,
+    SplitOnOutOfMemory,
+)
 from trainwright.engine.update.step import Step
 from trainwright.objective.losses import Objective
-from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.run.compose.compose_feed import StepRows
 from trainwright.run.compose.compose_memory import (
+    ModelParts,
     build_guard_of_memory,
-    build_splitting,
+    build_memory_policy,
     build_whole_step,
     offloaded,
 )
@@ -46,35 +50,22 @@ WINDOW = 50
 
 @final
 @dataclass(frozen=True, slots=True)
-class ModelParts:
-    """Model, objective and optimizer."""
-
-    model: nn.Module
-    objective: Objective
-    optimizer: Optimizer
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the model."""
-        return next(self.model.parameters()).device
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Stepping:
-    """The step, its guard, the guard's schedule, their state and their gauges."""
+    """The step and what observes its outcomes, its guard, the guard's schedule, their state and
+    their gauges."""
 
     step: Step
+    outcome_observers: tuple[OutcomeObserver, ...]
     guard: StepGuard
     caution: RollbackBackoff
     state: Mapping[str, Stateful]
     gauges: tuple[Gauge, ...]
     probes: tuple[Probe, ...]
-    splitting: SplittingStep
+    memory: SplitOnOutOfMemory
 
     def saved(self, every: Due) -> Due:
         """Save schedule: for certain steps of the guard, and otherwise `every`."""
-        return AlsoAfterSplit(every, self.splitting)
+        return AlsoAfterSplit(every, self.memory)
 
 
 def build_stepping(
@@ -85,35 +76,33 @@ def build_stepping(
     tell: Callable[[Event], object],
     before_update: Callable[[], object],
 ) -> Stepping:
-    """Build precision, clipping, step and guard of a plan; the step updates `rules`, and sends a
-    notice to `tell` when memory runs out. It waits for `before_update`."""
+    """Build precision, clipping, step and guard of a plan, with `rules` updated by outcomes.
+    The step sends a notice to `tell` when memory runs out, and waits for `before_update`."""
     training, device = contract.training, trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
     noise = _noise_scale(contract.tracking, trained, precision)
     objective, probes = _build_objective(training, trained, noise)
-    whole = build_whole_step(
-        training.memory, trained.model, objective, trained.optimizer, clipping, precision
-    ).waiting_for(before_update)
-    splitting = build_splitting(whole, training, trained.model, tell)
+    memory = build_memory_policy(training, trained.model, tell)
     guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
-    whole.dropping_above(guard.limit)
+    step = build_whole_step(training.memory, trained, objective, clipping, precision)
+    step.waiting_for(before_update).handling_memory(memory).dropping_above(guard.limit)
     own: dict[str, Stateful] = {
         "guard": guard,
         "watch": guard.watch,
         "caution": caution,
         "clipping": clipping,
-        "memory": splitting,
+        "memory": memory,
     }
     state = merge_state(own, _state_of(precision))
-    step: Step = splitting
+    observers: tuple[OutcomeObserver, ...] = noise
     for scale in noise:
         state["noise_scale"] = scale
-        step = scale.step(step)
     if rules:
-        state["stop"] = step = WatchedStep(step, rules, _window(device), reader(device))
-    judge = MemoryGuard(build_guard_of_memory(training.memory, guard), splitting)
-    return Stepping(step, judge, caution, state, noise, probes, splitting)
+        state["stop"] = updated = MetricStopRules(rules, _window(device), reader(device))
+        observers = (*noise, updated)
+    judge = MemoryGuard(build_guard_of_memory(training.memory, guard), memory)
+    return Stepping(step, observers, judge, caution, state, noise, probes, memory)
 
 
 def _state_of(precision: Precision) -> dict[str, Stateful]:
@@ -166,7 +155,14 @@ def _noise_scale(
     if tracking.windows == "off" or tracking.windows.noise_scale == "off":
         return ()
     parameters = [p for group in trained.optimizer.param_groups for p in group["params"]]
-    return (NoiseScale(parameters, tracking.windows.noise_scale, scale=precision.scale),)
+    return (
+        NoiseScale(
+            parameters,
+            tracking.windows.noise_scale,
+            scale=precision.scale,
+            strategy=trained.strategy,
+        ),
+    )
 
 
 def _window(device: torch.device) -> int:

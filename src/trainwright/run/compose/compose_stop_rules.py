@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import final
-
 from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.stop import Stop
-from trainwright.engine.job import Validate
 from trainwright.engine.stopping.metric_stop_rules import (
     GradientNormBelow,
     LossPlateauRule,
     StepRule,
 )
-from trainwright.engine.stopping.stop_rules import Patience, Reserve, StopRule, TargetReached
+from trainwright.engine.stopping.stop_rules import Patience, StopRule, TargetReached
 
 
 def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
@@ -39,17 +35,3 @@ def name_budget(section: Budget) -> str:
     if section.cost != "unlimited" and section.cost / section.price_per_hour <= hours:
         return f"the budget of {section.cost:g} at {section.price_per_hour:g} an hour"
     return f"the budget of {hours:g} hours"
-
-
-@final
-class TimedValidation:
-    """Validation that records how long it takes."""
-
-    def __init__(self, validate: Validate, reserve: Reserve) -> None:
-        self._validate = validate
-        self._reserve = reserve
-
-    def __call__(self) -> Mapping[str, float]:
-        """Its values."""
-        with self._reserve.measuring("validation"):
-            return self._validate()

@@ -14,15 +14,16 @@ from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.tracking import Inspect, Tracking
 from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.health.health_monitor import HealthMonitor
+from trainwright.engine.job import Probes
+from trainwright.engine.null_objects import NoProbes
 from trainwright.engine.signals.attention_entropy import AttentionEntropy
 from trainwright.engine.signals.dead_units import DeadUnits
 from trainwright.engine.signals.layer_norm_signals import LayerNorms
 from trainwright.engine.signals.mfu import Utilisation
 from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits
-from trainwright.engine.signals.probed_step import MeasuredStep, Probe
+from trainwright.engine.signals.step_probes import Probe, StepProbes
 from trainwright.engine.signals.telemetry import Gauge, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
-from trainwright.engine.update.step import Step
 from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext
@@ -51,16 +52,8 @@ class TelemetryParts:
     """Telemetry of a run with its state; empty if it is off."""
 
     windows: tuple[Windows, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    inspections: tuple[Inspection, ...] = ()
-    every: int = 1
+    probes: Probes = field(default_factory=NoProbes)
     state: Mapping[str, Stateful] = field(default_factory=dict)
-
-    def step(self, step: Step) -> Step:
-        """The step, with the last one of each window measured."""
-        for windows in self.windows:
-            step = MeasuredStep(step, windows, self.probes, self.inspections, self.every)
-        return step
 
 
 def build_measured(
@@ -94,9 +87,12 @@ def build_measured(
     )
     return TelemetryParts(
         (windows,),
-        (*probes, utilisation, layers, units),
-        inspections,
-        1 if section.inspect == "off" else section.inspect.every_n_windows,
+        StepProbes(
+            windows,
+            (*probes, utilisation, layers, units),
+            inspections,
+            1 if section.inspect == "off" else section.inspect.every_n_windows,
+        ),
         {"windows": windows, "dead_units": units},
     )
 

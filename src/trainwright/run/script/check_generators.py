@@ -88,7 +88,7 @@ class ValidationWithoutDraws:
 def keep_generators(job: Job) -> Job:
     """The job, refusing draws by step or validation from generators outside its state."""
     held = {id(one) for one in find_within(list(job.state.values()), get_args(Generator))}
-    drawing: tuple[object, ...] = (job.step, job.validate)
+    drawing: tuple[object, ...] = (job.step, job.outcome_observers, job.validate)
     found = find_within(drawing, get_args(Generator))
     loose = [one for one in found if id(one) not in held]
     if not loose or isinstance(job.checkpoints, NoCheckpoints):

@@ -199,7 +199,7 @@ def _means(job: Job) -> Iterator[Problem]:
     parts = [part for part in job.state.values() if not isinstance(part, EvaluatedState)]
     for kind in (EMA, SWA):
         held = {id(one) for one in find_within(parts, kind)}
-        if any(id(one) not in held for one in find_within(job.step, kind)):
+        if any(id(one) not in held for one in find_within([job.step, job.outcome_observers], kind)):
             yield gap_in_state(
                 "the weight average",
                 "it would start over",

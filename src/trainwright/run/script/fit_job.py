@@ -31,7 +31,8 @@ from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.loop import fit as run_loop
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.restore_state import restoring
-from trainwright.engine.saving.save_request import OrAsked
+from trainwright.engine.save_interval import FirstOf
+from trainwright.engine.saving.save_request import SaveRequested
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
@@ -159,7 +160,7 @@ def _guard(
         stop_rules=(*job.stop_rules, StopRequested(flag)),
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),
         checkpoints=guard_loads(job.checkpoints, compared.check),
-        checkpoint_every=OrAsked(job.checkpoint_every, flag),
+        checkpoint_every=FirstOf([job.checkpoint_every, SaveRequested(flag)]),
         inventory={
             **numerics_of(device),
             **inventory,

@@ -23,6 +23,13 @@ class _Field(NamedTuple):
 _FIELDS = (
     _Field("stop_rules", "reason", "stop_rules=(tw.StepLimit(1000),)", True),
     _Field("knobs", "", "knobs=(tw.LearningRate(optimizer, schedule),)", True),
+    _Field(
+        "outcome_observers",
+        "take_outcome",
+        "outcome_observers=(tw.AverageUpdate(mean),)",
+        True,
+    ),
+    _Field("probes", "around", "probes=tw.StepProbes(windows, [layers])"),
     _Field("observers", "observe", "observers=(observer,), each with a method observe", True),
     _Field("validate", "", "validate=function, without calling it"),
     _Field("checkpoint_every", "due", "checkpoint_every=tw.Every(100)"),

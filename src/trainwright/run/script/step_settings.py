@@ -44,8 +44,19 @@ def describe_step(job: Job) -> Iterator[tuple[str, Json]]:
     steps = find_within(job.step, OptimizerStep)
     yield PRECISION, [_described(step.precision) for step in steps]
     yield LOSSES, [_losses_of(step.objective) for step in steps]
-    emas = [f"EMA(decay={mean.decay})" for mean in find_within(job.step, EMA)]
-    yield MEANS, [*emas, *(f"SWA(steps={_plain(m.steps)})" for m in find_within(job.step, SWA))]
+    emas = [
+        f"EMA(decay={mean.decay})" for mean in find_within([job.step, job.outcome_observers], EMA)
+    ]
+    yield (
+        MEANS,
+        [
+            *emas,
+            *(
+                f"SWA(steps={_plain(m.steps)})"
+                for m in find_within([job.step, job.outcome_observers], SWA)
+            ),
+        ],
+    )
 
 
 def _losses_of(held: object) -> list[str]:

@@ -13,7 +13,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
-from trainwright.engine.execution.backward import backward_from
+from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.precision import build_precision
 from trainwright.model.build_network import lay_out
 from trainwright.planner.plan import Plan
@@ -79,4 +79,4 @@ class Rehearsal:
         model.zero_grad(set_to_none=True)
         with self._precision.forward():
             loss_sum, count = self._run.objective(model, batch)
-        backward_from(loss_sum, torch.full_like(loss_sum, 1 / count))
+        run_backward((loss_sum,), (torch.full_like(loss_sum, 1 / count),))

@@ -35,7 +35,8 @@ def make_job(folder: Path, steps: int = 8) -> tuple[tw.Job, tw.EMA]:
     job = tw.Job(
         model=model,
         feed=tw.Feed([inputs], batch_size=4),
-        step=tw.AveragedStep(tw.OptimizerStep(model, squared, optimizer), mean),
+        step=tw.OptimizerStep(model, squared, optimizer),
+        outcome_observers=(tw.AverageUpdate(mean),),
         stop_rules=(tw.StepLimit(steps),),
         validate=tw.Evaluating(validate, mean),
         validate_every=tw.Every(2),

@@ -493,7 +493,7 @@ def test_the_weights_that_the_validation_saw_are_exported(tmp_path: Path, named:
     kept = {"averaged": tw.EvaluatedState(mean, weights)} if named else {}
     job = replace(
         job,
-        step=tw.AveragedStep(job.step, mean),
+        outcome_observers=(tw.AverageUpdate(mean),),
         validate=tw.Evaluating(lambda: {"val_loss": 1.0}, mean),
         validate_every=tw.Every(2),
         state={**job.state, "mean": tw.EMAState(mean), **kept},

@@ -42,21 +42,23 @@ def make_job(
     target = inputs.sum(dim=1, keepdim=True)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    step: Any = tw.OptimizerStep(model, objective, optimizer, precision=precision)
+    means: tuple[tw.AverageUpdate, ...] = ()
+    step = tw.OptimizerStep(model, objective, optimizer, precision=precision)
     state: dict[str, Stateful] = {
         "model": tw.ModuleState(model),
         "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
     }
     if decay is not None:
         ema = tw.EMA(model, decay)
-        step, state["mean"] = tw.AveragedStep(step, ema), tw.EMAState(ema)
+        means, state["mean"] = (tw.AverageUpdate(ema),), tw.EMAState(ema)
     if taken:
         swa = tw.SWA(model, tw.SWASchedule(0, taken), lambda: None)
-        step, state["swa"] = tw.AveragedStep(step, swa), tw.SWAState(swa)
+        means, state["swa"] = (*means, tw.AverageUpdate(swa)), tw.SWAState(swa)
     return tw.Job(
         model=model,
         feed=tw.Feed([inputs, target], batch_size=4),
         step=step,
+        outcome_observers=means,
         stop_rules=(tw.StepLimit(steps),),
         checkpoints=tw.Checkpoints(folder, keep_top_k=1),
         state=state,

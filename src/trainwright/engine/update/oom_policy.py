@@ -1,10 +1,10 @@
-"""Splitting micro-batches when memory runs out, with the same update."""
+"""Out-of-memory policies of a step: raise, or split its micro-batches with the same update."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, Protocol, final
 
 import torch
 from torch import nn
@@ -17,15 +17,83 @@ from trainwright.engine.execution.oom import BackwardOutOfMemory, give_back_memo
 from trainwright.engine.guards.rng_rewind import StepGenerators
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
 from trainwright.engine.save_interval import Due
-from trainwright.engine.update.step import Step
 from trainwright.tracking.events import Event, Noted, StepOutcome
 
+_ELSEWHERE = "memory ran out on another rank"
 _ROWS_ARE_MIXED = "; batch norm sees fewer rows per micro-batch, so the update differs"
 
 
+class OutOfMemoryPolicy(Protocol):
+    """What a step does when memory runs out in its passes.
+
+    On several ranks a step is repeated by all or by none, so `repeats` may depend only on its
+    arguments and on earlier calls of it.
+    """
+
+    @property
+    def exhausted(self) -> str:
+        """Why a step could not be made; empty unless one could not."""
+        ...
+
+    def begin(self) -> None:
+        """Before a step: remember the random numbers that it begins with."""
+        ...
+
+    def cut(self, work: StepBatches) -> StepBatches:
+        """The step in micro-batches that memory is expected to hold."""
+        ...
+
+    def failed(self, cut: StepBatches, why: str) -> int:
+        """Memory ran out on this rank; the rows of its largest micro-batch."""
+        ...
+
+    def repeats(self, work: StepBatches, rows: int) -> bool:
+        """Get ready to repeat the step after memory ran out, on whatever rank, in micro-batches of
+        `rows`; False if it makes no update."""
+        ...
+
+    def passed(self) -> None:
+        """All passes of the step were made."""
+        ...
+
+
 @final
-class SplittingStep:
-    """Step whose micro-batches are halved for the rest of the run when memory runs out.
+class RaiseOutOfMemory:
+    """Raises an error, with the state of the step unchanged."""
+
+    exhausted = ""
+
+    def __init__(self) -> None:
+        self._why = _ELSEWHERE
+
+    def begin(self) -> None:
+        """Nothing to remember."""
+
+    def cut(self, work: StepBatches) -> StepBatches:
+        """The step unchanged."""
+        return work
+
+    def failed(self, cut: StepBatches, why: str) -> int:
+        """Remember why."""
+        self._why = why
+        return largest_micro_batch(cut)
+
+    def repeats(self, work: StepBatches, rows: int) -> bool:  # noqa: ARG002
+        """Never.
+
+        Raises:
+            BackwardOutOfMemory: always.
+        """
+        why, self._why = self._why, _ELSEWHERE
+        raise BackwardOutOfMemory(why)
+
+    def passed(self) -> None:
+        """Nothing to forget."""
+
+
+@final
+class SplitOnOutOfMemory:
+    """Halves micro-batches for the rest of the run when memory runs out.
 
     The loss is a sum divided by the targets of the whole step, so more and smaller micro-batches
     give the same update, up to the order of summation. The step is repeated from the RNG state it
@@ -35,7 +103,6 @@ class SplittingStep:
     step makes no update and `exhausted` gives the reason: see `MemoryGuard`.
 
     Args:
-        step: raises `BackwardOutOfMemory` with its state unchanged.
         policy: whether to halve.
         tell: receives a notice of each halving.
         mixes_rows: whether rows of a micro-batch interact, see `rows_are_mixed`. Then two rows are
@@ -46,39 +113,65 @@ class SplittingStep:
 
     def __init__(
         self,
-        step: Step,
         policy: Literal["split", "raise"] = "split",
         tell: Callable[[Event], object] = lambda _: None,
         mixes_rows: bool = False,
     ) -> None:
-        self._step = step
         self._splits = policy == "split"
         self._tell = tell
         self._fewest_rows = 2 if mixes_rows else 1
         self._most_rows = math.inf
         self._numbers = StepGenerators()
         self._split_at: set[int] = set()
+        self._why = _ELSEWHERE
         self.exhausted = ""
 
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """Make the step in as many micro-batches as memory requires."""
+    def begin(self) -> None:
+        """Remember the random numbers."""
         self._numbers.keep()
-        while True:
-            cut = work if self._most_rows == math.inf else self._cut(work)
-            try:
-                outcome = self._step(cut)
-            except BackwardOutOfMemory as error:
-                why = str(error)
-            else:
-                if not self._numbers.settled:
-                    self._numbers.settle()
-                return outcome
-            # The error has been released by now, and with it the frames that kept the failed pass
-            # alive.
-            self._numbers.put_back()
-            give_back_memory()
-            if not self._halve(cut, why):
-                return _no_update(work)
+
+    def cut(self, work: StepBatches) -> StepBatches:
+        """Split into micro-batches of nearly equal size within the limit."""
+        if self._most_rows == math.inf:
+            return work
+        micro_batches: list[Batch] = []
+        for batch in work.micro_batches:
+            rows = batch[0].shape[0]
+            parts = max(1, min(math.ceil(rows / self._most_rows), rows // self._fewest_rows))
+            micro_batches += zip(*(torch.tensor_split(one, parts) for one in batch), strict=True)
+        return work._replace(micro_batches=micro_batches)
+
+    def failed(self, cut: StepBatches, why: str) -> int:
+        """Remember why."""
+        self._why = why
+        return largest_micro_batch(cut)
+
+    def repeats(self, work: StepBatches, rows: int) -> bool:
+        """Halve the micro-batch limit; False, with a diagnosis, if that is impossible."""
+        why, self._why = self._why, _ELSEWHERE
+        self._numbers.put_back()
+        give_back_memory()
+        can_be_halved = rows >= 2 * self._fewest_rows
+        if not (can_be_halved and self._splits):
+            self.exhausted = _diagnosis(work, rows, why, can_be_halved)
+            return False
+        half = -(-rows // 2)
+        self._most_rows = float(half)
+        self._split_at.add(work.samples)
+        note = _ROWS_ARE_MIXED if self._fewest_rows > 1 else ""
+        noted = Noted(
+            "out_of_memory",
+            f"memory ran out with micro-batches of {rows} rows: they have at most {half} from now "
+            f"on; the rows of a step do not change{note}",
+            {"samples": work.samples, "rows_before": rows, "rows": half},
+        )
+        self._tell(noted)
+        return True
+
+    def passed(self) -> None:
+        """After the first step, keep only the random numbers that its passes drew."""
+        if not self._numbers.settled:
+            self._numbers.settle()
 
     def was_split_at(self, samples: int) -> bool:
         """Was the step that ended at this feed cursor split?"""
@@ -92,35 +185,6 @@ class SplittingStep:
         """Restore the limit."""
         self._most_rows = float(snapshot.values["most_rows"])
 
-    def _cut(self, work: StepBatches) -> StepBatches:
-        """Split into micro-batches of nearly equal size within the limit."""
-        micro_batches: list[Batch] = []
-        for batch in work.micro_batches:
-            rows = batch[0].shape[0]
-            parts = min(math.ceil(rows / self._most_rows), max(1, rows // self._fewest_rows))
-            micro_batches += zip(*(torch.tensor_split(one, parts) for one in batch), strict=True)
-        return work._replace(micro_batches=micro_batches)
-
-    def _halve(self, cut: StepBatches, why: str) -> bool:
-        """Halve the micro-batch limit; False, with a diagnosis, if that is impossible."""
-        rows = max(batch[0].shape[0] for batch in cut.micro_batches)
-        can_be_halved = rows >= 2 * self._fewest_rows
-        if not (can_be_halved and self._splits):
-            self.exhausted = _diagnosis(cut, rows, why, can_be_halved)
-            return False
-        half = -(-rows // 2)
-        self._most_rows = float(half)
-        self._split_at.add(cut.samples)
-        note = _ROWS_ARE_MIXED if self._fewest_rows > 1 else ""
-        noted = Noted(
-            "out_of_memory",
-            f"memory ran out with micro-batches of {rows} rows: they have at most {half} from now "
-            f"on; the rows of a step do not change{note}",
-            {"samples": cut.samples, "rows_before": rows, "rows": half},
-        )
-        self._tell(noted)
-        return True
-
 
 @final
 class MemoryGuard:
@@ -129,14 +193,14 @@ class MemoryGuard:
     The weights are those of the last good step, and are saved to a checkpoint.
     """
 
-    def __init__(self, guard: StepGuard, step: SplittingStep) -> None:
+    def __init__(self, guard: StepGuard, policy: OutOfMemoryPolicy) -> None:
         self._guard = guard
-        self._step = step
+        self._policy = policy
 
     def judge(self, outcome: StepOutcome) -> Judgement:
         """`Halt` with the diagnosis, or the wrapped guard's judgement."""
-        if self._step.exhausted:
-            return Halt(self._step.exhausted)
+        if self._policy.exhausted:
+            return Halt(self._policy.exhausted)
         return self._guard.judge(outcome)
 
 
@@ -148,13 +212,18 @@ class AlsoAfterSplit:
     differently.
     """
 
-    def __init__(self, every: Due, step: SplittingStep) -> None:
+    def __init__(self, every: Due, policy: SplitOnOutOfMemory) -> None:
         self._every = every
-        self._step = step
+        self._policy = policy
 
     def due(self, progress: Progress) -> bool:
         """Is it due, or was the step split?"""
-        return self._every.due(progress) or self._step.was_split_at(progress.samples)
+        return self._every.due(progress) or self._policy.was_split_at(progress.samples)
+
+
+def largest_micro_batch(work: StepBatches) -> int:
+    """Rows of the largest micro-batch of a step."""
+    return max((batch[0].shape[0] for batch in work.micro_batches), default=1)
 
 
 def rows_are_mixed(model: nn.Module) -> bool:
@@ -162,8 +231,8 @@ def rows_are_mixed(model: nn.Module) -> bool:
     return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
 
-def _diagnosis(cut: StepBatches, rows: int, why: str, can_be_halved: bool) -> str:
-    where = f"samples {cut.samples - cut.rows} to {cut.samples - 1} (epoch {cut.epoch})"
+def _diagnosis(work: StepBatches, rows: int, why: str, can_be_halved: bool) -> str:
+    where = f"samples {work.samples - work.rows} to {work.samples - 1} (epoch {work.epoch})"
     mend = "use a smaller model or smaller rows"
     if can_be_halved:
         mend = "lower training.batch_size, or set training.guard.out_of_memory: split"
@@ -171,7 +240,7 @@ def _diagnosis(cut: StepBatches, rows: int, why: str, can_be_halved: bool) -> st
     return f"memory ran out in micro-batches of {size} at the step of {where}: {why}; {mend}"
 
 
-def _no_update(work: StepBatches) -> StepOutcome:
+def no_update(work: StepBatches) -> StepOutcome:
     """Outcome of a skipped step."""
     return StepOutcome(
         loss=math.nan,

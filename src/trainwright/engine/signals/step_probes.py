@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Protocol, final
 
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.signals.telemetry import Windows
-from trainwright.engine.update.step import Step
-from trainwright.tracking.events import StepOutcome
+
+_UNMEASURED = nullcontext()
 
 
 class Probe(Protocol):
@@ -25,12 +25,10 @@ class Probe(Protocol):
 
 
 @final
-class MeasuredStep:
-    """Step that is measured once per window, at the window's last step; the others cost one
-    comparison.
+class StepProbes:
+    """Measures the last step of each window; the others cost one comparison.
 
     Args:
-        step: the step to measure.
         windows: which steps are measured.
         probes: measure the last step of each window.
         inspections: measure that of every `every`-th window only.
@@ -38,26 +36,26 @@ class MeasuredStep:
 
     def __init__(
         self,
-        step: Step,
         windows: Windows,
         probes: Sequence[Probe],
         inspections: Sequence[Probe] = (),
         every: int = 1,
     ) -> None:
-        self._step = step
         self._windows = windows
         self._probes = tuple(probes)
         self._inspections = tuple(inspections)
         self._every = every
 
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """Make the step, with probes if it is due."""
-        if not self._windows.closes_next:
-            return self._step(work)
+    def around(self, work: StepBatches) -> AbstractContextManager[object]:
+        """Context of the step on these batches: the probes, if it is due."""
+        return self._measuring(work) if self._windows.closes_next else _UNMEASURED
+
+    @contextmanager
+    def _measuring(self, work: StepBatches) -> Iterator[None]:
         with ExitStack() as measuring:
             for probe in self._probes:
                 measuring.enter_context(probe.measuring(work))
             if self._windows.number % self._every == 0:
                 for probe in self._inspections:
                     measuring.enter_context(probe.measuring(work))
-            return self._step(work)
+            yield

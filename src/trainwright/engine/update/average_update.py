@@ -1,4 +1,4 @@
-"""Step that updates a weight average (SWA, EMA)."""
+"""Update of a weight average (SWA, EMA) after each step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
-from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.update.step import Step
 from trainwright.tracking.events import StepOutcome, read_number
 
 
@@ -22,17 +20,14 @@ class Mean(Protocol):
 
 
 @final
-class AveragedStep:
-    """Optimizer step followed by an update of the weight average; dropped updates are skipped."""
+class AverageUpdate:
+    """Updates a weight average with the outcome of each step; dropped updates are skipped."""
 
-    def __init__(self, step: Step, mean: Mean) -> None:
-        self._step = step
+    def __init__(self, mean: Mean) -> None:
         self._mean = mean
 
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """Make the step and update the average."""
-        outcome = self._step(work)
+    def take_outcome(self, outcome: StepOutcome) -> None:
+        """Update the average."""
         dropped = outcome.found_nonfinite
         with torch.no_grad():
             self._mean.take(dropped if isinstance(dropped, Tensor) else read_number(dropped))
-        return outcome

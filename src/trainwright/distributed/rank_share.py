@@ -1,0 +1,28 @@
+"""Which of N things belong to which rank."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RankShare(NamedTuple):
+    """Share of one rank: contiguous, and of all ranks equal up to one."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    def bounds(self, count: int) -> slice:
+        """Positions of this rank's share of `count` things."""
+        return slice(*self._ends(count))
+
+    def size(self, count: int) -> int:
+        """How many of `count` things are this rank's."""
+        start, stop = self._ends(count)
+        return stop - start
+
+    def _ends(self, count: int) -> tuple[int, int]:
+        return count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size
+
+
+WHOLE = RankShare()
+"""All of it: the share of a single process."""

@@ -1,0 +1,359 @@
+"""Conformance checks of distribution strategies.
+
+Each check runs on every rank, at the same time, and compares what the ranks do with a single
+process that computes everything. What it returns must be the same on every rank, to the last bit.
+Run all of them with 1, 2 and 4 ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.core.stop_flag import StopFlag
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
+from trainwright.engine.job import Job
+from trainwright.engine.loop import fit
+from trainwright.engine.saving.save_request import SaveRequested
+from trainwright.engine.stopping.rank_requests import RankRequests
+from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
+from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
+from trainwright.engine.update.step import OptimizerStep
+from trainwright.objective.losses import LossSum, Objective
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fake_observers import RecordingObserver
+from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, read_number
+
+Check = Callable[[Strategy], Sequence[float]]
+
+_STEPS = (16, 7, 3, 5)
+"""Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
+
+_FAR = 1e-12
+_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
+
+
+def check_protocol(strategy: Strategy) -> Sequence[float]:
+    """Rank and world size; parts of a tensor that make up the whole."""
+    assert 0 <= strategy.rank < strategy.world_size
+    told: list[float] = []
+    for rows in (0, 1, 7, 8):
+        tensor = torch.arange(2 * rows, dtype=torch.float64).view(rows, 2)
+        part = strategy.shard(tensor)
+        assert part.shape[1:] == (2,), "only the first axis is divided"
+        assert rows // strategy.world_size <= len(part) <= -(-rows // strategy.world_size)
+        start = rows * strategy.rank // strategy.world_size
+        assert torch.equal(part, tensor[start : start + len(part)])
+        told.append(rows)
+    return told
+
+
+def check_update(strategy: Strategy) -> Sequence[float]:
+    """The update of a single process in fp64, clipped and not, with one micro-batch and with two;
+    every rank starts from the weights of rank 0, and rows have different numbers of targets."""
+    told: list[float] = []
+    for accumulate in (1, 2):
+        for max_norm in (math.inf, 0.3):
+            ours, alone = _Trained(strategy, max_norm), _Trained(SingleProcess(), max_norm)
+            for work in _steps(accumulate):
+                outcome, expected = ours.make(work), alone.make(work)
+                _assert_same_outcome(outcome, expected)
+                told += [read_number(outcome.loss), read_number(outcome.gradient_norm)]
+            told += _assert_same_weights(ours, alone)
+    return told
+
+
+def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
+    """All targets of a step are those of one row, on one rank."""
+    ours, alone = _Trained(strategy), _Trained(SingleProcess())
+    for work in _steps(1):
+        (x, y, mask), *_ = work.micro_batches
+        mask = torch.zeros_like(mask)
+        mask[-1] = 1.0
+        one = work._replace(micro_batches=[(x, y, mask)], targets=int(mask.sum()))
+        _assert_same_outcome(ours.make(one), alone.make(one))
+    return _assert_same_weights(ours, alone)
+
+
+def check_nonfinite(strategy: Strategy) -> Sequence[float]:
+    """A row of one rank that makes its loss non-finite: no rank updates, and all go on alike."""
+    told: list[float] = []
+    for bad in (math.nan, math.inf):
+        ours, alone = _Trained(strategy), _Trained(SingleProcess())
+        first, second, *_ = _steps(1)
+        before = ours.weights()
+        (x, y, mask), *_ = first.micro_batches
+        y = y.clone()
+        y[-1] = bad
+        mask = torch.ones_like(mask)
+        poisoned = first._replace(micro_batches=[(x, y, mask)], targets=int(mask.sum()))
+        outcome = ours.make(poisoned)
+        assert read_number(outcome.found_nonfinite) > 0
+        assert not math.isfinite(read_number(outcome.loss))
+        assert all(map(torch.equal, ours.weights(), before)), "a dropped update changes nothing"
+        _assert_same_outcome(ours.make(second), alone.make(second))
+        told += _assert_same_weights(ours, alone)
+    return told
+
+
+def check_packet(strategy: Strategy) -> Sequence[float]:
+    """Each number of one rank reaches all: sums of loss, targets and non-finite losses, and the
+    largest of what memory, stop and save say."""
+    first, last = strategy.rank == 0, strategy.rank == strategy.world_size - 1
+    _pass(strategy)
+    told = strategy.reduce(Packet(0.5, 3, int(last), 0, 2 if first else 0, int(last)))
+    size = strategy.world_size
+    assert (told.loss, told.targets, told.nonfinite) == (0.5 * size, 3 * size, 1)
+    assert (told.out_of_memory, told.stop, told.save) == (0, 2, 1)
+    _pass(strategy)
+    told = strategy.reduce(Packet(0.0, 0, out_of_memory=5 if last else 0))
+    assert told.out_of_memory == 5
+    return [float(number) for number in told]
+
+
+def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
+    """Memory that runs out on the last rank, in the forward or in the backward pass, in the first
+    or in the last micro-batch: all ranks repeat the step in micro-batches of one size."""
+    told: list[float] = []
+    for in_backward in (False, True):
+        for failing in (1, 2):
+            small = _SmallMemory(strategy, failing, in_backward)
+            ours, alone = _Trained(strategy, objective=small), _Trained(SingleProcess())
+            events: list[Event] = []
+            memory = SplitOnOutOfMemory(tell=events.append)
+            ours.step.handling_memory(memory)
+            for work in _steps(2):
+                _assert_same_outcome(ours.make(work), alone.make(work))
+            told += _assert_same_weights(ours, alone)
+            assert len(events) == 1, "each rank was told, once"
+            assert memory.was_split_at(_STEPS[0])
+            told.append(float(memory.snapshot().values["most_rows"]))
+    return told
+
+
+def check_exhausted_memory(strategy: Strategy) -> Sequence[float]:
+    """Where no split helps one rank, none makes an update."""
+    memory = SplitOnOutOfMemory("raise")
+    ours = _Trained(strategy, objective=_SmallMemory(strategy, 1, False))
+    ours.step.handling_memory(memory)
+    before = ours.weights()
+    outcome = ours.make(next(iter(_steps(1))))
+    assert read_number(outcome.found_nonfinite) > 0
+    assert memory.exhausted
+    assert all(map(torch.equal, ours.weights(), before))
+    return [read_number(outcome.found_nonfinite)]
+
+
+def check_stop_on_a_signal(strategy: Strategy) -> Sequence[float]:
+    """A signal that reaches only the last rank, after its third step, ends the run on all of them
+    after one more step at most; a request for a checkpoint likewise."""
+    flag = StopFlag()
+    late = int(strategy.world_size > 1)
+
+    def react(event: Event) -> None:
+        if isinstance(event, StepKept) and strategy.rank == strategy.world_size - 1:
+            if event.progress.step == 1:
+                flag.ask_to_save()
+            if event.progress.step == 3:
+                flag.raise_flag("SIGTERM")
+
+    requests = RankRequests(strategy)
+    rules = (StepLimit(6), requests.signal(StopRequested(flag)))
+    kind, steps, saved = _run(strategy, requests, rules, flag, react)
+    assert (kind, steps) == ("interrupted", 3 + late)
+    assert saved == [0, 1 + late, 3 + late]
+    return [steps, *saved]
+
+
+def check_stop_by_the_clock(strategy: Strategy) -> Sequence[float]:
+    """The clock of rank 0 ends the run on all ranks; the clocks of the others do not count."""
+    seconds = 0.0 if strategy.rank == 0 else 1e9
+    late = int(strategy.world_size > 1)
+    requests = RankRequests(strategy)
+    rules = (StepLimit(6), requests.clock(TimeLimit(seconds, "the budget")))
+    kind, steps, _ = _run(strategy, requests, rules, StopFlag())
+    assert (kind, steps) == ("budget", late)
+    ignored = 1e9 if strategy.rank == 0 else 0.0
+    requests = RankRequests(strategy)
+    rules = (StepLimit(3), requests.clock(TimeLimit(ignored, "the budget")))
+    kind, steps, _ = _run(strategy, requests, rules, StopFlag())
+    assert (kind, steps) == ("finished", 3)
+    return [steps]
+
+
+CHECKS: Mapping[str, Check] = {
+    "protocol": check_protocol,
+    "update": check_update,
+    "uneven targets": check_uneven_targets,
+    "nonfinite": check_nonfinite,
+    "packet": check_packet,
+    "out of memory": check_out_of_memory,
+    "exhausted memory": check_exhausted_memory,
+    "stop on a signal": check_stop_on_a_signal,
+    "stop by the clock": check_stop_by_the_clock,
+}
+"""All checks by name."""
+
+
+@final
+class _Trained:
+    """A model whose first weights differ from rank to rank, and the step that trains it."""
+
+    def __init__(
+        self, strategy: Strategy, max_norm: float = math.inf, objective: Objective | None = None
+    ) -> None:
+        self._strategy = strategy
+        self.model = strategy.wrap(_network(strategy.rank))
+        # Without it Adam would make a full step of a gradient that is rounding alone.
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
+        self.step = OptimizerStep(
+            self.model, objective or _masked, optimizer, max_norm=max_norm, strategy=strategy
+        )
+
+    def make(self, work: StepBatches) -> StepOutcome:
+        """One update with this rank's rows of a step."""
+        return self.step(_shard(work, self._strategy))
+
+    def weights(self) -> list[Tensor]:
+        """A copy of the weights."""
+        return [one.detach().clone() for one in self.model.parameters()]
+
+
+@final
+class _SmallMemory:
+    """An objective for which memory does not suffice on the last rank, at one of its passes."""
+
+    def __init__(self, strategy: Strategy, failing: int, in_backward: bool) -> None:
+        self._fails_here = strategy.rank == strategy.world_size - 1
+        self._failing = failing
+        self._in_backward = in_backward
+        self._passes = 0
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        self._passes += 1
+        loss = _masked(model, batch)
+        if self._fails_here and self._passes == self._failing:
+            if not self._in_backward:
+                raise RuntimeError(_NO_MEMORY)
+            loss.sum.register_hook(_fail)  # type: ignore[no-untyped-call]
+        return loss
+
+
+def _fail(_: Tensor) -> None:
+    raise RuntimeError(_NO_MEMORY)
+
+
+@final
+class _RankRows:
+    """This rank's rows of the same steps again and again."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self._made = 0
+
+    def next_step(self) -> StepBatches:
+        """Rows of the next step."""
+        works = _steps(2)
+        self._made += 1
+        return _shard(works[(self._made - 1) % len(works)], self._strategy)
+
+    def seek(self, samples: int) -> None:
+        """Begin anew."""
+        assert samples == 0
+        self._made = 0
+
+
+@final
+class _Reacting:
+    def __init__(self, react: Callable[[Event], None]) -> None:
+        self.observe = react
+
+
+def _run(
+    strategy: Strategy,
+    requests: RankRequests,
+    rules: tuple[StopRule, ...],
+    flag: StopFlag,
+    react: Callable[[Event], None] = lambda _: None,
+) -> tuple[str, int, list[int]]:
+    """How a run ended, after which step, and the steps that it saved."""
+    trained, seen = _Trained(strategy), RecordingObserver()
+    job = Job(
+        model=trained.model,
+        feed=_RankRows(strategy),
+        step=trained.step.carrying(requests),
+        stop_rules=rules,
+        observers=(seen, _Reacting(react)),
+        checkpoints=MemoryCheckpoints(),
+        checkpoint_every=requests.signalled_save(SaveRequested(flag)),
+    )
+    ended = fit(job)
+    saved = [event.progress.step for event in seen.events if isinstance(event, Saved)]
+    return ended.kind, ended.progress.step, saved
+
+
+def _pass(strategy: Strategy) -> None:
+    """A forward and backward pass, after which packets may be exchanged."""
+    model = strategy.wrap(_network(0))
+    with strategy.micro_batch(model, last=True):
+        model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
+
+
+def _network(seed: int) -> nn.Module:
+    draw = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+    with torch.no_grad():
+        for one in model.parameters():
+            one.copy_(torch.randn(one.shape, generator=draw, dtype=torch.float64) / 3)
+    return model
+
+
+def _masked(model: nn.Module, batch: Batch) -> LossSum:
+    """Squared errors of the values that the mask counts as targets."""
+    x, y, mask = batch
+    return LossSum(((model(x) - y).square() * mask).sum(), int(mask.sum()))
+
+
+def _steps(accumulate: int) -> Sequence[StepBatches]:
+    """Whole steps of rows with 0 to 2 targets each."""
+    draw = torch.Generator().manual_seed(17)
+    works, samples = [], 0
+    for rows in _STEPS:
+        x, y = (torch.randn(rows, n, generator=draw, dtype=torch.float64) for n in (3, 2))
+        lengths = torch.randint(0, 3, (rows, 1), generator=draw)
+        lengths[0] = 2
+        mask = (torch.arange(2) < lengths).double()
+        parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, y, mask)), strict=True)
+        samples += rows
+        works.append(StepBatches(list(parts), int(mask.sum()), rows, samples, 0, 0.0))
+    return works
+
+
+def _shard(work: StepBatches, strategy: Strategy) -> StepBatches:
+    """This rank's rows of each micro-batch. Targets and rows remain those of the whole step."""
+    batches = [tuple(strategy.shard(one) for one in batch) for batch in work.micro_batches]
+    return work._replace(micro_batches=batches)
+
+
+def _assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
+    for one, other in (
+        (ours.loss, alone.loss),
+        (ours.gradient_norm, alone.gradient_norm),
+        (ours.found_nonfinite, alone.found_nonfinite),
+        (ours.clipped, alone.clipped),
+    ):
+        assert math.isclose(read_number(one), read_number(other), rel_tol=_FAR, abs_tol=_FAR)
+    assert (ours.rows, ours.targets, ours.samples) == (alone.rows, alone.targets, alone.samples)
+
+
+def _assert_same_weights(ours: _Trained, alone: _Trained) -> list[float]:
+    """The weights of a single process, up to rounding; all of them."""
+    for one, other in zip(ours.weights(), alone.weights(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=_FAR)
+    return [value for one in ours.weights() for value in one.flatten().tolist()]
