@@ -128,7 +128,7 @@ class WindowDataset:
         # Where the first row of all would lie, were the rows before it of this source, too.
         self._origins = begins - 1 - (self._row_ends - counts) * context
         self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
-        self._context = context
+        self.context = context
         self._seed = seed
         self._device = device
         self.row_bytes = 2 * 8 * context
@@ -136,9 +136,9 @@ class WindowDataset:
     def starts(self, epoch: int, rows: Positions) -> Positions:
         """Positions of the windows' first tokens."""
         offset = np.random.PCG64([self._seed, epoch, 0x77696E64]).random_raw(1)[0]
-        shift = int(offset % np.uint64(self._context))
+        shift = int(offset % np.uint64(self.context))
         origins = self._origins[np.searchsorted(self._row_ends, rows, side="right")]
-        starts: Positions = origins + shift + rows * self._context
+        starts: Positions = origins + shift + rows * self.context
         return starts
 
     def take(self, epoch: int, rows: Positions) -> Batch:

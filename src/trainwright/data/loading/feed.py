@@ -25,6 +25,7 @@ from trainwright.data.loading.dataset import Batch, RowDataset, as_store
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.sampling.step_ramps import Stages, steps_at_epoch_ends
+from trainwright.distributed.rank_share import WHOLE, RankShare
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -32,8 +33,8 @@ _BLOCK_BYTES = 8 * 2**20
 class StepBatches(NamedTuple):
     """Micro-batches of one optimizer step.
 
-    `targets` is the number of targets over all micro-batches (and ranks): what the summed loss is
-    divided by. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
+    `targets` and `rows` are those of all micro-batches and ranks; the summed loss is divided by
+    `targets`. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
     `wait_seconds` how long the step had to wait for its rows. `places` are the numbers of the first
     tensors where targets are counted, of a text its places with the padding, and else 0.
     """
@@ -80,12 +81,14 @@ _AS_STORED = AsStored()
 
 
 class _Block(NamedTuple):
-    """Whole steps whose rows are fetched together: rows of each step, and which rows they are."""
+    """Whole steps whose rows are fetched together: the number of rows of each step, which of them
+    are this rank's, and all of them."""
 
     start: int
     epoch: int
     steps: list[int]
     rows: Positions
+    of_all_ranks: Positions
 
 
 def _too_small(name: str, value: int) -> Mistake:
@@ -118,7 +121,7 @@ class Feed:
 
     Args:
         tensors: aligned tensors, each with N rows on its first axis, a `RowDataset`, or `Workers`.
-        batch_size: rows of a micro-batch.
+        batch_size: rows of a micro-batch, over all ranks.
         accumulate: micro-batches of a step.
         seed: where the order starts.
         shuffle: whether each epoch has a new random order.
@@ -128,6 +131,9 @@ class Feed:
             have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
         draws: the order of the samples, in the place of `seed` and `shuffle`.
         forming: what becomes of the rows of a micro-batch, where that depends on all of them.
+        share: this rank's share of each micro-batch; no other rows are fetched.
+        targets_of: number of targets of any rows, by their numbers: with `count_targets` what tells
+            a rank the targets of the rows that it does not fetch.
     """
 
     def __init__(
@@ -142,6 +148,8 @@ class Feed:
         ramp: Stages | None = None,
         draws: Sampler | None = None,
         forming: Collate = _AS_STORED,
+        share: RankShare = WHOLE,
+        targets_of: Callable[[Positions], int] = len,
     ) -> None:
         loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
         store = loader.store
@@ -156,6 +164,7 @@ class Feed:
         self._step_rows = ramp or Stages.flat(batch_size * accumulate)
         self._count = count_targets
         self.forming = forming
+        self._share, self._targets_of = share, targets_of
         self._block_rows = _BLOCK_BYTES // max(1, store.row_bytes)
         self.samples = 0
         self._ready: list[StepBatches] = []
@@ -259,16 +268,42 @@ class Feed:
                 targets = sum(map(self._count, batches))
                 places = sum(batch[0].numel() for batch in batches)
             self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0, places))
+        if self._share.world_size > 1:
+            self._ready = self._with_all_targets(block)
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
         self._next = 0
 
+    def _with_all_targets(self, block: _Block) -> list[StepBatches]:
+        """The steps with the targets of all ranks; how many places these have is not known here."""
+        parts = np.split(block.of_all_ranks, np.cumsum(block.steps[:-1]))
+        targets = map(self._targets_of, parts)
+        return [
+            step._replace(targets=count, places=0)
+            for step, count in zip(self._ready, targets, strict=True)
+        ]
+
     def _cuts(self, block: _Block) -> list[Sequence[int]]:
-        """The sizes of the micro-batches of each step."""
+        """The sizes of this rank's micro-batches of each step."""
+        cuts = self._cuts_of_all(block.steps, block.of_all_ranks)
+        if self._share.world_size == 1:
+            return cuts
+        return [[self._share.size(size) for size in cut] for cut in cuts]
+
+    def _cuts_of_all(self, steps: Sequence[int], rows: Positions) -> list[Sequence[int]]:
+        """The sizes of the micro-batches of each step, over all ranks."""
         if isinstance(self.forming, AsStored):
-            return [even_pieces(rows, self._batch) for rows in block.steps]
-        parts = np.split(block.rows, np.cumsum(block.steps[:-1]))
+            return [even_pieces(size, self._batch) for size in steps]
+        parts = np.split(rows, np.cumsum(steps[:-1]))
         return [self.forming.cut(part, self._batch) for part in parts]
+
+    def _own(self, steps: Sequence[int], rows: Positions) -> Positions:
+        """This rank's rows of whole steps."""
+        if self._share.world_size == 1:
+            return rows
+        sizes = [size for cut in self._cuts_of_all(steps, rows) for size in cut]
+        parts = np.split(rows, np.cumsum(sizes[:-1]))
+        return np.concatenate([part[self._share.bounds(len(part))] for part in parts])
 
     def _ask(self, blocks: int) -> None:
         """Have so many blocks under way. Where they begin follows from the cursor alone."""
@@ -278,8 +313,9 @@ class Feed:
             steps = self._coming_steps(start, (epoch + 1) * self.rows)
             self._planned += sum(steps)
             rows = self.order.at(epoch, first, first + sum(steps))
-            self._ahead.append(_Block(start, epoch, steps, rows))
-            self._loader.ask(epoch, rows)
+            own = self._own(steps, rows)
+            self._ahead.append(_Block(start, epoch, steps, own, rows))
+            self._loader.ask(epoch, own)
 
     def _coming_steps(self, position: int, epoch_end: int) -> list[int]:
         """Rows of each of the next steps, as many as make a block, within the epoch."""

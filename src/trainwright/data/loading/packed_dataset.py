@@ -77,9 +77,7 @@ class PackedBatches:
     """
 
     def __init__(self, packing: Packing) -> None:
-        ends = packing.ends
-        starts = np.concatenate([[0], ends[:-1]])
-        self._filled = np.add.reduceat(packing.lengths, starts)
+        self._filled = window_targets(packing)
         self._context = packing.context
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
@@ -91,6 +89,12 @@ class PackedBatches:
         tokens, positions, target = batch
         counted = np.arange(self._context) < self._filled[rows][:, None]
         return tokens, positions, torch.from_numpy(counted), target
+
+
+def window_targets(packing: Packing) -> Integers:
+    """Targets of each window, int64 [W]."""
+    starts = np.concatenate([[0], packing.ends[:-1]])
+    return np.add.reduceat(packing.lengths, starts)
 
 
 def packed_targets(batch: Batch) -> int:

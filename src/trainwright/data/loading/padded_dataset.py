@@ -89,7 +89,7 @@ class Trimmed:
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
         lengths = self.lengths[rows]
-        width = int(self._shapes.widths(lengths.max()))
+        width = int(self._shapes.widths(lengths.max(initial=1)))
         *inputs, target = (one[:, :width].contiguous() for one in batch)
         return (*inputs, torch.from_numpy(lengths), target)
 

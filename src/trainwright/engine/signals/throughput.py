@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import final
 
@@ -31,12 +32,13 @@ class Throughput:
 @final
 class PaddingGauge:
     """`padding`: share of the positions of a window's rows without a target, from 0 to 1 (wasted
-    compute)."""
+    compute); NaN where the places of other ranks are not known."""
 
     def read(self, window: Window) -> Mapping[str, Number]:
         """Share in the window."""
         targets = sum(step.targets for step in window.steps)
-        return {"padding": 1 - targets / sum(step.places for step in window.steps)}
+        places = sum(step.places for step in window.steps)
+        return {"padding": 1 - targets / places if places else math.nan}
 
 
 @final

@@ -15,13 +15,20 @@ from trainwright.data.base.table import Integers
 from trainwright.data.loading.dataset import (
     Batch,
     RowDataset,
+    WindowDataset,
 )
 from trainwright.data.loading.feed import AsStored, Collate, Feed, rows_of
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets
+from trainwright.data.loading.packed_dataset import (
+    PackedBatches,
+    PackedDataset,
+    packed_targets,
+    window_targets,
+)
 from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed, padded_targets
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
 from trainwright.data.types import Prepared
+from trainwright.distributed.rank_share import WHOLE, RankShare
 from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
@@ -39,9 +46,10 @@ def build_feed(
     prepared: Prepared,
     device: torch.device,
     tell: Callable[[Event], object] = _tell_nobody,
+    share: RankShare = WHOLE,
 ) -> Feed:
-    """Feed of the training part, ordered by the contract's seed; `tell` receives notices of dead
-    workers."""
+    """Feed of the training part, ordered by the contract's seed, or of this rank's share of it;
+    `tell` receives notices of dead workers."""
     training, workers = contract.training, settled(contract.data.num_workers)
     store, draws = draw_rows(contract, prepared, torch.device("cpu") if workers else device)
     samples = settled(training.num_epochs) * store.rows
@@ -65,6 +73,8 @@ def build_feed(
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
         draws=draws,
         forming=_forming(store),
+        share=share,
+        targets_of=_targets_of_rows(store),
     )
 
 
@@ -146,6 +156,21 @@ def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
     if contract.data.is_padded:
         return padded_targets
     return _tokens_of if prepared.target.unit == "tokens" else rows_of
+
+
+def _targets_of_rows(store: RowDataset) -> Callable[[Positions], int]:
+    """Counts the targets of any rows, by their numbers."""
+    match store:
+        case PaddedDataset():
+            lengths = store.lengths
+        case PackedDataset():
+            lengths = window_targets(store.packing)
+        case WindowDataset():
+            context = store.context
+            return lambda rows: len(rows) * context
+        case _:
+            return len
+    return lambda rows: int(lengths[rows].sum())
 
 
 def _tokens_of(batch: Batch) -> int:

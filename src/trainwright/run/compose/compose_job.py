@@ -22,6 +22,7 @@ from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
+from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
@@ -141,7 +142,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     network = _build(section, contract, prepared, device)
     model, objective = network.model, network.objective
     # Workers may send notices once everything is built, not before.
-    feed = build_feed(contract, prepared, device, lambda event: tell(event))
+    share = RankShare(strategy.rank, strategy.world_size)
+    feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     updates = build_updates(training, Learning(model, objective, feed), network.state, length)
