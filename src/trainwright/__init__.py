@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.contract.sections.memory import ByOp as ByOp
     from trainwright.contract.sections.tokens import TokenData as TokenData
     from trainwright.core.errors import ContractMistake as ContractMistake
+    from trainwright.core.errors import DamagedFile as DamagedFile
     from trainwright.core.errors import DataChanged as DataChanged
     from trainwright.core.errors import DataMistake as DataMistake
     from trainwright.core.errors import Interrupted as Interrupted
@@ -147,9 +148,9 @@ if not TYPE_CHECKING:
         "contract.sections.memory": "ByOp",
         "contract.reading.read_contract": "read_contract",
         "contract.sections.tokens": "TokenData",
-        "core.errors": "ContractMistake DataChanged DataMistake Interrupted MissingExtra Mistake "
-        "NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked StorageFailed "
-        "TrainwrightError",
+        "core.errors": "ContractMistake DamagedFile DataChanged DataMistake Interrupted "
+        "MissingExtra Mistake NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked "
+        "StorageFailed TrainwrightError",
         "core.progress": "Progress",
         "data.sampling.block_shuffle": "BlockSampler",
         "data.sampling.length_buckets": "BucketSampler",

@@ -28,6 +28,7 @@ PUBLIC = frozenset(
         "ContractMistake",
         "CrossEntropyLoss",
         "CurriculumSampler",
+        "DamagedFile",
         "DataChanged",
         "DataMistake",
         "DeadUnits",

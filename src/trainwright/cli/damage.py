@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
 
-from trainwright.core.errors import StorageFailed, TrainwrightError
+from trainwright.core.errors import DamagedFile, StorageFailed, TrainwrightError
 from trainwright.tracking.run_folder import RunFolder
 
 _MOST_SHOWN = 10
@@ -24,17 +24,25 @@ def naming_damage(*folders: RunFolder) -> Iterator[None]:
     """
     try:
         yield
-    except (TrainwrightError, typer.Exit, MemoryError):
+    except (TrainwrightError, typer.Exit, MemoryError) as error:
+        if not isinstance(error, DamagedFile):
+            raise
+        _name_damage(folders, error)
         raise
     except Exception as error:
-        for folder in folders:
-            if damage := _damage_of(folder):
-                listed = "".join(f"\n    {line}" for line in damage[:_MOST_SHOWN])
-                raise StorageFailed(
-                    f"run {folder.name} is damaged:{listed}\nput back the files of this run; "
-                    f"trainwright runs verify {folder.path} checks them all"
-                ) from error
+        _name_damage(folders, error)
         raise
+
+
+def _name_damage(folders: Sequence[RunFolder], error: Exception) -> None:
+    for folder in folders:
+        if damage := _damage_of(folder):
+            listed = "".join(f"\n    {line}" for line in damage[:_MOST_SHOWN])
+            first = f"{error}\n" if isinstance(error, DamagedFile) else ""
+            raise StorageFailed(
+                f"{first}run {folder.name} is damaged:{listed}\nput back the files of this run; "
+                f"trainwright runs verify {folder.path} checks them all"
+            ) from error
 
 
 def _damage_of(folder: RunFolder) -> list[str]:

@@ -225,7 +225,8 @@ def evaluate(
     own = not data and not overrides
     with naming_damage(folder):
         result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
-    show_result(result, commands_with_a_run(run, runs), as_json=as_json, of_run=own)
+        following = commands_with_a_run(run, runs)
+    show_result(result, following, as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
 

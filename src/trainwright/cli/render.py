@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.cli.damage import naming_damage
-from trainwright.core.files import Json, read_json, to_json
+from trainwright.core.files import Json, damage_in, read_json, to_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.terminal import escape_in_json, show_safely
 from trainwright.data.dispatch import modality_of
@@ -187,6 +187,18 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
         shown = {"run": folder.name, "record": record, "result": verdict}
         show_json({**shown, "extensions": plan.get("extensions", [])})
         return
+    with damage_in(folder.record):
+        lines = _about_run(folder, record)
+    for key, value in lines.items():
+        say(key, value)
+    for one in describe_extensions(plan):
+        say("extended", one)
+    if judged:
+        following = commands_with_a_run(folder.name, runs)
+        show_result(read_judged(folder), following, as_json=False)
+
+
+def _about_run(folder: RunFolder, record: Json) -> dict[str, str]:
     ending = record.get("ending", {})
     lines = {
         "run": folder.name,
@@ -197,14 +209,7 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
         "commit": record.get("git", {}).get("commit", "none"),
         "data": str(record.get("data_version", ""))[:16],
     }
-    for key, value in lines.items():
-        if value:
-            say(key, str(value))
-    for one in describe_extensions(plan):
-        say("extended", one)
-    if judged:
-        following = commands_with_a_run(folder.name, runs)
-        show_result(read_judged(folder), following, as_json=False)
+    return {key: str(value) for key, value in lines.items() if value}
 
 
 @final

@@ -9,6 +9,7 @@
     ├── DataChanged             11   the data is not the data of the run that is resumed
     ├── NoValidCheckpoint       12   the run has a history, but no checkpoint of it verifies
     ├── StorageFailed           13   a write did not reach the disk
+    │   └── DamagedFile              a file of a run is not what was written
     ├── NonFinite               14   halted: a number is not finite, a loss leapt, memory ran out
     ├── RunLocked               15   another process owns the run folder
     ├── PeerLost                16   a process that the run needs died too often
@@ -163,6 +164,10 @@ class StorageFailed(TrainwrightError):
     """A write did not reach the disk."""
 
     exit_code = 13
+
+
+class DamagedFile(StorageFailed):
+    """A file of a run cannot be what was written, whatever its hash says."""
 
 
 class NonFinite(TrainwrightError):

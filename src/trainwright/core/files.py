@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainwright.core.errors import StorageFailed
+from trainwright.core.errors import DamagedFile, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.limits import MOST_JSON_BYTES
 from trainwright.core.regular_files import read_regular
@@ -40,6 +40,18 @@ def read_umask() -> int:
             if line.startswith("Umask:"):
                 return int(line.partition(":")[2], 8)
     return 0o077
+
+
+@contextlib.contextmanager
+def damage_in(path: Path) -> Iterator[None]:
+    """Convert what the content of a file of a run raises inside the block to `DamagedFile`."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise DamagedFile(
+            f"{path} is damaged ({type(error).__name__}: {said:.200}): put back the run's own"
+        ) from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -100,7 +100,9 @@ def _record(folder: RunFolder) -> Iterator[Checked]:
         for path in (folder.evaluation, model):
             if not path.is_file():
                 yield broken("record", f"the run is finished, but {path.name} is missing")
-        read_json(folder.evaluation)
+        judged = read_json(folder.evaluation)["verdict"]["status"]
+        if record["ending"]["verdict"] != judged:
+            yield broken("record", f"its verdict is not that of {folder.evaluation.name}, {judged}")
     yield whole("record", f"{len(attempts)} start{'s' * (len(attempts) != 1)}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.files import Json
@@ -44,16 +44,23 @@ class Clause:
 
     @staticmethod
     def from_json(json: Json) -> Clause:
-        """The inverse of `to_json`; older versions had one baseline, named in the clause."""
+        """The inverse of `to_json`; older versions had one baseline, named in the clause.
+
+        Raises:
+            ValueError: a status that there is not. KeyError, TypeError, AttributeError: something
+                is missing or of another type.
+        """
+        if json["status"] not in get_args(Status):
+            raise ValueError(f"a clause has the status {json['status']!r:.40}")
         older = DUMMY if json["name"].startswith(f"{json['metric']} minus baseline") else ""
         return Clause(
-            json["name"],
-            json["metric"],
-            json["slice"],
-            json["target"],
+            str(json["name"]),
+            str(json["metric"]),
+            str(json["slice"]),
+            float(json["target"]),
             Interval.from_json(json),
             json["status"],
-            json.get("against", older),
+            str(json.get("against", older)),
         )
 
 

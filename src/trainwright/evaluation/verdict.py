@@ -46,12 +46,19 @@ class Verdict:
 
     @staticmethod
     def from_json(json: Json) -> Verdict:
-        """The inverse of `to_json`; a verdict of an older version has no findings."""
-        return Verdict(
-            json["status"],
-            tuple(Clause.from_json(one) for one in json["clauses"]),
-            tuple(Experiment.from_json(one) for one in json.get("findings", ())),
-        )
+        """The inverse of `to_json`; a verdict of an older version has no findings.
+
+        Raises:
+            ValueError: the status is not what clauses and findings give. KeyError, TypeError,
+                AttributeError: something else is missing or of another type.
+        """
+        clauses = tuple(Clause.from_json(one) for one in json["clauses"])
+        findings = tuple(Experiment.from_json(one) for one in json.get("findings", ()))
+        whole = Verdict(_overall([clause.status for clause in clauses]), clauses)
+        found = whole.with_experiments(findings)
+        if found.status != json["status"]:
+            raise ValueError(f"the verdict is {found.status} by its clauses, not {json['status']}")
+        return found
 
 
 def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:

@@ -22,7 +22,7 @@ from trainwright.core.errors import (
     TrainwrightError,
 )
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.core.files import Json, damage_in, read_json, write_json, write_text
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
@@ -243,12 +243,14 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     Settings that cannot change a bit may differ; a key unknown to an earlier version counts as its
     default. Returns notes on the changes.
     """
-    before = read_started(folder)
     contract = ready.plan.contract
-    started = with_defaults(before["contract"], contract, ready.document.contract)
-    changed = list(differences(started, contract.model_dump(mode="json")))
+    with damage_in(folder.plan):
+        before = read_started(folder)
+        data = str(before["data"])
+        started = with_defaults(dict(before["contract"]), contract, ready.document.contract)
+        changed = list(differences(started, contract.model_dump(mode="json")))
     files = _changed_files(folder, ready)
-    if not files and before["data"] == ready.prepared.version:
+    if not files and data == ready.prepared.version:
         return _check_contract(folder, ready, changed)
     what = ", ".join(files) or "the installed libraries prepare it otherwise"
     # Other data may lead to other resolved values: these settings were not changed by the user.
@@ -314,10 +316,10 @@ def read_started(folder: RunFolder) -> Json:
 
 
 def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
-    before = {
-        file["path"]: file["sha256"]
-        for file in read_json(folder.data / "manifest.json")["facts"]["files"]
-    }
+    manifest = folder.data / "manifest.json"
+    with damage_in(manifest):
+        files = read_json(manifest)["facts"]["files"]
+        before = {str(file["path"]): file["sha256"] for file in files}
     return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, damage_in, read_json
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.prepare_run import Request
 from trainwright.run.script_runs import refuse_script_run
@@ -44,18 +44,19 @@ def request_again(
                 f"--run {folder.name} --resume",
             )
         )
-    plan = read_json(folder.plan)
-    if changed := list(changed_request(plan)):
-        raise Mistake(_edited(folder, key, found) for key, found in changed)
-    return Request(
-        contract=_contract_of(folder, plan),
-        overrides=tuple(plan["overrides"]),
-        runs=folder.path.parent,
-        name=folder.name,
-        resume=True,
-        command=tuple(command),
-        extend=extend,
-    )
+    with damage_in(folder.plan):
+        plan = read_json(folder.plan)
+        if changed := list(changed_request(plan)):
+            raise Mistake(_edited(folder, key, found) for key, found in changed)
+        return Request(
+            contract=_contract_of(folder, plan),
+            overrides=tuple(plan["overrides"]),
+            runs=folder.path.parent,
+            name=folder.name,
+            resume=True,
+            command=tuple(command),
+            extend=extend,
+        )
 
 
 def _edited(folder: RunFolder, key: str, found: str) -> Problem:

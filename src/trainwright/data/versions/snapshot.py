@@ -13,8 +13,9 @@ import polars as pl
 
 from trainwright.contract.sections.data import FileSplit, RandomSplit, TableData, split_columns
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json, write_atomic, write_json
+from trainwright.core.files import Json, damage_in, read_json, write_atomic, write_json
 from trainwright.data.base.permutation import Words
+from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.data.read_table import RawTable
@@ -75,17 +76,20 @@ def read_snapshot(folder: Path, name: str) -> DataSnapshot:
                 fix="give the data file in its place",
             )
         )
-    about, rows = read_json(folder / PROFILE), read_parquet(folder / ROWS)
     nothing = np.empty(0, dtype=np.uint64)
-    return DataSnapshot(
-        name,
-        int(about["rows"]),
-        tuple(Profile.from_json(one) for one in about["columns"]),
-        str(about["target"]),
-        rows["row"].to_numpy(),
-        str(about["key"]),
-        rows["key"].to_numpy() if "key" in rows.columns else nothing,
-    )
+    with damage_in(folder / PROFILE):
+        about, rows = read_json(folder / PROFILE), read_parquet(folder / ROWS)
+        found = DataSnapshot(
+            name,
+            about["rows"],
+            tuple(Profile.from_json(one) for one in about["columns"]),
+            about["target"],
+            rows["row"].to_numpy() if "row" in rows.columns else nothing,
+            about["key"],
+            rows["key"].to_numpy() if "key" in rows.columns else nothing,
+        )
+        check_annotated(found, PROFILE)
+    return found
 
 
 def take_snapshot(

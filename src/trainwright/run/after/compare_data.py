@@ -13,8 +13,9 @@ from trainwright.contract.resumable_fields import differences
 from trainwright.contract.sections.data import TableData
 from trainwright.contract.sections.sources import USUAL, Reading
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import read_json
+from trainwright.core.files import damage_in, read_json
 from trainwright.data.base.cell_values import Cleaning, to_labels, to_numbers
+from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_column
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.versions.data_difference import Difference, differ
@@ -75,8 +76,12 @@ class _Typing:
                 )
             )
         section = TableData.of(section)
-        facts = read_json(folder.data / "manifest.json")["facts"]
-        columns = [ColumnType.from_json(one) for one in facts["columns"]]
+        manifest = folder.data / "manifest.json"
+        with damage_in(manifest):
+            listed = read_json(manifest)["facts"]["columns"]
+            columns = [ColumnType.from_json(one) for one in listed]
+            for column in columns:
+                check_annotated(column, "columns")
         key = read_snapshot(folder.data, folder.name).key
         by_name = {one.name: one for one in columns}
         reading = reading_of(contract, ())

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.sources import Reading
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import read_json, to_json
+from trainwright.core.files import damage_in, read_json, to_json
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
@@ -118,7 +118,8 @@ def read_planned(folder: RunFolder) -> Contract:
         raise Mistake(
             Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
         )
-    return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
+    with damage_in(folder.plan):
+        return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
 
 
 def _read(
@@ -139,9 +140,10 @@ def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
     manifest = folder.data / "manifest.json"
     if not manifest.is_file():
         return []
-    of_run = read_json(manifest)["facts"]["files"]
-    # Validation and test rows did not train the weights: no warning for them.
-    seen = {one["sha256"] for one in of_run if one.get("part", "train") == "train"}
+    with damage_in(manifest):
+        of_run = read_json(manifest)["facts"]["files"]
+        # Validation and test rows did not train the weights: no warning for them.
+        seen = {one["sha256"] for one in of_run if one.get("part", "train") == "train"}
     known = [file.path for file in files if file.sha256 in seen]
     if not known:
         return []

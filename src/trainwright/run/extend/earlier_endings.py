@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.core.files import Json, read_json, storage_errors, write_json
+from trainwright.core.files import Json, damage_in, read_json, storage_errors, write_json
 from trainwright.tracking.run_folder import RunFolder
 
 
@@ -23,7 +23,10 @@ def read_opened(folder: RunFolder) -> list[Json]:
     """All openings of a run's test rows, by this ending and earlier ones."""
     kept = sorted(folder.endings.glob("step-*.json")) if folder.endings.is_dir() else []
     written = [path for path in (*kept, folder.evaluation) if path.is_file()]
-    return list(read_json(written[-1])["opened"]) if written else []
+    if not written:
+        return []
+    with damage_in(written[-1]):
+        return list(read_json(written[-1])["opened"])
 
 
 def describe_extensions(plan: Json) -> list[str]:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import read_json
+from trainwright.core.files import damage_in, read_json
 from trainwright.core.import_gc import loading
 from trainwright.planner.plan_extension import Extension, extend_plan
 from trainwright.run.extend.earlier_endings import keep_evaluation
@@ -24,7 +24,8 @@ def is_finished(folder: RunFolder) -> bool:
     """Does the run have a verdict, and does its record say so?"""
     if not (folder.evaluation.is_file() and folder.record.is_file()):
         return False
-    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
+    with damage_in(folder.record):
+        return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
 def extend_run(
@@ -47,7 +48,8 @@ def extend_run(
     end = find_end(folder, ready.plan.contract, wanted)
     with loading():  # only networks need torch
         from trainwright.run.extend.continue_network import plan_extension
-    verdict = str(read_json(folder.record)["ending"]["verdict"])
+    with damage_in(folder.record):
+        verdict = str(read_json(folder.record)["ending"]["verdict"])
     extension = plan_extension(end, ready.plan, ready.prepared, wanted, verdict)
     reopen_record(folder.record)
     folder.checksums.unlink(missing_ok=True)

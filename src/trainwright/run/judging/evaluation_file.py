@@ -6,7 +6,7 @@ import shlex
 from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import read_json, write_json
+from trainwright.core.files import damage_in, read_json, write_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.fold_scores import FoldScores
@@ -54,10 +54,11 @@ def read_judged(folder: RunFolder) -> Result:
             )
         )
     check_own(folder, folder.evaluation.name)
-    content = read_json(folder.evaluation)
-    return Result(
-        folder,
-        Evaluation.from_json(content["evaluation"]),
-        Verdict.from_json(content["verdict"]),
-        content["seconds"],
-    )
+    with damage_in(folder.evaluation):
+        content = read_json(folder.evaluation)
+        return Result(
+            folder,
+            Evaluation.from_json(content["evaluation"]),
+            Verdict.from_json(content["verdict"]),
+            {str(name): float(each) for name, each in content["seconds"].items()},
+        )
