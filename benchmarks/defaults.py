@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -25,7 +26,9 @@ from torch.nn import functional
 
 from page import goal, write_section
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt, Network, ResNet
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.optimizer import AdamW
 from trainwright.contract.sections.section import settled
 from trainwright.data.loading.dataset import Batch
@@ -33,8 +36,8 @@ from trainwright.data.loading.feed import Feed
 from trainwright.engine.execution.compile import CompiledObjective
 from trainwright.engine.execution.precision import build_precision
 from trainwright.engine.update.step import OptimizerStep
-from trainwright.model.build_network import build_network, lay_out
-from trainwright.model.counting import count_products
+from trainwright.model.build_network import build_network
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import ImageShape, Shape, TokenShape
 from trainwright.objective.classification_losses import CrossEntropyLoss
 from trainwright.objective.losses import Objective, Supervised
@@ -60,7 +63,7 @@ class Workload:
 
     name: str
     what: str
-    section: Network
+    section: ModelSection
     shape: Shape
     tensors: tuple[Tensor, ...]
     batch: int
@@ -137,14 +140,16 @@ def decided(work: Workload) -> Plan:
     steps = PLANNED_STEPS
     plan = Plan(contract, (), Estimate(steps * work.batch, steps, steps, 0), ())
     choosing = Choosing()
-    products = count_products(work.section, work.shape)
+    products = network_family(work.section).count_products(work.section, work.shape)
     amount = work_of(contract.training, products, steps)
     training = decide_compute(contract, amount, read_device(for_network=True), choosing)
     plan = plan.with_training(training, choosing.made)
     torch.manual_seed(0)
     model = build_network(work.section, work.shape)
     batch = tuple(tensor[: work.batch] for tensor in work.tensors)
-    trial = ModelTrial(model, Supervised(CrossEntropyLoss()), batch, "bitwise")
+    lay_out = partial(network_family(work.section).lay_out, model)
+    loss = Supervised(CrossEntropyLoss())
+    trial = ModelTrial(model, loss, batch, "bitwise", lay_out=lay_out)
     return measure_compute(plan, trial) if plan.open_paths else plan
 
 
@@ -152,7 +157,7 @@ def plain_loop(work: Workload) -> Callable[[int], float]:
     """The loop as it is written first; a call makes so many steps and gives the last loss."""
     torch.manual_seed(0)
     model = build_network(work.section, work.shape).train()
-    lay_out(model, "contiguous")
+    network_family(work.section).lay_out(model, "contiguous")
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     feed = _feed(work)
 
@@ -175,7 +180,7 @@ def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
     training = plan.contract.training
     torch.manual_seed(0)
     model: nn.Module = build_network(work.section, work.shape).train()
-    lay_out(model, settled(training.compute.memory_format))
+    network_family(work.section).lay_out(model, settled(training.compute.memory_format))
     assert isinstance(training.optimizer, AdamW)
     optimizer = build_optimizer(training.optimizer, model, work.batch)
     device = torch.device("cpu")

@@ -111,7 +111,7 @@ def figure(record_property: Callable[[str, object], None]) -> Callable[..., None
     return record
 
 
-SHAPED = ["trainwright.model.tabular_network"]
+SHAPED = ["trainwright.model.table_columns"]
 """The modules whose signatures give the shapes of arrays; in tests every call is checked."""
 
 if importlib.util.find_spec("torch") is not None:

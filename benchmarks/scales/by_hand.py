@@ -53,7 +53,7 @@ def text(file: Path, steps: int, stage: Stage) -> None:
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    from trainwright.contract.sections.model import Gpt
+    from trainwright.contract.sections.model.gpt import Gpt
     from trainwright.model.gpt.gpt_network import GptNetwork
     from trainwright.model.input_shape import TokenShape
 
@@ -102,7 +102,7 @@ def images(folder: Path, steps: int, stage: Stage) -> None:
     import torch
     from PIL import Image
 
-    from trainwright.contract.sections.model import ResNet
+    from trainwright.contract.sections.model.resnet import ResNet
     from trainwright.model.input_shape import ImageShape
     from trainwright.model.resnet.resnet_network import build_resnet
 

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.sections.model import Gpt, ResNet, TabularResNet
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.resnet.resnet_network import build_resnet
-from trainwright.model.tabular_network import build_table_network
+from trainwright.model.tabular_resnet.tabular_resnet_network import build_tabular_resnet
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of each target."""
@@ -108,7 +110,7 @@ def a_network(task: Task, draw: random.Random) -> tuple[str, Callable[[], nn.Mod
     if draw.random() < 0.3:
         tabular = TabularResNet(kind="tabular_resnet", width=32, blocks=draw.choice([1, 3]))
         shape = TableShape(columns, (), task.outputs)
-        return "tabular_resnet", lambda: Numeric(build_table_network(tabular, shape))
+        return "tabular_resnet", lambda: Numeric(build_tabular_resnet(tabular, shape))
     depth, width = draw.choice([1, 2, 4, 6]), draw.choice([16, 64, 200])
     active = draw.choice([nn.ReLU, nn.GELU, nn.Tanh, nn.SiLU, nn.LeakyReLU])
     norm = draw.choice(["none", "none", "batch", "layer"])

@@ -35,6 +35,7 @@ WHOLE_PACKAGES_NEED_TORCH = ("data/loading", "run/compose")
 NEEDS_TORCH = frozenset(
     {
         "trainwright.model.attention.attention_cpu",
+        "trainwright.model.attention.attention_protocol",
         "trainwright.model.block_protocol",
         "trainwright.model.build_network",
         "trainwright.model.attention.causal_attention",
@@ -42,7 +43,9 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.gpt.gpt_network",
         "trainwright.model.residual",
         "trainwright.model.resnet.resnet_network",
-        "trainwright.model.tabular_network",
+        "trainwright.model.mlp.mlp_network",
+        "trainwright.model.table_columns",
+        "trainwright.model.tabular_resnet.tabular_resnet_network",
         "trainwright.predictor.network_scorer",
         "trainwright.run.after.export_weights",
         "trainwright.run.contact_sheet",

@@ -5,7 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model import Boosting, Gpt, Linear, ResNet, TabularResNet
+from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.linear import Linear
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
 from trainwright.model.boosting.lightgbm_trees import (

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainwright.contract.sections.model import Mlp
+from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.data.columns.target import Numbers
 from trainwright.model.build_network import build_network
 from trainwright.model.input_shape import TableShape

@@ -16,7 +16,11 @@ from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
-from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
@@ -24,14 +28,14 @@ from trainwright.engine.execution.activation_offload import Offloading  # noqa: 
 from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402
 from trainwright.engine.signals.network_inspection import Activations, SilentUnits  # noqa: E402
 from trainwright.engine.signals.telemetry import Window  # noqa: E402
-from trainwright.model.build_network import BuiltNetwork, build_network  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-MODELS: dict[str, tuple[Network, Shape]] = {
+MODELS: dict[str, tuple[ModelSection, Shape]] = {
     "gpt": (Gpt(kind="gpt", layers=3, width=32, heads=2, context=16), TokenShape(19)),
     "gpt, dropout": (
         Gpt(kind="gpt", layers=3, width=32, heads=2, context=16, dropout=0.2),
@@ -58,7 +62,7 @@ WAYS: dict[str, ActivationCheckpointing] = {
 }
 
 
-def batch_of(section: Network) -> Batch:
+def batch_of(section: ModelSection) -> Batch:
     draw = torch.Generator().manual_seed(4)
     match section:
         case Gpt():
@@ -81,7 +85,7 @@ def objective(model: nn.Module, batch: Batch) -> LossSum:
     return LossSum(functional.cross_entropy(outputs, target.flatten(), reduction="sum"), 1)
 
 
-def built(name: str) -> tuple[BuiltNetwork, Batch]:
+def built(name: str) -> tuple[nn.Module, Batch]:
     section, shape = MODELS[name]
     torch.manual_seed(1)
     model = build_network(section, shape)
@@ -106,7 +110,7 @@ def passed(
 ) -> dict[str, Tensor]:
     model, batch = built(name)
     names = [parameter for parameter, _ in model.named_parameters()]
-    recompute(model, how)
+    recompute(model.blocks, how)
     assert [parameter for parameter, _ in model.named_parameters()] == names
     assert list(model.state_dict()) == list(built(name)[0].state_dict())
     torch.manual_seed(2)
@@ -134,7 +138,7 @@ def looked_into(
     """What is left behind two micro-batches, and what was seen in them: the second is added to what
     was seen of the first."""
     model, batch = built(name)
-    recompute(model, how)
+    recompute(model.blocks, how)
     torch.manual_seed(2)
     probes: list[Any] = [Activations(model), SilentUnits(model)] if probed else []
     if probed and isinstance(model, GptNetwork):
@@ -167,7 +171,7 @@ def test_looking_into_it_sees_the_same_and_changes_nothing(name: str, precision:
 def kept_bytes(name: str, how: ActivationCheckpointing) -> int:
     """Bytes of what a forward pass keeps for the backward pass, parameters left out."""
     model, batch = built(name)
-    recompute(model, how)
+    recompute(model.blocks, how)
     own = {one.untyped_storage().data_ptr() for one in (*model.parameters(), *model.buffers())}
     seen: dict[int, int] = {}
 
@@ -203,7 +207,7 @@ def test_the_operations_that_are_kept_are_not_made_again() -> None:
     counts = {}
     for way in ("off", "full", "by_op"):
         model, batch = built("gpt")
-        recompute(model, WAYS.get(way, "off"))
+        recompute(model.blocks, WAYS.get(way, "off"))
         loss = objective(model, batch).sum
         with Counting() as counting:
             loss.backward()
@@ -216,13 +220,13 @@ def test_without_gradients_nothing_is_different() -> None:
     model.eval()
     with torch.no_grad():
         before = model(*batch[:-1])
-        recompute(model, "full")
+        recompute(model.blocks, "full")
         assert torch.equal(model(*batch[:-1]), before)
 
 
 def test_a_copy_of_the_model_is_its_own() -> None:
     model, batch = built("gpt")
-    recompute(model, "full")
+    recompute(model.blocks, "full")
     copied = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -319,7 +323,7 @@ def test_blocks_may_be_called_by_keyword(how: ActivationCheckpointing) -> None:
     found = []
     for chosen in ("off", how):
         model = Named()
-        recompute(model, chosen)
+        recompute(model.blocks, chosen)
         torch.manual_seed(2)
         loss = model(torch.ones(5, 4)).square().sum()
         loss.backward()

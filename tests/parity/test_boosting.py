@@ -8,7 +8,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,

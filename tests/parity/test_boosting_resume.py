@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting.boosting_callbacks import OtherTrees, Watching
-from trainwright.model.boosting.grown_trees import Grown, read_grown
+from trainwright.model.boosting.lightgbm_rounds import read_grown
 from trainwright.model.boosting.lightgbm_trees import (
     Boosted,
     BoostingJob,
     BoostingRows,
     fit_boosting,
 )
+from trainwright.model.tree_growth import Grown, OtherTrees, Watching
 
 
 def _rows(outputs: int, count: int, seed: int, *, terms: int = 0) -> BoostingRows:

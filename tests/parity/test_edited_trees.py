@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting.boosting_callbacks import OtherTrees, Watching
-from trainwright.model.boosting.grown_trees import CurvePoint, Grown, read_grown
+from trainwright.model.boosting.lightgbm_rounds import read_grown
 from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows, fit_boosting
 from trainwright.model.boosting.replay import curve_trees
+from trainwright.model.tree_growth import CurvePoint, Grown, OtherTrees, Watching
 
 
 def _job() -> BoostingJob:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.table import TableInputs
 from trainwright.model.linear.linear_fit import fit_linear
 

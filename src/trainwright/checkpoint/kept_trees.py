@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
@@ -23,7 +24,7 @@ from trainwright.core.files import (
     write_atomic,
 )
 from trainwright.core.hashing import hash_value
-from trainwright.model.boosting.grown_trees import NOTHING_GROWN, Grown, read_grown
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown
 from trainwright.tracking.identity import Identity
 
 _FORMAT = 1
@@ -50,12 +51,13 @@ class FoundTrees:
 class KeptTrees:
     """Tree files of a run, in its checkpoint folder, which one process owns.
 
-    `begun` is the evidence that trees were saved before; if it is not empty, their absence is an
-    error.
+    `read_grown` reads and checks trees of so many outputs for the library that grew them. `begun`
+    is the evidence that trees were saved before; if it is not empty, their absence is an error.
     """
 
     folder: Path
     identity: Identity
+    read_grown: Callable[[Json, int], Grown]
     begun: str = ""
 
     def save(self, grown: Grown, grown_with: Json, *, alone: bool = False) -> tuple[str, int]:
@@ -91,7 +93,7 @@ class KeptTrees:
             try:
                 content = _content(path)
                 self._check_owner(content)
-                grown = read_grown(content["grown"], outputs)
+                grown = self.read_grown(content["grown"], outputs)
                 if path.name != f"trees-{grown.trees:010d}.json":
                     raise ValueError(f"it holds {grown.trees} trees")
             except OSError as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 from trainwright.cli.data_check import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data_base import DELIVERY
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
@@ -70,7 +69,7 @@ def _audit_lines(audited: Sequence[AuditResult], *, every: bool) -> list[str]:
 
 def _of_interest(ready: Ready) -> list[Choice]:
     """Resolved choices, without those on loading if nothing is loaded in batches."""
-    whole = isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained)
+    whole = not ready.plan.contract.model.is_loop_trained
     unused = {f"data.{name}" for name in DELIVERY} if whole else set()
     return [choice for choice in ready.plan.choices if choice.path not in unused]
 

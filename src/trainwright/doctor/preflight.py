@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainwright.contract.sections.model import Boosting, Gpt
 from trainwright.contract.sections.sampling import Mixture, Uniform
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.tokens import TokenData
@@ -25,6 +24,7 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.deciding_class import deciding_class
 from trainwright.evaluation.intervals import LEAST_UNITS
 from trainwright.evaluation.resampling_units import count_units
+from trainwright.model.families import library_family
 from trainwright.planner.count_validations import idle_rules
 from trainwright.planner.plan import Plan
 
@@ -45,7 +45,7 @@ def preflight(
     return worst_first(
         (
             *of_data(prepared, faults, audited, decided.contract.metric.name),
-            *_trees(decided, prepared),
+            *_of_model(decided, prepared),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
             *_validations(decided),
@@ -84,20 +84,12 @@ def _undecidable(prepared: Prepared, metric: str) -> Iterator[Finding]:
     yield Finding("undecidable", "warning", message, units, fix=more)
 
 
-def _trees(decided: Plan, prepared: Prepared) -> Iterator[Finding]:
-    """Trees that cannot split."""
-    model = decided.contract.model
-    rows = min([len(prepared.train), *(fold["train"] for fold in prepared.split.folds)])
-    if not isinstance(model, Boosting) or rows >= 2 * model.min_data_in_leaf:
-        return
-    least = many(model.min_data_in_leaf, "training row")
-    where = " in the smallest fold" if rows < len(prepared.train) else ""
-    fix = "lower it, or write model: {kind: linear}"
-    message = (
-        f"the trees cannot have a split: each leaf needs {least} (model.min_data_in_leaf), and "
-        f"there are {rows:,}{where}, too few for two; {fix}"
-    )
-    yield Finding("unsplit_trees", "warning", message, rows, fix=fix)
+def _of_model(decided: Plan, prepared: Prepared) -> Iterator[Finding]:
+    """Findings of a library on the rows that it trains on."""
+    model, rows = decided.contract.model, len(prepared.train)
+    if model.traits.trained_by == "library":
+        fewest = min([rows, *(fold["train"] for fold in prepared.split.folds)])
+        yield from library_family(model).findings(model, fewest, is_fold=fewest < rows)
 
 
 def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:
@@ -119,14 +111,13 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model = decided.contract.model
     if not decided.contract.data.is_packed:
         return ()
-    assert isinstance(model, Gpt), "the rules refuse other models"
     data = TokenData.of(decided.contract.data)
     inputs = TokenInputs.of_kind(prepared.train.inputs)
     lengths = inputs.document_lengths()
-    packing = pack_inputs(inputs, model.context, data.long_documents)
+    packing = pack_inputs(inputs, model.context_length, data.long_documents)
     message = (
         f"{many(len(lengths), 'document')} in {many(len(packing.ends), 'window')} of "
-        f"{model.context:,}: {packing.padding:.1%} padding, {many(packing.cut, 'document')} "
+        f"{model.context_length:,}: {packing.padding:.1%} padding, {many(packing.cut, 'document')} "
         f"({packing.cut / len(lengths):.1%}) cut, {packing.lost / lengths.sum():.1%} of the tokens "
         "lost"
     )
@@ -137,7 +128,9 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
             "warning" if is_much else "info",
             message,
             packing.cut,
-            fix="choose another model.context, or data.long_documents: split" if is_much else "",
+            fix="choose another model.context_length, or data.long_documents: split"
+            if is_much
+            else "",
         ),
     )
 
@@ -148,10 +141,9 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model, training = contract.model, contract.training
     if not contract.data.is_padded:
         return ()
-    assert isinstance(model, Gpt), "the rules refuse other models"
     data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
-    tokens, shapes = inputs.document_lengths(), padded_shapes(data, model)
-    pieces = cut_documents(tokens, model.context, data.long_documents)
+    tokens, shapes = inputs.document_lengths(), padded_shapes(data, model.context_length)
+    pieces = cut_documents(tokens, model.context_length, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))
 
     def share(draws: Sampler) -> float:
@@ -184,7 +176,7 @@ def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) ->
 def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenData) -> Finding:
     fix = ""
     if pieces.lost:
-        fix = "raise model.context, or write data.long_documents: split"
+        fix = "raise model.context_length, or write data.long_documents: split"
     elif padding > _MUCH_PADDING:
         fix = "lower data.padding.multiple, or write data.windows: packed and remove data.padding"
         if isinstance(data.sampling, Uniform):

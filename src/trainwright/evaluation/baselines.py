@@ -14,7 +14,7 @@ import numpy as np
 from trainwright.contract.sections.data import TableData
 from trainwright.contract.sections.data_base import Feeding
 from trainwright.contract.sections.features import Features as FeaturesSection
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
     Floats,

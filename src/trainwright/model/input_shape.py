@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trainwright.contract.sections.model import TableModel
 from trainwright.core.files import Json
 
 
@@ -114,16 +113,3 @@ def embedding_width(categories: int) -> int:
     """min(50, ceil(1.6 * categories ** 0.56)): the rule of thumb of fastai's tabular models."""
     width: float = 1.6 * categories**0.56
     return min(50, math.ceil(width))
-
-
-def embedding_widths(section: TableModel, shape: TableShape) -> list[int]:
-    """Embedding width of each categorical column."""
-    if section.embedding_dim == "auto":
-        return [embedding_width(size) for size in shape.cardinalities]
-    return [section.embedding_dim] * len(shape.cardinalities)
-
-
-def table_width(section: TableModel, shape: TableShape) -> int:
-    """Input width of a network for tables: numbers and embeddings."""
-    numbers = shape.numeric * (PERIODIC_WIDTH if section.numeric_embedding == "periodic" else 0)
-    return shape.numeric + sum(embedding_widths(section, shape)) + numbers

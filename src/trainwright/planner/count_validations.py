@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Self, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Boosting, Gpt, Linear, Pretrained
 from trainwright.contract.sections.scheduler import ReduceOnPlateau
 from trainwright.core.formatting import many
 from trainwright.planner.estimate import epoch_ends, most_steps
@@ -33,8 +32,7 @@ class Validations:
             return cls(-(-steps // training.validate_every_n_steps), steps)
         ends = epoch_ends(contract, train_rows)
         if training.validate_every_n_tokens != "off":
-            assert isinstance(model, Gpt), "the rules refuse it for other data"
-            tokens = len(ends) * train_rows * model.context * steps // ends[-1]
+            tokens = len(ends) * train_rows * model.context_length * steps // ends[-1]
             return cls(max(1, -(-tokens // training.validate_every_n_tokens)), steps)
         every = training.validate_every_n_epochs
         before = sum(end < steps for end in ends[every - 1 :: every])
@@ -48,7 +46,7 @@ def idle_rules(contract: Contract, train_rows: int) -> Iterator[tuple[str, str]]
     The first validation always improves, so that a patience of p ends a run at validation p + 1,
     and the last validation is the end of the run anyway.
     """
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         return
     training, scheduler = contract.training, contract.training.scheduler
     made = Validations.of(contract, train_rows)

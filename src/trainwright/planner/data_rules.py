@@ -15,16 +15,16 @@ from trainwright.contract.rules.ramp_rules import check_batch_ramp, check_noise_
 from trainwright.contract.rules.sampling_rules import check_balanced
 from trainwright.contract.sections.averaging import CyclicRate, Swa
 from trainwright.contract.sections.metric import METRICS
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
+from trainwright.model.families import family_of
 from trainwright.optim.swa_schedule import taking_of
-from trainwright.planner.boosting_rules import problems_with_objective
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, train_rows_of
 from trainwright.planner.kinds.planner_of import planner_of
+from trainwright.planner.learning_task import learning_task
 
 
 def problems_with_data(
@@ -49,8 +49,7 @@ def problems_with_data(
         *_warmup(contract, facts),
         *_two_classes(contract, facts),
         *check_balanced(contract, written),
-        *problems_with_objective(contract),
-        *_labels(contract, facts),
+        *family_of(contract.model).problems(contract.model, learning_task(contract, facts)),
     ]
 
 
@@ -79,7 +78,7 @@ def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     """Ramps must reach their full size within the run."""
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         return
     rows = train_rows_of(contract, facts) * settled(contract.training.num_epochs)
     ramps = contract.training.ramps
@@ -96,7 +95,7 @@ def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     """The learning rate must reach its peak within its schedule."""
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         return
     steps = scheduled_steps(contract, train_rows_of(contract, facts))
     warmup = contract.training.scheduler.warmup_steps
@@ -113,7 +112,7 @@ def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     """A weight average needs at least two sets of weights."""
     average = contract.training.average
-    if isinstance(contract.model, Boosting | Linear | Pretrained) or not isinstance(average, Swa):
+    if not contract.model.is_loop_trained or not isinstance(average, Swa):
         return
     rows = train_rows_of(contract, facts)
     ends, steps = epoch_ends(contract, rows), scheduled_steps(contract, rows)
@@ -129,18 +128,4 @@ def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             f"{many(len(ends), 'epoch')}",
             expected="at least 2 times behind the start",
             fix=f"write every_n_steps: {every}, {joined} an earlier start",
-        )
-
-
-def _labels(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    model, count = contract.model, len(facts.target.classes)
-    if not isinstance(model, Pretrained) or contract.task != "classification":
-        return
-    if model.num_labels != count:
-        yield Problem(
-            f"the model has {model.num_labels} labels, but the target has {count} classes",
-            path="model.num_labels",
-            found=str(model.num_labels),
-            expected=str(count),
-            fix=f"change it to {count}, or remove it",
         )

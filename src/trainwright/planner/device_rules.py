@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import Problem
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCTS
@@ -13,7 +12,7 @@ from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCT
 
 def problems_with_device(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
     """All such problems with their paths, without places."""
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         return
     training = contract.training
     if training.mixed_precision == "fp8" and not device.has_fp8:

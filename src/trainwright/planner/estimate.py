@@ -7,18 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import (
-    Boosting,
-    Gpt,
-    Linear,
-    Network,
-    Pretrained,
-)
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sampling.step_ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
-from trainwright.model.counting import count_parameters
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
 from trainwright.planner.kinds.planner_of import planner_of
 
@@ -41,9 +35,10 @@ class Estimate:
     memory_bytes: int
     parameters: Literal["unknown"] | int = "unknown"
 
-    def with_parameters(self, section: Network, shape: Shape) -> Estimate:
+    def with_parameters(self, section: ModelSection, shape: Shape) -> Estimate:
         """Estimate once the columns are encoded."""
-        return replace(self, parameters=count_parameters(section, shape))
+        parameters = network_family(section).count_parameters(section, shape)
+        return replace(self, parameters=parameters)
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -80,8 +75,7 @@ def most_steps(contract: Contract, train_rows: int) -> int:
     if stop.max_samples != "off":
         samples = min(samples, stop.max_samples)
     if stop.max_tokens != "off":
-        assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
-        samples = min(samples, math.ceil(stop.max_tokens / contract.model.context))
+        samples = min(samples, math.ceil(stop.max_tokens / contract.model.context_length))
     steps = steps_up_to(_step_rows(contract, train_rows), train_rows, samples)
     return steps if stop.max_steps == "off" else min(stop.max_steps, steps)
 
@@ -111,7 +105,7 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     """Estimate for a resolved contract."""
     planner = planner_of(contract, facts)
     rows, held = planner.train_rows(), planner.encoded_bytes()
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         return Estimate(rows, 0, 0, held)
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))

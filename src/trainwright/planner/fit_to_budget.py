@@ -11,7 +11,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.training import Training
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -138,11 +137,12 @@ def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
     model, budget = contract.model, contract.budget.seconds()
     trainings = fold_count(contract.data) + contract.training.seeds
     samples = contract.data.samples_test and fold_count(contract.data) == 0
-    if isinstance(model, Linear | Pretrained):
+    if limit := model.traits.rounds:
+        kept = f"model.{limit}" in written
+        rounds = int(getattr(model, limit))
+        return RequestedRun(budget, rounds, 0, 0, parts.test, trainings, keeps_length=kept)
+    if not model.is_loop_trained:
         return RequestedRun(budget, 0, 0, 0, parts.test, trainings, samples_test=samples)
-    if isinstance(model, Boosting):
-        kept = "model.max_trees" in written
-        return RequestedRun(budget, model.max_trees, 0, 0, parts.test, trainings, keeps_length=kept)
     rows = contract.training.validation.rows
     made = Validations.of(contract, plan.estimate.train_rows)
     return RequestedRun(
@@ -172,9 +172,9 @@ def _settings(
     """Contract values that the budget decides among those left open."""
     kept = {choice.path: choice.value for choice in plan.choices if choice.reason == BY_BUDGET}
     settings: dict[str, Json] = dict(kept)
-    if isinstance(plan.contract.model, Boosting):
+    if limit := plan.contract.model.traits.rounds:
         if share.steps < asked.steps and not asked.keeps_length:
-            settings["model.max_trees"] = share.steps
+            settings[f"model.{limit}"] = share.steps
         return settings
     if not asked.validations:
         return settings
@@ -260,7 +260,7 @@ def _too_long(
         text += f", before its schedule ends, at {rate:.3g} of the learning rate"
     missing = (asked.steps - share.steps) * speeds.step * asked.trainings
     whole = round_up((share.planned_seconds + missing) / MARGIN, 2)
-    shorter = "leave model.max_trees out"
+    shorter = f"leave model.{plan.contract.model.traits.rounds} out"
     if asked.validations:
         shorter = "leave its length to the budget with training.num_epochs: auto and no limit"
     return f"{text}; {shorter}, or write budget.hours: {round_up(whole / 3600, 3):g}"
@@ -268,7 +268,7 @@ def _too_long(
 
 def _warmup(plan: Plan) -> int:
     """Warmup steps of the schedule."""
-    if isinstance(plan.contract.model, Boosting | Linear | Pretrained):
+    if not plan.contract.model.is_loop_trained:
         return 0
     scheduler = plan.contract.training.scheduler
     steps = scheduled_steps(plan.contract, plan.estimate.train_rows)
@@ -276,13 +276,14 @@ def _warmup(plan: Plan) -> int:
 
 
 def _unit(plan: Plan) -> str:
-    return "a tree" if isinstance(plan.contract.model, Boosting) else "a step"
+    return f"a {plan.contract.model.traits.unit}"
 
 
 def _length(plan: Plan, steps: int) -> str:
     """`320 steps (1.2 epochs)`, or trees."""
-    if isinstance(plan.contract.model, Boosting):
-        return many(steps, "tree")
+    traits = plan.contract.model.traits
+    if traits.rounds:
+        return many(steps, traits.unit)
     return f"{many(steps, 'step')} ({steps / plan.estimate.steps_per_epoch:.3g} epochs)"
 
 

@@ -7,15 +7,15 @@ from typing import final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
-from trainwright.contract.sections.model import Gpt, Network
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
-from trainwright.model.counting import count_largest
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
-from trainwright.planner.activation_memory import activation_bytes, state_bytes
 from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.state_memory import state_bytes
 
 _NUMBER = 4
 
@@ -62,21 +62,20 @@ def widest_rows(contract: Contract) -> int:
     rows, most = settled(contract.training.batch_size), contract.data.batch_tokens
     if most == "off":
         return rows
-    assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    return min(rows, max(1, most // contract.model.context))
+    return min(rows, max(1, most // contract.model.context_length))
 
 
 def estimate_memory(
-    contract: Contract, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
+    contract: Contract, section: ModelSection, shape: Shape, parameters: int, held: tuple[int, int]
 ) -> MemoryEstimate:
     """Memory estimate of a resolved plan; `held` are the bytes of the encoded rows and of the
     device."""
     data, device = held
-    training = contract.training
+    training, family = contract.training, network_family(section)
     rows = widest_rows(contract)
     updated = parameters
     if training.memory.offload_optimizer:
-        together = max(OFFLOADED_PART_BYTES // _NUMBER, count_largest(section, shape))
+        together = max(OFFLOADED_PART_BYTES // _NUMBER, family.count_largest(section, shape))
         updated = min(parameters, together)
     moments = updated * state_bytes(training.optimizer)
     means = 0 if training.average == "off" else parameters * _NUMBER
@@ -84,7 +83,7 @@ def estimate_memory(
         weights=parameters * _NUMBER + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
-        activations=rows * activation_bytes(section, shape),
+        activations=rows * _NUMBER * family.count_activations(section, shape),
         data=data,
         device=device,
     )

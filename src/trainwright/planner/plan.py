@@ -8,13 +8,12 @@ from typing import Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document, placed
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.read_table import DataFacts
-from trainwright.model.counting import count_parameters, count_products
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
 from trainwright.planner.budget_shares import Allotment
 from trainwright.planner.data_rules import problems_with_data
@@ -78,7 +77,7 @@ class Plan:
     @property
     def open_paths(self) -> tuple[str, ...]:
         """Paths that are still `auto` because only a measurement can resolve them."""
-        is_network = not isinstance(self.contract.model, Boosting | Linear | Pretrained)
+        is_network = self.contract.model.is_loop_trained
         return open_paths(self.contract.training) if is_network else ()
 
     @property
@@ -90,10 +89,10 @@ class Plan:
         """Plan once the data is encoded: the size of a network is known, and what depends on it is
         resolved."""
         model = self.contract.model
-        if isinstance(model, Boosting | Linear | Pretrained):
+        if not model.is_loop_trained:
             return self
         held = (self.estimate.memory_bytes, device.memory_bytes)
-        count = count_parameters(model, shape)
+        count = network_family(model).count_parameters(model, shape)
         memory = estimate_memory(self.contract, model, shape, count, held)
         check_fits(self.contract, memory)
         contract, choices = fit_micro_batch(self.contract, self.choices, memory)
@@ -104,9 +103,9 @@ class Plan:
     def _with_compute(self, shape: Shape, device: DeviceFacts) -> Plan:
         """Resolve the execution variant."""
         model = self.contract.model
-        assert not isinstance(model, Boosting | Linear | Pretrained)
         choosing = Choosing()
-        work = work_of(self.contract.training, count_products(model, shape), self.steps)
+        products = network_family(model).count_products(model, shape)
+        work = work_of(self.contract.training, products, self.steps)
         training = decide_compute(self.contract, work, device, choosing)
         too_short = why_not_measured(work, device)
         return replace(

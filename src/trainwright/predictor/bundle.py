@@ -20,9 +20,10 @@ from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.types import encoding_from_json
+from trainwright.model.families import LIBRARIES
+from trainwright.model.scorer import Scorer
 from trainwright.predictor.check_predictor import check_predictor
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.scorer import Scorer
 
 FORMAT = 1
 MANIFEST = "bundle.json"
@@ -33,9 +34,8 @@ FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
-        "linear": ("linear.json",),
-        "lightgbm": ("boosting.json", "model.txt"),
         "network": ("network.json", "network.safetensors"),
+        **{kind: family.bundle_files for kind, family in LIBRARIES.items()},
     }
 )
 """Files of each kind of scorer, next to `features.json` and `target.json`."""
@@ -116,20 +116,12 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
-        case "linear":
-            from trainwright.model.linear.linear_fit import read_linear
-
-            return read_linear(folder)
-        case "lightgbm":
-            from trainwright.model.boosting.lightgbm_trees import read_boosted
-
-            return read_boosted(folder)
         case "network":
             from trainwright.predictor.network_scorer import read_network
 
             return read_network(folder)
         case _:
-            raise AssertionError("the manifest's kind has been checked")
+            return LIBRARIES[kind].read(folder)
 
 
 def _read_manifest(folder: Path) -> dict[str, Json]:

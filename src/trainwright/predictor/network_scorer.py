@@ -6,18 +6,19 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, assert_never, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.checkpoint.files.tensor_file import write_tensors
-from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.contract.sections.model import Model
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.base.table import Floats, Inputs, TokenInputs
@@ -26,7 +27,7 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.build_network import build_network
-from trainwright.model.counting import count_parameters
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
 
 _WEIGHTS = "network.safetensors"
@@ -36,7 +37,7 @@ _TOKENS = 2**13
 """Tokens per pass over a text: activations should stay in the caches."""
 _MOST_CONTEXT = 2**20
 """Positions take memory of their own, without a weight."""
-_SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
+_SECTION: TypeAdapter[Model] = TypeAdapter(Model)
 
 
 @final
@@ -48,7 +49,7 @@ class NetworkScorer:
 
     def __init__(
         self,
-        section: Network,
+        section: ModelSection,
         shape: Shape,
         target: Target,
         model: nn.Module,
@@ -113,12 +114,12 @@ class NetworkScorer:
 
     def _segment_nll(self, inputs: TokenInputs) -> Floats:
         """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""
-        assert isinstance(self._section, Gpt)
+        context = self._section.context_length
         device = next(self._model.parameters()).device
         scores = np.zeros(len(inputs))
         tokens = min(_TOKENS, _LOGITS // self._shape.outputs)
-        most = max(1, tokens // self._section.context)
-        for windows in cut_windows(inputs, self._section.context):
+        most = max(1, tokens // context)
+        for windows in cut_windows(inputs, context):
             rows = self._portions.rows(min(most, len(windows.starts)))
             for start in range(0, len(windows.starts), rows):
                 part = windows.between(start, start + rows)
@@ -153,6 +154,8 @@ def read_network(folder: Path) -> NetworkScorer:
     """
     about = read_json(folder / _ARCHITECTURE)
     section = _SECTION.validate_json(json.dumps(about["model"]))
+    if not section.is_loop_trained:
+        raise ValueError(f"{_ARCHITECTURE} names no network: {section.kind}")
     shape = shape_from_json(about)
     _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
     model = build_network(section, shape)
@@ -164,30 +167,17 @@ def read_network(folder: Path) -> NetworkScorer:
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
 
 
-def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:
+def _check_size(section: ModelSection, shape: Shape, weights_bytes: int) -> None:
     """Check an architecture against the size of its weights: each parameter takes one byte or
     more."""
     if not shape.is_possible:
         raise ValueError(f"{_ARCHITECTURE} names impossible sizes")
-    if isinstance(section, Gpt) and section.context > _MOST_CONTEXT:
+    if section.context_length > _MOST_CONTEXT:
         raise ValueError(f"{_ARCHITECTURE} names a context above {_MOST_CONTEXT:,}")
-    if (layers := _count_layers(section)) > MOST_LAYERS:
+    family = network_family(section)
+    if (layers := family.count_layers(section)) > MOST_LAYERS:
         raise ValueError(f"{_ARCHITECTURE} has {layers:,} layers, at most {MOST_LAYERS:,}")
-    if (parameters := count_parameters(section, shape)) > weights_bytes:
+    if (parameters := family.count_parameters(section, shape)) > weights_bytes:
         raise ValueError(
             f"{_ARCHITECTURE} has {parameters:,} parameters, {_WEIGHTS} {weights_bytes:,} bytes"
         )
-
-
-def _count_layers(section: Network) -> int:
-    match section:
-        case Mlp(hidden=hidden):
-            return len(hidden)
-        case TabularResNet(blocks=blocks):
-            return blocks
-        case ResNet(blocks=stages):
-            return sum(stages)
-        case Gpt(layers=layers):
-            return layers
-        case _:
-            assert_never(section)

@@ -12,6 +12,7 @@ from trainwright.data.base.table import Floats, Inputs, Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.sources.frames import ArrowTable
+from trainwright.model.scorer import Scorer
 from trainwright.predictor.input_rows import (
     Columns,
     GivenRows,
@@ -19,7 +20,6 @@ from trainwright.predictor.input_rows import (
     Rows,
     given_as,
 )
-from trainwright.predictor.scorer import Scorer
 
 DataFrame = TypeVar("DataFrame", bound=ArrowTable)
 

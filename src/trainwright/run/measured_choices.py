@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.planner.compute_trials import (
@@ -75,7 +74,7 @@ def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: 
     A resumed run computes as its first start chose, without measuring: another choice would give
     different bits.
     """
-    if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
+    if not ready.plan.contract.model.is_loop_trained:
         return ready
     for folder in find_begun(request, ready):
         started = read_started(folder)

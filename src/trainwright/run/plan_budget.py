@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from trainwright.contract.reading.read_contract import placed
 from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.contract.sections.data import Data, fold_count
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.data.dispatch import modality_of
@@ -156,9 +155,9 @@ def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, S
     """Training times, and the plan with a batch size that leaves enough steps."""
     seconds = min(_MOST_REHEARSAL, max(_LEAST_REHEARSAL, _SHARE * limit))
     section = ready.plan.contract.model
-    if isinstance(section, Boosting):
+    if section.traits.rounds:
         return ready, time_trees(ready.plan, ready.prepared, seconds)
-    if isinstance(section, Linear | Pretrained):
+    if not section.is_loop_trained:
         part = sampled(ready.prepared.validation, _PROBED_ROWS, ready.plan.contract.seed)
         scores = np.full((len(part), ready.prepared.target.outputs), 1.0)
         return ready, StepTimes(0.0, 0.0, 0.0, 0.0, 0.0, part, scores / scores.shape[1])
@@ -183,10 +182,10 @@ def _speeds(ready: Ready, times: StepTimes, baselines: Baselines, fitting: float
     beside = baselines.scores(times.part)
     beside_row = (time.perf_counter() - started) / max(1, len(times.part))
     judging = _time_judging(ready, times, beside)
-    is_boosting = isinstance(contract.model, Boosting)
-    step = times.step + (times.score_row * tests if is_boosting else 0.0)
-    is_linear = isinstance(contract.model, Linear)
-    score_row = 0.0 if is_boosting else times.score_row
+    grows = bool(contract.model.traits.rounds)
+    step = times.step + (times.score_row * tests if grows else 0.0)
+    is_linear = contract.model.traits.is_linear
+    score_row = 0.0 if grows else times.score_row
     return Speeds(
         spent=0.0,
         step=step,
@@ -241,7 +240,7 @@ def _with_settings(ready: Ready, settings: Mapping[str, Json]) -> Ready:
         raise ContractMistake(placed(problems, document.source))
     decided = plan(replace(document, contract=contract), ready.raw.facts, ready.device)
     decided = decided.with_shape(shape_of(ready.prepared), ready.device)
-    if not isinstance(contract.model, Boosting | Linear | Pretrained):
+    if contract.model.is_loop_trained:
         decided = as_started(decided, document.contract, before.to_json())
     if decided.contract.data.num_workers == "auto":
         decided = decided.with_workers(next(c for c in before.choices if c.path == WORKERS))

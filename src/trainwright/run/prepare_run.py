@@ -21,8 +21,7 @@ from trainwright.contract.reading.read_contract import (
 )
 from trainwright.contract.rules.availability import unavailable
 from trainwright.contract.sections.metric import TaskKind
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
-from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
+from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.read_table import Raw
@@ -30,8 +29,8 @@ from trainwright.data.sampling.build_sampler import build_sampler
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.slice_rows import find_slices
+from trainwright.model.families import library_family
 from trainwright.optim.dependencies import need_optimizer
-from trainwright.planner.boosting_rules import problems_with_counts
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
@@ -107,7 +106,7 @@ def make_ready(
     contract = document.contract
     if problems := unavailable(contract, document.written):
         raise NotAvailable(placed(problems, document.source))
-    is_network = not isinstance(contract.model, Boosting | Linear | Pretrained)
+    is_network = contract.model.is_loop_trained
     if is_network:
         with _blaming(document.source):
             need_torch("model.kind", "a network")
@@ -119,7 +118,7 @@ def make_ready(
     task = decided_task(decided.contract)
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
-        if problems := list(problems_with_counts(decided.contract, prepared)):
+        if problems := _target_problems(decided.contract, prepared):
             raise ContractMistake(placed(problems, document.source))
         # Evaluated again when the model is judged: a mistake in a condition is reported before
         # training.
@@ -133,6 +132,13 @@ def make_ready(
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     return Ready(document, raw, device, decided, prepared)
+
+
+def _target_problems(contract: Contract, prepared: Prepared) -> list[Problem]:
+    model = contract.model
+    if model.traits.trained_by != "library":
+        return []
+    return list(library_family(model).target_problems(model, prepared.train.target))
 
 
 def decided_task(contract: Contract) -> TaskKind:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data import Data
-from trainwright.contract.sections.model import (
-    Boosting,
-    Gpt,
-    Linear,
-    Mlp,
-    Pretrained,
-    ResNet,
-    TabularResNet,
-)
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import Training
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.types import Prepared
+from trainwright.model.families import library_family
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.init.yaml_lines import flow
 from trainwright.planner.plan import Plan
@@ -68,25 +61,23 @@ def describe_plan(decided: Plan) -> str:
     parts: list[str] = [model.kind]
     if estimate.parameters != "unknown":
         parts.append(f"{show_count(estimate.parameters)} parameters")
-    match model:
-        case Boosting():
-            parts.append(f"at most {many(model.max_trees, 'tree')} of {model.num_leaves} leaves")
-        case Linear():
-            parts.append(f"penalty {settled(model.penalty):g}")
-        case Mlp() | TabularResNet() | ResNet() | Gpt():
-            training = contract.training
-            form = training.mixed_precision
-            parts.append(
-                f"at most {many(settled(training.num_epochs), 'epoch')} of "
-                f"{many(estimate.steps_per_epoch, 'step')}, "
-                f"{_growing(estimate, settled(training.num_epochs))}"
-                f"{many(settled(training.effective_batch_size), 'row')} a step, "
-                f"{'number format to be measured' if form == 'auto' else form}"
-            )
-        case Pretrained():
-            parts.append(model.architecture)
+    if model.is_loop_trained:
+        parts.append(_length(contract.training, estimate))
+    else:
+        parts.append(library_family(model).describe(model))
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
+
+
+def _length(training: Training, estimate: Estimate) -> str:
+    """Epochs, steps and number format of a network's run."""
+    epochs, form = settled(training.num_epochs), training.mixed_precision
+    return (
+        f"at most {many(epochs, 'epoch')} of {many(estimate.steps_per_epoch, 'step')}, "
+        f"{_growing(estimate, epochs)}"
+        f"{many(settled(training.effective_batch_size), 'row')} a step, "
+        f"{'number format to be measured' if form == 'auto' else form}"
+    )
 
 
 def _held(data: Data, memory_bytes: int) -> str:

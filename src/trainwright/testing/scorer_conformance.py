@@ -13,7 +13,7 @@ import numpy as np
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.sparse import SparseColumns
 from trainwright.data.base.table import Floats, Inputs, Undecoded, as_columns
-from trainwright.predictor.scorer import Scorer
+from trainwright.model.scorer import Scorer
 
 
 @final

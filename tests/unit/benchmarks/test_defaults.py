@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 import defaults  # noqa: E402
 import first_step  # noqa: E402
-from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
 

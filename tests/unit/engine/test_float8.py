@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.engine.execution.float8 import Float8Products, fits_float8, float8_linear  # noqa: E402
 from trainwright.engine.execution.precision import Float8, build_precision  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

@@ -16,7 +16,8 @@ from torch.nn import functional  # noqa: E402
 
 from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
-from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
-from trainwright.contract.sections.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.signals.count_flops import count_flops  # noqa: E402

@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.model import Gpt  # noqa: E402
-from trainwright.model import attention_cpu, causal_attention  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.model.attention import attention_cpu, causal_attention  # noqa: E402
 from trainwright.model.attention.causal_attention import attend, attend_whole  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402

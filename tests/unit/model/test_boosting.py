@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting.boosting_callbacks import Watching
 from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,
     BoostingRows,
@@ -18,6 +17,7 @@ from trainwright.model.boosting.lightgbm_trees import (
     matrix_of,
     watched_metric,
 )
+from trainwright.model.tree_growth import Watching
 
 
 def _rows(count: int = 300, seed: int = 0) -> BoostingRows:

@@ -4,11 +4,13 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.contract.sections.model import Mlp, Network, TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TableShape, embedding_width  # noqa: E402
 
-SECTIONS: list[Network] = [
+SECTIONS: list[ModelSection] = [
     Mlp(kind="mlp"),
     Mlp(kind="mlp", hidden=(5,), activation="gelu", numeric_embedding="none", embedding_dim=3),
     TabularResNet(kind="tabular_resnet"),
@@ -25,14 +27,14 @@ def rows(shape: TableShape, count: int) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_any_table_gives_one_row_of_outputs_a_row(section: Network, shape: TableShape) -> None:
+def test_any_table_gives_one_row_of_outputs_a_row(section: ModelSection, shape: TableShape) -> None:
     model = build_network(section, shape).eval()
     for count in (1, 7):
         assert model(*rows(shape, count)).shape == (count, shape.outputs)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_every_parameter_learns(section: Network) -> None:
+def test_every_parameter_learns(section: ModelSection) -> None:
     shape = TableShape(3, (4, 9), 2)
     model = build_network(section, shape)
     model(*rows(shape, 64)).square().sum().backward()
@@ -40,7 +42,7 @@ def test_every_parameter_learns(section: Network) -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_a_row_does_not_depend_on_its_neighbours(section: Network) -> None:
+def test_a_row_does_not_depend_on_its_neighbours(section: ModelSection) -> None:
     # Batch statistics would make an update depend on how its batch is cut.
     shape = TableShape(3, (4, 9), 2)
     model = build_network(section, shape).double().train()

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from trainwright.contract.sections.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.model.attention.causal_attention import attend, attend_whole, within_documents  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402

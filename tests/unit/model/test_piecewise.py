@@ -12,9 +12,9 @@ from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp  # noqa: E402
-from trainwright.contract.sections.model import Gpt  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
-from trainwright.model import attention_cpu  # noqa: E402
+from trainwright.model.attention import attention_cpu  # noqa: E402
 from trainwright.model.attention.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
 from trainwright.model.attention.causal_attention import attend_whole, within_documents  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
@@ -91,7 +91,7 @@ def gradients(how: ActivationCheckpointing) -> list[Tensor]:
     section = Gpt(kind="gpt", layers=2, heads=2, width=32, context=16)
     model = build_network(section, TokenShape(11))
     assert isinstance(model, GptNetwork)
-    recompute(model, how)
+    recompute(model.blocks, how)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(torch.randint(0, 11, (3, 16)))
     logits.float().square().mean().backward()

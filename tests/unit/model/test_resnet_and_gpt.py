@@ -7,11 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.data.base.table import ImageInputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
-from trainwright.model.counting import count_gpt, count_resnet  # noqa: E402
+from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape, shape_from_json  # noqa: E402
 from trainwright.model.residual import Residual, skip_chances  # noqa: E402
 from trainwright.predictor.network_scorer import NetworkScorer, read_network  # noqa: E402
@@ -37,7 +38,7 @@ def test_a_resnet_gives_logits_and_has_the_counted_parameters(section: ResNet) -
     model = build_network(section, IMAGES)
     pixels = torch.randint(0, 256, (6, 1, 12, 10), dtype=torch.uint8)
     assert model(pixels).shape == (6, 3)
-    assert parameters(model) == count_resnet(section, IMAGES)
+    assert parameters(model) == network_family(section).count_parameters(section, IMAGES)
     assert torch.equal(model.eval()(pixels), model(pixels.float()))
     weight = next(p for p in model.parameters() if p.ndim == 4 and p.shape[1] > 1)
     assert weight.is_contiguous(memory_format=torch.channels_last)
@@ -74,7 +75,7 @@ def test_a_gpt_never_looks_ahead(section: Gpt) -> None:
     tokens = torch.randint(0, 11, (3, 8))
     out = model(tokens)
     assert out.shape == (3, 8, 11)
-    assert parameters(model) == count_gpt(section, TokenShape(11))
+    assert parameters(model) == network_family(section).count_parameters(section, TokenShape(11))
     changed = tokens.clone()
     changed[:, 5] = (changed[:, 5] + 1) % 11
     again = model(changed)

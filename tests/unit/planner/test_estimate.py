@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.model import Mlp, TabularResNet
-from trainwright.model.counting import count_parameters
+from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import TableShape
 from trainwright.planner.estimate import Estimate, most_steps, scheduled_steps
 from trainwright.planner.read_device import DeviceFacts, read_device
@@ -29,10 +30,13 @@ def test_parameters_by_hand() -> None:
     section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2, numeric_embedding="none")
     shape = TableShape(numeric=1, cardinalities=(4,), outputs=2)
     # 4 x 2 embeddings, (1 + 2 + 1) x 3, (3 + 1) x 2
-    assert count_parameters(section, shape) == 8 + 12 + 8
+    assert network_family(section).count_parameters(section, shape) == 8 + 12 + 8
     section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2)
     # and 48 frequencies, (96 + 1) x 16 shared weights, 16 more inputs to 3 units
-    assert count_parameters(section, shape) == 8 + 12 + 8 + 48 + 97 * 16 + 16 * 3
+    assert (
+        network_family(section).count_parameters(section, shape)
+        == 8 + 12 + 8 + 48 + 97 * 16 + 16 * 3
+    )
 
 
 @pytest.mark.torch
@@ -46,15 +50,15 @@ def test_parameters_are_those_of_the_network(
 
     network = build_network(section, shape)
     counted = sum(weight.numel() for weight in network.parameters())
-    assert count_parameters(section, shape) == counted
+    assert network_family(section).count_parameters(section, shape) == counted
 
 
 def test_an_estimate_learns_its_parameters() -> None:
     estimate = Estimate(100, 10, 100, 1000)
     assert estimate.to_json()["parameters"] == "unknown"
-    assert estimate.with_parameters(NETWORKS[0], SHAPES[0]).parameters == count_parameters(
-        NETWORKS[0], SHAPES[0]
-    )
+    assert estimate.with_parameters(NETWORKS[0], SHAPES[0]).parameters == network_family(
+        NETWORKS[0]
+    ).count_parameters(NETWORKS[0], SHAPES[0])
 
 
 def test_without_a_network_the_device_is_the_cpu() -> None:

@@ -8,16 +8,19 @@ import pytest
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
-from trainwright.contract.sections.model import Gpt, Mlp, Network, ResNet, TabularResNet
-from trainwright.model.counting import count_largest
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
-from trainwright.planner.activation_memory import activation_bytes
 from trainwright.planner.micro_batch_memory import MemoryEstimate, estimate_memory, fit_micro_batch
 from trainwright.planner.resolve.choice import Choice
 
 TOLERANCE = 0.15
 
-CASES: list[tuple[Network, Shape]] = [
+CASES: list[tuple[ModelSection, Shape]] = [
     (Gpt(kind="gpt", layers=3, width=64, heads=4, context=32), TokenShape(65)),
     (Gpt(kind="gpt", layers=2, width=64, heads=2, positions="learned"), TokenShape(30)),
     (Gpt(kind="gpt", layers=3, width=64, heads=2, context=32, dropout=0.1), TokenShape(65)),
@@ -37,13 +40,15 @@ CASES: list[tuple[Network, Shape]] = [
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("section", "shape"), CASES)
-def test_activations_are_those_that_torch_keeps(section: Network, shape: Shape) -> None:
+def test_activations_are_those_that_torch_keeps(section: ModelSection, shape: Shape) -> None:
     pytest.importorskip("torch")
     slope = (kept_bytes(section, shape, 24) - kept_bytes(section, shape, 8)) / 16
-    assert activation_bytes(section, shape) == pytest.approx(slope, rel=TOLERANCE)
+    assert 4 * network_family(section).count_activations(section, shape) == pytest.approx(
+        slope, rel=TOLERANCE
+    )
 
 
-def kept_bytes(section: Network, shape: Shape, rows: int) -> int:
+def kept_bytes(section: ModelSection, shape: Shape, rows: int) -> int:
     """Bytes that a forward pass keeps for the backward pass beside weights and rows."""
     import torch
     from torch.autograd.graph import saved_tensors_hooks
@@ -149,12 +154,12 @@ def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("section", "shape"), CASES)
-def test_the_largest_tensor_is_the_network_s(section: Network, shape: Shape) -> None:
+def test_the_largest_tensor_is_the_network_s(section: ModelSection, shape: Shape) -> None:
     pytest.importorskip("torch")
     from trainwright.model.build_network import build_network
 
     sizes = [one.numel() for one in build_network(section, shape).parameters()]
-    assert count_largest(section, shape) == max(sizes)
+    assert network_family(section).count_largest(section, shape) == max(sizes)
 
 
 def test_one_part_of_an_offloaded_state_is_counted(tmp_path: Path) -> None:

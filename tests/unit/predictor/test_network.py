@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.contract.sections.model import Mlp  # noqa: E402
+from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
 from trainwright.data.base.table import TableInputs  # noqa: E402
 from trainwright.data.columns.target import Classes  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

@@ -21,7 +21,8 @@ import trainwright.run.learners.network_learner as learning  # noqa: E402
 from canary import Killed  # noqa: E402
 from command import command, project_in, with_layers  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.contract.sections.model import Gpt, ResNet  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.base.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402

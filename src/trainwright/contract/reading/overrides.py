@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 from trainwright.contract.key_paths import PIECE, join, names_of
 from trainwright.contract.reading.yaml_reader import ParsedYaml, Plain, read_yaml, yaml_value_text
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import ContractMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.core.secret_urls import HIDDEN
-
-_WITHOUT_TRAINING = ("boosting", "linear")
 
 _OVERRIDE = re.compile(rf"((?:{PIECE})(?:\.(?:{PIECE}))*)=(.*)", re.DOTALL)
 
@@ -163,7 +162,8 @@ def _drop_old_model(
     if old is None or old == kind:
         return written, ()
     gone = [f"model.{key}" for key in model if key != "kind" and f"model.{key}" not in chosen]
-    if kind in _WITHOUT_TRAINING and not any(path.split(".")[0] == "training" for path in chosen):
+    by_library = kinds_with(lambda traits: traits.trained_by == "library")
+    if kind in by_library and not any(path.split(".")[0] == "training" for path in chosen):
         gone += ["training"] if "training" in root else []
     if not gone:
         return written, ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Pretrained
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 _TASKS = ("ranking", "retrieval")
@@ -27,13 +27,14 @@ def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
 
 
 def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    if isinstance(contract.model, Pretrained):
-        path = "model.architecture" if "model.architecture" in written else "model.kind"
+    model, traits = contract.model, contract.model.traits
+    if traits.trained_by == "none":
+        path = f"model.{traits.named_by}"
         yield _not_available(
-            "pretrained models",
-            path,
-            contract.model.architecture,
-            "choose model.kind of: boosting, linear, mlp, tabular_resnet, resnet, gpt",
+            traits.noun,
+            path if path in written else "model.kind",
+            str(getattr(model, traits.named_by)),
+            f"choose model.kind of: {', '.join(kinds_with(lambda _: True))}",
         )
     if contract.task in _TASKS:
         yield _not_available(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import ResNet
 from trainwright.core.errors import Problem
 
 _COMPUTE = "training.compute"
@@ -14,7 +13,7 @@ _COMPUTE = "training.compute"
 def check_memory_format(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Channels are what convolutions have."""
     chosen = contract.training.compute.memory_format
-    if chosen == "channels_last" and not isinstance(contract.model, ResNet):
+    if chosen == "channels_last" and not contract.model.traits.has_convolutions:
         yield Problem(
             f"a model of kind {contract.model.kind} has no convolutions",
             path=f"{_COMPUTE}.memory_format",

@@ -8,26 +8,27 @@ from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data import TableData, TimeSplit
 from trainwright.contract.sections.features import History
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 
 def missing_numbers_are_filled(
     contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
-    """Only trees can read a missing number; anywhere else it would make every output one."""
-    if isinstance(contract.model, Boosting):
+    """Few models read a missing number; in the others it would make every output one."""
+    if contract.model.traits.reads_missing:
         return
     imputed = {"data.features.impute": str(data.features.impute)}
     for name, column in data.columns.items():
         imputed[f"data.columns.{as_key(name)}.features.impute"] = column.features.impute
+    reading = " or ".join(kinds_with(lambda traits: traits.reads_missing))
     for path, impute in imputed.items():
         if impute == "none":
             yield Problem(
                 f"a model of kind {contract.model.kind} cannot read missing numbers",
                 path=path,
                 found="none",
-                expected="none only where model.kind is boosting",
+                expected=f"none only where model.kind is {reading}",
                 fix="change it to median, or remove it",
             )
 

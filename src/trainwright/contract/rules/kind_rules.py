@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt, Pretrained
+from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.objective import LOSSES_OF_CLASSES, AutoLoss, CrossEntropy
 from trainwright.core.errors import Problem
-
-_MODELS = {
-    "table": ("boosting", "linear", "mlp", "tabular_resnet"),
-    "images": ("boosting", "linear", "resnet"),
-    "tokens": ("gpt",),
-}
 
 
 def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The model can read what the data section gives."""
-    kind, model = contract.data.kind, contract.model
-    fitting = _MODELS[contract.data.form]
-    if isinstance(model, Pretrained) or model.kind in fitting:
+    kind, form, model = contract.data.kind, contract.data.form, contract.model
+    if form in model.traits.reads:
         return
+    fitting = kinds_with(lambda traits: form in traits.reads)
     yield Problem(
         f"a model of kind {model.kind} cannot read data of kind {kind}",
         path="model.kind",
@@ -72,20 +66,9 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
         )
 
 
-def heads_divide_width(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Every head of a transformer gets as many features, and an even number of them."""
-    model = contract.model
-    if not isinstance(model, Gpt):
-        return
-    wanted = 2 * model.heads
-    if model.width % wanted:
-        yield Problem(
-            f"model.width {model.width} is not a multiple of twice model.heads",
-            path="model.width",
-            found=str(model.width),
-            expected=f"a multiple of {wanted}",
-            fix=f"change it to {max(1, round(model.width / wanted)) * wanted}",
-        )
+def model_is_consistent(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The fields of the model do not contradict each other."""
+    yield from contract.model.own_problems()
 
 
 def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -128,7 +111,7 @@ KIND_RULES = (
     model_reads_data,
     task_fits_data,
     loss_fits_task,
-    heads_divide_width,
+    model_is_consistent,
     shares_leave_rows,
     slices_have_columns,
 )

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.memory import EveryNth
-from trainwright.contract.sections.model import (
-    Boosting,
-    Gpt,
-    Linear,
-    Mlp,
-    Model,
-    Pretrained,
-    ResNet,
-    TabularResNet,
-)
+from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.optimizer import Adam, AdamW, Sgd
 from trainwright.contract.sections.training import Training
 from trainwright.core.errors import Problem
@@ -27,14 +18,15 @@ _PATH = "training.memory.activation_checkpointing"
 def check_blocks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Activations are computed again block by block, so the model must have blocks."""
     chosen = contract.training.memory.activation_checkpointing
-    blocks = _blocks(contract.model)
+    blocks = contract.model.block_count
     if chosen == "off":
         return
     if not blocks:
+        of_blocks = ", ".join(kinds_with(lambda traits: traits.has_blocks))
         yield Problem(
             f"a model of kind {contract.model.kind} has no blocks to compute again",
             path=_PATH,
-            expected="off, or a model of blocks: tabular_resnet, resnet, gpt",
+            expected=f"off, or a model of blocks: {of_blocks}",
             fix="remove it; a smaller training.batch_size saves memory too",
         )
     elif isinstance(chosen, EveryNth) and chosen.n > blocks:
@@ -153,21 +145,6 @@ def check_offloaded_optimizer(contract: Contract, _written: frozenset[str]) -> I
             expected="after_backward: moments are copied for many parameters at once",
             fix="remove one of the two",
         )
-
-
-def _blocks(model: Model) -> int:
-    """Blocks of a network; 0 for what has none."""
-    match model:
-        case TabularResNet():
-            return model.blocks
-        case ResNet():
-            return sum(model.blocks) + len(model.blocks) - 1
-        case Gpt():
-            return model.layers
-        case Mlp() | Boosting() | Linear() | Pretrained():
-            return 0
-        case _:
-            assert_never(model)
 
 
 MEMORY_RULES = (check_blocks, check_in_backward, check_offloaded_optimizer)

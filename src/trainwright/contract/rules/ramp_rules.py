@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.ramps import BatchRamp, SequenceRamp
 from trainwright.core.errors import Problem
 
@@ -29,11 +28,11 @@ def check_batch_ramp(contract: Contract, _written: frozenset[str]) -> Iterator[P
 
 def check_sequence_ramp(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Windows of a text are cut into equal ones."""
-    ramp, model = contract.training.ramps.sequence, contract.model
+    ramp, context = contract.training.ramps.sequence, contract.model.context_length
     if ramp == "off":
         return
     path = f"{_RAMPS}.sequence"
-    if not contract.data.has_tokens or not isinstance(model, Gpt):
+    if not contract.data.has_tokens or not context:
         yield Problem(
             "only a text has windows that can be cut",
             path=path,
@@ -41,14 +40,14 @@ def check_sequence_ramp(contract: Contract, _written: frozenset[str]) -> Iterato
             expected="data of kind tokens",
             fix="remove training.ramps.sequence",
         )
-    elif ramp.start >= model.context or model.context % ramp.start:
-        fitting = [size for size in range(1, model.context) if model.context % size == 0]
+    elif ramp.start >= context or context % ramp.start:
+        fitting = [size for size in range(1, context) if context % size == 0]
         nearest = min(fitting, key=lambda size: abs(size - ramp.start))
         yield Problem(
-            f"windows of {model.context} tokens cannot be cut into ones of {ramp.start}",
+            f"windows of {context} tokens cannot be cut into ones of {ramp.start}",
             path=f"{path}.start",
             found=str(ramp.start),
-            expected=f"a divisor of model.context, less than {model.context}",
+            expected=f"a divisor of model.context, less than {context}",
             fix=f"change it to {nearest}",
         )
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.sampling_rules import no_source_column
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.sampling import Mixture
 from trainwright.contract.sections.tokens import TokenData
 from trainwright.contract.sections.training import Training
@@ -96,7 +95,7 @@ def padding_changes_widths(
 ) -> Iterator[Problem]:
     """What is made for one width, or for few, does not go with batches of many."""
     model, training = contract.model, contract.training
-    if data.windows != "padded" or not isinstance(model, Gpt):
+    if data.windows != "padded" or not model.context_length:
         return
     if training.ramps.sequence != "off":
         yield Problem(
@@ -106,33 +105,33 @@ def padding_changes_widths(
             expected="windows: across or packed",
             fix="remove training.ramps.sequence",
         )
-    yield from _most_places(data, model, training)
-    widths = -(-model.context // data.padding.multiple)
+    yield from _most_places(data, model.context_length, training)
+    widths = -(-model.context_length // data.padding.multiple)
     if training.compute.compile == "on" and widths > _MOST_COMPILED:
-        needed = -(-model.context // _MOST_COMPILED)
+        needed = -(-model.context_length // _MOST_COMPILED)
         yield Problem(
             "each width of a padded batch is compiled by itself",
             path="training.compute.compile",
             found=f"up to {widths} widths: multiples of {data.padding.multiple} up to "
-            f"model.context {model.context}",
+            f"model.context {model.context_length}",
             expected=f"at most {_MOST_COMPILED}",
             fix=f"write data.padding.multiple: {needed} or more, or compile: off",
         )
 
 
-def _most_places(data: TokenData, model: Gpt, training: Training) -> Iterator[Problem]:
+def _most_places(data: TokenData, context: int, training: Training) -> Iterator[Problem]:
     """A limit of places holds the longest document, and divides steps as it needs."""
     most = data.padding.max_tokens
     if most == "off":
         return
     path = "data.padding.max_tokens"
-    if most < model.context:
+    if most < context:
         yield Problem(
             "a document as long as the context would not fit into a micro-batch",
             path=path,
             found=str(most),
-            expected=f"at least model.context, which is {model.context}",
-            fix=f"change it to {16 * model.context}",
+            expected=f"at least model.context, which is {context}",
+            fix=f"change it to {16 * context}",
         )
     if training.compute.compile == "on":
         yield Problem(

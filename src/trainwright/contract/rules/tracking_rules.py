@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 _INSPECT = "tracking.inspect"
@@ -24,11 +24,12 @@ def check_inspect(contract: Contract, written: frozenset[str]) -> Iterator[Probl
             fix="remove tracking.windows, or tracking.inspect",
         )
     asked = f"{_INSPECT}.which" in written and "attention" in tracking.inspect.which
-    if asked and not isinstance(model, Gpt):
+    if asked and not model.traits.has_attention:
+        attending = " or ".join(kinds_with(lambda traits: traits.has_attention))
         yield Problem(
             f"a model of kind {model.kind} has no attention",
             path=f"{_INSPECT}.which",
             found="attention",
             expected="activations, silent_units, gradient_sizes",
-            fix="remove attention, or choose model.kind gpt",
+            fix=f"remove attention, or choose model.kind {attending}",
         )

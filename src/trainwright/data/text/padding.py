@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.base.permutation import even_pieces
 from trainwright.data.base.table import Integers
@@ -49,11 +48,11 @@ class PaddedShapes:
         return sizes
 
 
-def padded_shapes(section: TokenData, model: Gpt) -> PaddedShapes:
-    """Batch shapes of a contract."""
+def padded_shapes(section: TokenData, context: int) -> PaddedShapes:
+    """Batch shapes of a contract for rows of at most `context` tokens."""
     padding = section.padding
     places = math.inf if padding.max_tokens == "off" else padding.max_tokens
-    return PaddedShapes(padding.multiple, model.context, places)
+    return PaddedShapes(padding.multiple, context, places)
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, assert_never, final
 
@@ -15,7 +15,6 @@ from torch.utils.checkpoint import (
 )
 
 from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth, KeptOps
-from trainwright.model.block_protocol import InBlocks
 
 _aten = torch.ops.aten
 
@@ -38,16 +37,16 @@ _Pair = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 """Contexts around a block's forward pass and around its recomputation."""
 
 
-def recompute(network: InBlocks, how: ActivationCheckpointing) -> None:
-    """Checkpoint the activations of a network's blocks: discard them in the forward pass and
-    recompute them in the backward pass.
+def recompute(blocks: Iterable[nn.Module], how: ActivationCheckpointing) -> None:
+    """Checkpoint the activations of a network's blocks, as in `InBlocks`: discard them in the
+    forward pass and recompute them in the backward pass.
 
     Bit-identical to training without it: random numbers are redrawn from the same state, and
     running statistics are updated once.
 
     Parameter names do not change. Without gradients the forward pass is unchanged.
     """
-    chosen = list(network.blocks)
+    chosen = list(blocks)
     pair = _nothing
     match how:
         case "off":

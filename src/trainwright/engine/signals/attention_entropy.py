@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.signals.network_inspection import seeing
 from trainwright.engine.signals.telemetry import Window
-from trainwright.model.gpt.gpt_network import GptNetwork
+from trainwright.model.attention.attention_protocol import WithAttention
 from trainwright.tracking.events import Number
 
 _MOST_CHANCES = 2**23
@@ -32,7 +32,7 @@ class AttentionEntropy:
     The first position, which can attend only to itself, is excluded.
     """
 
-    def __init__(self, network: GptNetwork) -> None:
+    def __init__(self, network: WithAttention) -> None:
         self._network = network
         self._found: dict[str, Tensor] = {}
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.import_gc import loading
 from trainwright.data.base.table import Floats, Integers, TableInputs
 from trainwright.data.base.value_counts import count_values

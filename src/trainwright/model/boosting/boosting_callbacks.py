@@ -11,74 +11,29 @@ trees. Best iteration and curve are recomputed from the rows (`replay`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn, TypeAlias, final
 
 import lightgbm
 from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.core.faultpoints import reached
-from trainwright.model.boosting.grown_trees import (
+from trainwright.model.boosting.lightgbm_rounds import booster_of, round_text
+from trainwright.model.boosting.replay import VALUE_TOLERANCE, next_point
+from trainwright.model.tree_growth import (
     FEWEST_TREES,
     NOTHING_GROWN,
     CurvePoint,
     Grown,
-    round_text,
+    Left,
+    OtherTrees,
+    Watching,
 )
-from trainwright.model.boosting.replay import VALUE_TOLERANCE, next_point
 
 _NO_GAIN_IS_ENOUGH = 1e300
 
 Results: TypeAlias = list[Any]
 """LightGBM's evaluation results: data set, metric, value, whether higher is better."""
-
-
-class OtherTrees(Exception):
-    """The kept trees or their values do not reproduce here; the message says which."""
-
-
-class Left(Exception):
-    """Training was interrupted before it reached its kept trees."""
-
-
-class Keeper(Protocol):
-    """Keeps the trees grown so far. It decides when, and must not change what it receives."""
-
-    def is_due(self) -> bool:
-        """Are trees to be kept now?"""
-        ...
-
-    def keep(self, grow: Callable[[], Grown]) -> None:
-        """Keep the result of `grow`."""
-        ...
-
-
-@final
-class KeepsNothing:
-    """Keeps nothing: training that starts again if interrupted."""
-
-    def is_due(self) -> bool:
-        """Never."""
-        return False
-
-    def keep(self, grow: Callable[[], Grown]) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watching:
-    """Monitoring of tree growth: progress reports, stopping, and keeping trees.
-
-    `tell` receives the number of trees and the validation value. `should_stop` is called after each
-    round: the trees grown until then are kept up to the best one. So is `is_interrupted`: training
-    ends now, to be continued later.
-    """
-
-    tell: Callable[[int, float], None] = lambda _trees, _value: None
-    should_stop: Callable[[], bool] = lambda: False
-    is_interrupted: Callable[[], bool] = lambda: False
-    keeper: Keeper = field(default_factory=KeepsNothing)
 
 
 @final
@@ -170,7 +125,7 @@ class TreeWatcher:
         before, at = self.before, self.before.trees - 1
         is_same = (
             booster.current_iteration() == before.trees
-            and round_text(booster, at) == round_text(before.booster(), at)
+            and round_text(booster, at) == round_text(booster_of(before), at)
             and (
                 (math.isnan(value) and math.isnan(before.value))
                 or math.isclose(value, before.value, rel_tol=VALUE_TOLERANCE)

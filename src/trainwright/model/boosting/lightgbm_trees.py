@@ -13,20 +13,22 @@ import numpy as np
 import numpy.typing as npt
 from lightgbm.callback import CallbackEnv
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
-from trainwright.model.boosting.boosting_callbacks import (
-    Left,
-    OtherTrees,
-    RedrawnNumbers,
-    TreeWatcher,
-    Watching,
-)
-from trainwright.model.boosting.grown_trees import NOTHING_GROWN, CurvePoint, Grown
+from trainwright.model.boosting.boosting_callbacks import RedrawnNumbers, TreeWatcher
+from trainwright.model.boosting.lightgbm_rounds import booster_of
 from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.model.boosting.replay import Replay, SomeRows, contradiction
+from trainwright.model.tree_growth import (
+    NOTHING_GROWN,
+    CurvePoint,
+    Grown,
+    Left,
+    OtherTrees,
+    Watching,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ def fit_boosting(
     except Left:
         grown = usable
     # Truncated and read back: the scored model is that of the file, without the training rows.
-    booster = grown.booster()
+    booster = booster_of(grown)
     if booster.current_iteration() > grown.kept:
         text = booster.model_to_string(num_iteration=grown.kept)
         booster = lightgbm.Booster(model_str=text)
@@ -293,7 +295,7 @@ def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
     )
     values = np.zeros(0)
     if len(job.validation.target):
-        values = replay.values(before.booster(), _slices(job))
+        values = replay.values(booster_of(before), _slices(job))
     if wrong := contradiction(before, values):
         raise OtherTrees(wrong)
 
@@ -325,7 +327,7 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
     if before.rounds:
         per_round = job.outputs if job.outputs > 2 else 1
         callbacks.append(RedrawnNumbers(before.rounds - 1, per_round, parameters, watching))
-        text = before.booster().model_to_string(num_iteration=before.trees - 1)
+        text = booster_of(before).model_to_string(num_iteration=before.trees - 1)
         # Without the parameters that follow the trees: LightGBM would adopt them.
         first = lightgbm.Booster(model_str=text.partition("\nparameters:\n")[0])
     booster = lightgbm.train(

@@ -17,7 +17,12 @@ import lightgbm
 import numpy as np
 
 from trainwright.data.base.table import Floats
-from trainwright.model.boosting.grown_trees import CURVE_EVERY, CURVE_SHARE, Grown
+from trainwright.model.tree_growth import Grown
+
+CURVE_EVERY = 10
+CURVE_SHARE = 0.2
+"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
+because evaluating the training rows takes time."""
 
 VALUE_TOLERANCE = 1e-9
 """With another number of threads LightGBM sums a value in another order; the trees are the same."""

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.sections.model import Gpt
+from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.model.attention.causal_attention import attend, within_documents
 from trainwright.model.input_shape import TokenShape
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from trainwright.contract.sections.model import ResNet
+from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.model.input_shape import ImageShape
 from trainwright.model.residual import Residual, skip_chances
 

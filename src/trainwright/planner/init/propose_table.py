@@ -8,7 +8,7 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import spread_rows

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data import TableData, fold_count
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model import kinds_with
+from trainwright.contract.sections.model.traits import Traits
 from trainwright.core.errors import Problem
 from trainwright.data.quality.row_faults import is_by_row
 from trainwright.data.read_table import DataFacts
@@ -20,13 +21,16 @@ def problems_with_rows(contract: Contract, data: TableData, facts: DataFacts) ->
     if not data.is_in_files:
         return
     why = facts.placing.reason
-    if isinstance(contract.model, Linear):
+    model = contract.model
+    if not model.traits.reads_files:
+        libraries = kinds_with(lambda traits: _streams(traits) and traits.trained_by == "library")
+        first, *others = kinds_with(_streams)
         yield Problem(
-            "a linear model needs all rows in memory, and they lie in files",
+            f"a {model.kind} model needs all rows in memory, and they lie in files",
             path="model.kind",
-            found=f"linear; {why}",
-            expected="a network or boosting, which read them a slice at a time",
-            fix=f"model: {{kind: boosting}}, mlp or tabular_resnet, or {_IN_MEMORY}",
+            found=f"{model.kind}; {why}",
+            expected=f"a network or {' or '.join(libraries)}, which read them a slice at a time",
+            fix=f"model: {{kind: {first}}}, {' or '.join(others)}, or {_IN_MEMORY}",
         )
     yield from (
         Problem(
@@ -37,6 +41,10 @@ def problems_with_rows(contract: Contract, data: TableData, facts: DataFacts) ->
         )
         for path, what, fix in _needs(data, facts)
     )
+
+
+def _streams(traits: Traits) -> bool:
+    return "table" in traits.reads and traits.reads_files
 
 
 def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never, final
 
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts
@@ -21,33 +20,31 @@ class TokenPlanner(DataPlanner[TokenData]):
 
     def train_rows(self) -> int:
         """Windows or documents of an epoch."""
-        model = self.contract.model
-        assert isinstance(model, Gpt), "the rules refuse other models"
-        return max(1, text_rows(self.data, model.context, self.facts))
+        return max(1, text_rows(self.data, self.contract.model.context_length, self.facts))
 
     def decisive_problems(self) -> Iterator[Problem]:
         """A text has two windows in each of its sources, or two windows or rows of documents."""
-        data, model, facts = self.data, self.contract.model, self.facts
-        if not isinstance(model, Gpt):
+        data, context, facts = self.data, self.contract.model.context_length, self.facts
+        if not context:
             return
         tokens = {name: sum(lengths) for name, lengths in facts.documents.items()}
         shortest = min(tokens, key=tokens.__getitem__)
         most = (tokens[shortest] - 1) // 2
-        if data.windows == "across" and model.context > most:
+        if data.windows == "across" and context > most:
             yield Problem(
                 f"the training text{f' of {shortest!r}' if shortest else ''} is shorter than two "
                 "windows",
                 path="model.context",
-                found=f"{tokens[shortest]:,} tokens, windows of {model.context:,}",
+                found=f"{tokens[shortest]:,} tokens, windows of {context:,}",
                 expected=f"at most {most:,}",
                 fix="lower it, or give a longer text",
             )
-        elif data.windows != "across" and text_rows(data, model.context, facts) < 2:
+        elif data.windows != "across" and text_rows(data, context, facts) < 2:
             what = "windows" if data.windows == "packed" else "rows"
             yield Problem(
                 f"the training documents fill fewer than two {what}",
                 path="model.context",
-                found=f"{sum(tokens.values()):,} tokens, {what} of at most {model.context:,}",
+                found=f"{sum(tokens.values()):,} tokens, {what} of at most {context:,}",
                 fix="lower it, or give more documents",
             )
 

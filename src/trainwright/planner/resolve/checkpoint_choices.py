@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.checkpointing import Checkpointing
-from trainwright.contract.sections.model import Gpt, Model
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.planner.resolve.choice import Chosen
@@ -22,13 +22,12 @@ def checkpoint_choices(contract: Contract, training: Training, steps_per_epoch: 
     }
 
 
-def _validation_steps(model: Model, training: Training, steps_per_epoch: int) -> int:
+def _validation_steps(model: ModelSection, training: Training, steps_per_epoch: int) -> int:
     """Steps between validations; for tokens, as if every position of a window had one."""
     if training.validate_every_n_steps != "off":
         return training.validate_every_n_steps
     if training.validate_every_n_tokens != "off":
-        assert isinstance(model, Gpt), "the rules refuse it for other data"
-        of_step = settled(training.effective_batch_size) * model.context
+        of_step = settled(training.effective_batch_size) * model.context_length
         return -(-training.validate_every_n_tokens // of_step)
     return steps_per_epoch * training.validate_every_n_epochs
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import ResNet
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.core.formatting import show_seconds
@@ -88,7 +87,7 @@ def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool
         reason = "oneDNN is for CPUs"
     elif not fp32:
         reason = f"the products are in {contract.training.mixed_precision}"
-    elif isinstance(contract.model, ResNet):
+    elif contract.model.traits.has_convolutions:
         reason = "convolutions are computed by oneDNN already"
     else:
         reason = why_not_measured(work, device)
@@ -96,7 +95,7 @@ def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool
 
 
 def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
-    if not isinstance(contract.model, ResNet):
+    if not contract.model.traits.has_convolutions:
         return {"memory_format": ("contiguous", "the model has no convolutions")}
     if device.kind == "cuda":
         return {"memory_format": ("channels_last", "what convolutions of GPUs are fastest with")}

@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.model import Linear
+from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.table import Bytes, ImageInputs, Integers, as_columns
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.decode import Header, ImageFault, decode

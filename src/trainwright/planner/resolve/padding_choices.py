@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.sampling import Mixture
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.tokens import TokenData
@@ -36,11 +35,10 @@ def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
         return Choice(_PATH, 1, "documents are visited as they lie")
     if isinstance(data.sampling, Mixture):
         return Choice(_PATH, 1, "documents are drawn by their source")
-    assert isinstance(contract.model, Gpt), "the rules refuse other models"
     (lengths,) = facts.documents.values()
-    pieces = cut_documents(lengths, contract.model.context, data.long_documents)
+    pieces = cut_documents(lengths, contract.model.context_length, data.long_documents)
     group = settled(contract.training.effective_batch_size)
-    shapes = padded_shapes(data, contract.model)
+    shapes = padded_shapes(data, contract.model.context_length)
     chosen = choose_buckets(pieces.lengths, group, shapes, contract.seed)
     lost = pieces.lost / max(1, sum(lengths))
     reason = f"padding is {chosen.padding:.1%} of the places of steps of {many(group, 'document')}"

@@ -17,7 +17,8 @@ from trainwright.contract.sections.data import (
     TableData,
 )
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.contract.sections.model import Boosting, Linear, Model, Pretrained
+from trainwright.contract.sections.model import Model
+from trainwright.contract.sections.model.traits import TableDefaults
 from trainwright.contract.sections.objective import AutoLoss, CrossEntropy, Loss, SquaredError
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.slices import Slice
@@ -28,8 +29,10 @@ from trainwright.data.base.messages import quoted
 from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.propose_columns import said, with_doubts
 from trainwright.data.read_table import DataFacts
+from trainwright.model.families import family_of
 from trainwright.planner.count_validations import Validations
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
+from trainwright.planner.learning_task import learning_task
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.average_choices import choose_average
 from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
@@ -82,7 +85,7 @@ def decide(
         _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
     ]
     contract = contract.model_copy(update={"slices": tuple(slices)})
-    if not isinstance(contract.model, Boosting | Linear):
+    if contract.model.traits.trained_by != "library":
         training = _training(contract, facts, choosing)
         tracking = _tracking(contract, choosing)
         contract = contract.model_copy(update={"training": training, "tracking": tracking})
@@ -118,7 +121,7 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
 
 
 def _clause(contract: Contract) -> tuple[Json, str]:
-    if isinstance(contract.model, Linear):
+    if contract.model.traits.is_linear:
         return "baseline", "a linear model is one of the other baselines itself"
     return "every_baseline", "a model that a baseline replaces proves nothing"
 
@@ -150,12 +153,14 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         choosing.made.append(Choice(path, said(doubt.settings), doubt.reason))
     rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
     reading = choosing.take(data.reading, "data.reading", rows_in)
+    defaults = contract.model.traits.table
     features = choosing.take(
-        data.features, "data.features", _features(contract.model, settled(reading.rows_in))
+        data.features, "data.features", _features(defaults, settled(reading.rows_in))
     )
     # Reported only if there is a text.
     told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
-    text = told.take(features.text, "data.features.text", _texts(contract.model))
+    texts: Chosen = {"reduce": defaults.reduce, "terms": defaults.terms}
+    text = told.take(features.text, "data.features.text", texts)
     features = features.model_copy(update={"text": text})
     split = data.split
     if isinstance(split, AutoSplit):
@@ -179,66 +184,17 @@ DATA_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"table": _table})
 """What `auto` means in the sections of a kind of data that has some of its own."""
 
 
-def _features(model: Model, rows_in: str) -> Chosen:
-    codes = ("codes", "the model learns what each category means")
-    match model:
-        case Boosting():
-            reason = "trees split on any scale, and on missing itself"
-            many = ("by_count", "trees need help with a column of many categories")
-            return {
-                "numeric": ("none", reason),
-                "impute": ("none", reason),
-                "categorical": many if rows_in == "memory" else codes,
-            }
-        case Linear():
-            numeric = ("standard", "a penalty needs one scale")
-        case _:
-            numeric = ("quantile", "networks learn best from evenly spread numbers")
-    impute = ("median", "the model cannot read a missing number")
-    return {"numeric": numeric, "impute": impute, "categorical": codes}
-
-
-def _texts(model: Model) -> Chosen:
-    match model:
-        case Boosting():
-            reason = "the model chooses among terms itself"
-            return {"reduce": ("none", reason), "terms": (2000, "trees use few of them")}
-        case Linear():
-            reason = "the model weighs every term"
-            return {"reduce": ("none", reason), "terms": (20_000, "rare terms tell classes apart")}
-        case _:
-            reason = "a column for each term would hold most of the weights of the first layer"
-    return {"reduce": ("svd", reason), "terms": (5000, "they are reduced to a few columns")}
+def _features(table: TableDefaults, rows_in: str) -> Chosen:
+    """Encoding of columns; target statistics need all rows in memory."""
+    categorical = table.categorical if rows_in == "memory" else TableDefaults().categorical
+    return {"numeric": table.numeric, "impute": table.impute, "categorical": categorical}
 
 
 def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
-    match model := contract.model:
-        case Pretrained():
-            labels = max(1, len(facts.target.classes))
-            chosen: Chosen = {"num_labels": (labels, "as many as the data has")}
-        case Boosting():
-            chosen = {"objective": _objective(contract.task, _metric(contract, facts, Choosing()))}
-        case Linear():
-            chosen = {"penalty": _penalty(contract.task, facts)}
-        case _:
-            return model
-    return choosing.take(model, "model", chosen)
-
-
-def _objective(task: str, metric: Metric) -> tuple[Json, str]:
-    if task == "classification":
-        return "log_loss", "classes are predicted"
-    objective = _OBJECTIVES.get(metric.name, "squared_error")
-    return objective, f"the metric is {metric.name}"
-
-
-_OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
-
-
-def _penalty(task: str, facts: DataFacts) -> tuple[Json, str]:
-    if task == "classification" and any(column.kind == "text" for column in facts.columns):
-        return 0.1, "a text has many terms, each in few rows"
-    return 1.0, "the usual one"
+    resolved = contract.model_copy(update={"metric": _metric(contract, facts, Choosing())})
+    task = learning_task(resolved, facts)
+    chosen = dict(family_of(contract.model).choices(contract.model, task))
+    return choosing.take(contract.model, "model", chosen)
 
 
 def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:

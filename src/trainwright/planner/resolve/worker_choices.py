@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.read_device import DeviceFacts
@@ -25,7 +24,7 @@ _LEAST_SHARE, _LEAST_SECONDS = 0.05, 30.0
 def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:
     """The choice if no measurement is needed; empty if one is."""
     reason = ""
-    if isinstance(contract.model, Boosting | Linear | Pretrained):
+    if not contract.model.is_loop_trained:
         reason = "the model is fitted on all rows at once"
     elif not contract.data.is_augmented:
         reason = "rows in memory are gathered, not made"

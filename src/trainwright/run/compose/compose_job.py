@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import torch
+from torch import nn
 
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
-from trainwright.contract.sections.model import Network
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.core.files import Json
@@ -40,7 +41,7 @@ from trainwright.engine.stopping.stop_rules import (
     StopRule,
     TimeLimit,
 )
-from trainwright.model.build_network import BuiltNetwork, build_network, lay_out
+from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective, TargetLoss
@@ -101,7 +102,7 @@ class Composed:
 class _Learned:
     """A network with its initial weights, and its training task."""
 
-    model: BuiltNetwork
+    model: nn.Module
     state: ModuleState
     shape: Shape
     loss: TargetLoss
@@ -132,7 +133,7 @@ class _Ends:
         return {"patience": self.patience, "clock": self.limit}
 
 
-def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
+def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
     """Build the job of a network run. The initial weights are drawn here, from the contract's
     seed."""
     contract, training = plan.contract, plan.contract.training
@@ -193,20 +194,25 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
 
 
 def _build(
-    section: Network, contract: Contract, prepared: Prepared, device: torch.device
+    section: ModelSection, contract: Contract, prepared: Prepared, device: torch.device
 ) -> _Learned:
     """Draw the weights, set their layout and apply activation checkpointing, as the plan says."""
     seed_generators(contract.seed)
     shape, training = shape_of(prepared), contract.training
-    model = build_network(section, shape).to(device)
-    lay_out(model, settled(training.compute.memory_format))
-    recompute(model, training.memory.activation_checkpointing)
+    family = network_family(section)
+    model = family.build(section, shape).to(device)
+    family.lay_out(model, settled(training.compute.memory_format))
+    recompute(family.blocks(model), training.memory.activation_checkpointing)
     loss = build_loss(training.loss, class_rows(prepared), device)
     return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
 
 
 def _build_validation(
-    section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: AdaptiveEvalBatch
+    section: ModelSection,
+    network: _Learned,
+    plan: Plan,
+    prepared: Prepared,
+    portions: AdaptiveEvalBatch,
 ) -> tuple[NetworkScorer, Validation]:
     """Scorer of the model, and validation during training."""
     rows = plan.contract.training.validation.rows

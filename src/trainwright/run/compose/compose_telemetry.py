@@ -24,7 +24,7 @@ from trainwright.engine.signals.network_inspection import Activations, GradientS
 from trainwright.engine.signals.step_probes import Probe, StepProbes
 from trainwright.engine.signals.telemetry import Gauge, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
-from trainwright.model.gpt.gpt_network import GptNetwork
+from trainwright.model.attention.attention_protocol import WithAttention
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.event_log import read_events
@@ -113,7 +113,7 @@ def build_inspections(
             case "gradient_sizes":
                 found.append(GradientSizes(model))
             case "attention":
-                found += [AttentionEntropy(model)] if isinstance(model, GptNetwork) else []
+                found += [AttentionEntropy(model)] if isinstance(model, WithAttention) else []
             case _:
                 assert_never(which)
     return tuple(found)

@@ -9,7 +9,6 @@ from typing import Literal, final
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.sampling import Mixture
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.stop import Stop
@@ -93,9 +92,8 @@ def _at_tokens(every: Literal["off"] | int, contract: Contract, feed: Feed, most
 
 def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> Iterator[int]:
     """Rows, of `samples`, that reach each multiple of so many tokens."""
-    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
-        context = contract.model.context
+        context = contract.model.context_length
         yield from (-(-tokens // context) for tokens in range(every, samples * context + 1, every))
         return
     before = 0
@@ -109,9 +107,8 @@ def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> 
 
 def rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
     """Samples of a run that predict so many tokens, the last one possibly more."""
-    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
-        return -(-tokens // contract.model.context)
+        return -(-tokens // contract.model.context_length)
     lengths = feed.forming.lengths
     if isinstance(contract.data.sampling, Mixture):
         return _walked(tokens, lengths, feed, settled(contract.training.num_epochs))
@@ -122,9 +119,8 @@ def rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
 
 def tokens_of_rows(rows: int, contract: Contract, feed: Feed) -> int:
     """Tokens predicted by so many samples of a run."""
-    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
-        return rows * contract.model.context
+        return rows * contract.model.context_length
     lengths = feed.forming.lengths
     whole, rest = divmod(rows, feed.rows)
     read = sum(int(lengths[feed.order.at(epoch, 0, feed.rows)].sum()) for epoch in range(whole))
@@ -148,6 +144,5 @@ def ramped_source(contract: Contract, feed: Feed) -> BatchSource:
     ramp = contract.training.ramps.sequence
     if ramp == "off":
         return feed
-    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     samples = settled(contract.training.num_epochs) * feed.rows
-    return ShortWindows(feed, window_lengths(ramp, contract.model.context, samples))
+    return ShortWindows(feed, window_lengths(ramp, contract.model.context_length, samples))

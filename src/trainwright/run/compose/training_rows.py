@@ -11,7 +11,6 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.model import Gpt
 from trainwright.contract.sections.sampling import Mixture
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.tokens import TokenData
@@ -56,9 +55,8 @@ def _images(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
 
 
 def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
-    assert isinstance(contract.model, Gpt), "the rules refuse other models"
     data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
-    text = _text(data, contract.model, inputs, (device, contract.seed))
+    text = _text(data, contract.model.context_length, inputs, (device, contract.seed))
     return text, _text_draws(contract, prepared, inputs.sources.names, text)
 
 
@@ -89,17 +87,17 @@ def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
 
 
 def _text(
-    section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
+    section: TokenData, context: int, inputs: TokenInputs, run: tuple[torch.device, int]
 ) -> TextDataset:
     """Windows or documents of a text, for a device and a seed."""
     device, seed = run
     match section.windows:
         case "across":
-            return WindowDataset(inputs, model.context, device=device, seed=seed)
+            return WindowDataset(inputs, context, device=device, seed=seed)
         case "packed":
-            return PackedDataset(inputs, model.context, section.long_documents, device)
+            return PackedDataset(inputs, context, section.long_documents, device)
         case "padded":
-            shapes = padded_shapes(section, model)
+            shapes = padded_shapes(section, context)
             return PaddedDataset(inputs, section.long_documents, shapes, device)
         case _:
             assert_never(section.windows)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.averaging import Swa
 from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.extension_request import ExtensionRequest
 from trainwright.tracking.event_log import read_events
@@ -60,10 +59,10 @@ def describe_further(folder: RunFolder, contract: Contract) -> str:
 def _problems(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -> Iterator[Problem]:
     what = f"run {folder.name} cannot be given a new ending"
     model, training = contract.model, contract.training
-    if isinstance(model, Boosting | Linear | Pretrained):
+    if not model.is_loop_trained:
         fix = "start a new run"
-        if isinstance(model, Boosting):
-            fix = f"{fix} with more model.max_trees"
+        if limit := model.traits.rounds:
+            fix = f"{fix} with more model.{limit}"
         found = f"{model.kind}, which is not trained by steps"
         yield Problem(what, "model.kind", found, "a network", fix)
         return

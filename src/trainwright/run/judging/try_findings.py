@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.model import Linear
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies
@@ -47,7 +46,7 @@ def _try_table(
         metric=contract.metric,
         slices=contract.slices,
         folds=held_out.fold_of_rows(scored.part),
-        probe="linear" if isinstance(contract.model, Linear) else "boosting",
+        probe="linear" if contract.model.traits.is_linear else "boosting",
         seed=contract.seed,
     )
     return verdict.with_experiments(try_findings(table, audited))

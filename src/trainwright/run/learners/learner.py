@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol, assert_never, final
+from typing import Any, Protocol, assert_never, final
 
-from trainwright.contract.sections.model import (
-    Boosting,
-    Gpt,
-    Linear,
-    Mlp,
-    Model,
-    Pretrained,
-    ResNet,
-    TabularResNet,
-)
+from trainwright.contract.document import Contract
 from trainwright.core.import_gc import loading
-from trainwright.data.base.table import Part, as_columns
 from trainwright.data.types import Prepared
+from trainwright.model.families import library_family
+from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.learners.library_job import job_of
 from trainwright.run.run_context import RunContext
 
 
@@ -36,48 +29,39 @@ class Learner(Protocol):
 
 def build_learner(plan: Plan) -> Learner:
     """Build the learner of a plan's model."""
-    model: Model = plan.contract.model
-    match model:
-        case Boosting():
-            # Imported here: only trees need their library.
-            with loading():
-                from trainwright.run.learners.tree_learner import BoostingLearner
+    model = plan.contract.model
+    match model.traits.trained_by:
+        case "library":
+            family = library_family(model)
+            if isinstance(family, TreeFamily):
+                from trainwright.run.learners.tree_learner import TreeLearner
 
-            return BoostingLearner(model, plan)
-        case Linear():
-            return LinearLearner(model)
-        case Mlp() | TabularResNet() | ResNet() | Gpt():
+                return TreeLearner(model, family, plan)
+            return LibraryLearner(family, plan.contract)
+        case "loop":
             # Imported here: only networks need torch.
             with loading():
                 from trainwright.run.learners.network_learner import NetworkLearner
 
             return NetworkLearner(model, plan)
-        case Pretrained():
+        case "none":
             raise AssertionError("a plan has no model that this version cannot train")
         case _:
-            assert_never(model)
+            assert_never(model.traits.trained_by)
 
 
 @final
-class LinearLearner:
-    """Logistic or ridge regression."""
+class LibraryLearner:
+    """A library that fits in one go."""
 
-    def __init__(self, section: Linear) -> None:
-        self._section = section
+    def __init__(self, family: LibraryFamily[Any], contract: Contract) -> None:
+        self._family = family
+        self._contract = contract
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
-        """Solve for the coefficients; the validation rows are not needed."""
-        from trainwright.model.linear.linear_fit import fit_linear
-
-        train: Part = prepared.train
-        linear = fit_linear(
-            self._section,
-            as_columns(train.inputs),
-            train.target,
-            prepared.target.outputs,
-            prepared.features.cardinalities,
-        )
-        predictor = Predictor(prepared.features, prepared.target, linear)
+        """Fit; an interruption is noticed afterwards."""
+        fitted = self._family.fit(self._contract.model, job_of(self._contract, prepared))
+        predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
-        return Fitted(predictor, "finished", "solved", linear.warnings)
+        return Fitted(predictor, "finished", fitted.reason, fitted.warnings)

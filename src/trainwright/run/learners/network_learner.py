@@ -7,7 +7,7 @@ from typing import final
 
 from trainwright.checkpoint.states.eval_weights_state import evaluated_part
 from trainwright.checkpoint.store import Loaded
-from trainwright.contract.sections.model import Network
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
@@ -28,7 +28,7 @@ from trainwright.tracking.events import Ended
 class NetworkLearner:
     """Trains a network with the loop."""
 
-    def __init__(self, section: Network, plan: Plan) -> None:
+    def __init__(self, section: ModelSection, plan: Plan) -> None:
         self._section = section
         self._plan = plan
 

@@ -1,18 +1,16 @@
-"""Learner of boosted trees, with resumable training."""
+"""Learner of trees, with resumable training."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import final
-
-import lightgbm
+from typing import Any, final
 
 from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
 from trainwright.contract.sections.checkpointing import Checkpointing
-from trainwright.contract.sections.model import Boosting
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
@@ -25,19 +23,13 @@ from trainwright.engine.save_interval import (
     ShareSpacing,
     Spacing,
 )
-from trainwright.model.boosting.boosting_callbacks import OtherTrees, Watching
-from trainwright.model.boosting.grown_trees import Grown
-from trainwright.model.boosting.lightgbm_trees import (
-    Boosted,
-    BoostingJob,
-    BoostingRows,
-    available_threads,
-    fit_boosting,
-)
+from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, Watching
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.interruption import saves_recorded
 from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.learners.library_job import job_of
 from trainwright.run.run_context import RunContext
 from trainwright.run.save_spacing import build_spacing
 from trainwright.run.summary import labelled
@@ -51,58 +43,39 @@ _LEAST_SECONDS = 10.0
 
 
 @final
-class BoostingLearner:
-    """Gradient-boosted trees. An interrupted run continues from its saved trees, to the same final
-    trees."""
+class TreeLearner:
+    """Trees that grow in rounds. An interrupted run continues from its saved trees, to the same
+    final trees."""
 
-    def __init__(self, section: Boosting, plan: Plan) -> None:
+    def __init__(self, section: ModelSection, family: TreeFamily[Any], plan: Plan) -> None:
         self._section = section
+        self._family = family
         self._plan = plan
+        self._grown_with = family.environment()
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Grow trees until the validation rows show no improvement."""
         name = run.folder.full_name
         with run.spent.training(name):
             budget = _Budget(self._plan.training_seconds - run.spent.used(name))
-            boosted = self._grow(self._job(prepared), run, budget)
-        predictor = Predictor(prepared.features, prepared.target, boosted)
-        trees = many(boosted.trees, "tree")
+            fitted = self._grow(job_of(self._plan.contract, prepared), run, budget)
+        predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         if budget.has_ended_it:
+            trees = many(fitted.trees, "tree")
             return Fitted(predictor, "budget", f"{trees} within the budget")
-        said = () if boosted.splits else (self._without_splits(len(prepared.train)),)
-        return Fitted(predictor, "finished", f"{trees} kept", said)
+        return Fitted(predictor, "finished", fitted.reason, fitted.warnings)
 
-    def _without_splits(self, rows: int) -> str:
-        least = self._section.min_data_in_leaf
-        what = "the trees have no split, so every row gets the same answer"
-        if rows >= 2 * least:
-            return f"{what}: no column is worth one"
-        return (
-            f"{what}: each leaf needs {many(least, 'training row')} (model.min_data_in_leaf), and "
-            "there are too few for two; lower it, or write model: {kind: linear}"
-        )
-
-    def _job(self, prepared: Prepared) -> BoostingJob:
-        return BoostingJob(
-            section=self._section,
-            train=BoostingRows(prepared.train.inputs, prepared.train.target),
-            validation=BoostingRows(prepared.validation.inputs, prepared.validation.target),
-            outputs=prepared.target.outputs,
-            seed=self._plan.contract.seed,
-            watch=self._plan.contract.metric.name,
-            quantile=self._plan.contract.metric.quantile,
-        )
-
-    def _grow(self, job: BoostingJob, run: RunContext, budget: _Budget) -> Boosted:
+    def _grow(self, job: LibraryJob, run: RunContext, budget: _Budget) -> LibraryFit:
         begun = saves_recorded(run.folder) if run.goes_on else ""
-        store = KeptTrees(run.folder.checkpoints, run.identity, begun)
+        store = KeptTrees(run.folder.checkpoints, run.identity, self._family.read_grown, begun)
         kept = store.newest_valid(job.outputs)
         tell = Observers(run.observers, run.screen.say).observe
         section = self._plan.contract.training.checkpointing
-        keeper = _Keeper(store, section, run, tell)
-        with closing(run.screen.count(self._section.max_trees)) as progress:
+        grown_with = self._grown_with
+        keeper = _Keeper(store, section, run, tell, grown_with)
+        with closing(run.screen.count(self._family.most_rounds(self._section))) as progress:
             watching = Watching(
                 lambda trees, value: progress.count(trees, "tree", value),
                 budget.is_used_up,
@@ -110,15 +83,15 @@ class BoostingLearner:
                 keeper,
             )
             if kept.name:
-                _say_resumed(kept, run, tell)
+                _say_resumed(kept, grown_with, run, tell)
                 budget.has_ended_it = kept.grown.is_done and not self._is_complete(kept.grown)
             try:
                 self._check_end(kept.grown, has_budget_ended_it=budget.has_ended_it)
-                return fit_boosting(job, watching, kept.grown)
+                return self._family.grow(self._section, job, watching, kept.grown)
             except OtherTrees as error:
-                _say_other_trees(str(error), kept, run, tell)
+                _say_other_trees(str(error), _changed(kept, grown_with), run, tell)
                 keeper.begins_anew, budget.has_ended_it = True, False
-                return fit_boosting(job, watching)
+                return self._family.grow(self._section, job, watching, NOTHING_GROWN)
 
     def _check_end(self, grown: Grown, *, has_budget_ended_it: bool) -> None:
         """Refuse an ending that only a budget could have caused, without a budget.
@@ -132,9 +105,8 @@ class BoostingLearner:
     def _is_complete(self, grown: Grown) -> bool:
         """Did it end by nothing but its own length and patience?"""
         waited = grown.rounds - grown.best_round
-        patience = self._section.early_stopping_rounds
-        has_waited = bool(grown.best_trees) and waited >= patience
-        return has_waited or grown.rounds >= self._section.max_trees
+        has_waited = bool(grown.best_trees) and waited >= self._family.patience(self._section)
+        return has_waited or grown.rounds >= self._family.most_rounds(self._section)
 
 
 @final
@@ -162,8 +134,10 @@ class _Keeper:
         section: Checkpointing,
         run: RunContext,
         tell: Callable[[Event], None],
+        grown_with: Mapping[str, Json],
     ) -> None:
         self._store = store
+        self._grown_with = dict(grown_with)
         self._by_clock = ByClock(_spacing(section), SystemClock())
         self._is_tolerant = section.on_failure == "continue"
         self._missed = 0
@@ -184,7 +158,7 @@ class _Keeper:
         started = time.monotonic()
         grown = grow()
         try:
-            name, size = self._store.save(grown, _grown_with(), alone=self.begins_anew)
+            name, size = self._store.save(grown, self._grown_with, alone=self.begins_anew)
         except StorageFailed as error:
             if not self._is_tolerant or self._run.flag.is_up:
                 raise
@@ -212,20 +186,18 @@ def _progress(grown: Grown) -> Progress:
     return Progress(step=grown.trees, attempted=grown.rounds)
 
 
-def _grown_with() -> Json:
-    return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
-
-
-def _changed(kept: FoundTrees) -> str:
+def _changed(kept: FoundTrees, now: Mapping[str, Json]) -> str:
     """Differences in the environment the trees were grown in."""
-    before, now = kept.grown_with, _grown_with()
+    before = kept.grown_with
     changed = (
         f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]
     )
     return ", ".join(changed)
 
 
-def _say_resumed(kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]) -> None:
+def _say_resumed(
+    kept: FoundTrees, now: Mapping[str, Json], run: RunContext, tell: Callable[[Event], None]
+) -> None:
     grown = kept.grown
     what = "all of them are grown" if grown.is_done else "the same as without the interruption"
     run.screen.say(
@@ -234,7 +206,7 @@ def _say_resumed(kept: FoundTrees, run: RunContext, tell: Callable[[Event], None
     for rejected in kept.rejected:
         run.screen.say(labelled("rejected", rejected))
     tell(Resumed(_progress(grown), kept.name, kept.rejected))
-    if (changed := _changed(kept)) and not grown.is_done:
+    if (changed := _changed(kept, now)) and not grown.is_done:
         note = (
             f"grown elsewhere until now ({changed}): the trees are checked, and the validation "
             "values that end the growing may differ in their last bits"
@@ -244,9 +216,9 @@ def _say_resumed(kept: FoundTrees, run: RunContext, tell: Callable[[Event], None
 
 
 def _say_other_trees(
-    what: str, kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]
+    what: str, changed: str, run: RunContext, tell: Callable[[Event], None]
 ) -> None:
-    why = _changed(kept) or "nothing that is known has changed"
+    why = changed or "nothing that is known has changed"
     note = f"{what} comes out otherwise here ({why}): all are grown again from the first"
     run.screen.say(labelled("note", note))
     tell(Noted("not_exact", note))

@@ -5,7 +5,7 @@ Needs torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import final
@@ -31,7 +31,7 @@ from trainwright.engine.execution.step_benchmark import (
     Way,
     product_error,
 )
-from trainwright.model.build_network import lay_out
+from trainwright.model.family import MemoryFormat
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, ComputeSetting, Failed, Timing
 from trainwright.planner.plan import Plan
@@ -44,7 +44,7 @@ _SHARE = 0.02
 
 @final
 class ModelTrial:
-    """A model and a training batch, timed in several settings."""
+    """A model and a training batch, timed in several settings; `lay_out` sets its memory layout."""
 
     def __init__(
         self,
@@ -53,8 +53,10 @@ class ModelTrial:
         batch: Batch,
         level: Determinism,
         limit_seconds: float = LIMIT_SECONDS,
+        lay_out: Callable[[MemoryFormat], None] = lambda _: None,
     ) -> None:
         self._model = model
+        self._lay_out = lay_out
         self._objective = objective
         self._level = level
         self._device = next(model.parameters()).device
@@ -93,7 +95,7 @@ class ModelTrial:
             objective or self._objective,
             build_precision(setting.precision, self._model, self._device),
             partial(_kernels, setting, level),
-            partial(lay_out, self._model, setting.memory_format),
+            partial(self._lay_out, setting.memory_format),
         )
 
 
@@ -105,7 +107,7 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     batch = trial_batch(rehearsed.contract, rehearsed.feed(0))
     level: Determinism = settled(plan.contract.resume.determinism)
     limit = min(LIMIT_SECONDS, _SHARE * plan.contract.budget.seconds())
-    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level, limit)
+    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level, limit, rehearsed.lay_out)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import torch
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Network
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.ramps import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress
@@ -46,7 +46,7 @@ def time_steps(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
     numbers are preserved."""
     numbers = RandomState().snapshot()
     section, contract = plan.contract.model, _without_ramps(plan.contract)
-    assert isinstance(section, Network), "only networks have steps"
+    assert isinstance(section, ModelSection), "only networks have steps"
     few = replace(plan, contract=contract)
     try:
         with TemporaryDirectory(prefix="trainwright-") as where, kernels(contract), disarmed():

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
+from torch import nn
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import Boosting, Linear, Pretrained
 from trainwright.contract.sections.ramps import Ramps
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
-from trainwright.model.build_network import BuiltNetwork, build_network
+from trainwright.model.build_network import build_network
+from trainwright.model.families import network_family
+from trainwright.model.family import MemoryFormat
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective
 from trainwright.planner.plan import Plan
@@ -34,9 +36,13 @@ class Rehearsed:
 
     contract: Contract
     prepared: Prepared
-    model: BuiltNetwork
+    model: nn.Module
     objective: Objective
     device: torch.device
+
+    def lay_out(self, memory_format: MemoryFormat) -> None:
+        """Set the memory layout of the network."""
+        network_family(self.contract.model).lay_out(self.model, memory_format)
 
     def feed(self, workers: int) -> Feed:
         """Training batches, made by this many processes."""
@@ -47,7 +53,6 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     """Network and batches of a plan. Random numbers are preserved."""
     contract = plan.contract
     section = contract.model
-    assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
     numbers = RandomState().snapshot()
     torch.manual_seed(contract.seed)
     model = build_network(section, shape_of(prepared)).to(device)

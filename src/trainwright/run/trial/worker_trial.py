@@ -15,7 +15,6 @@ from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.precision import build_precision
-from trainwright.model.build_network import lay_out
 from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.worker_choices import Making
 from trainwright.run.trial.trial_model import build_rehearsed
@@ -32,7 +31,7 @@ class Rehearsal:
         training = plan.contract.training
         self._run = build_rehearsed(plan, prepared, torch.device("cpu"))
         model = self._run.model
-        lay_out(model, settled(training.compute.memory_format))
+        self._run.lay_out(settled(training.compute.memory_format))
         self._precision = build_precision(
             settled(training.mixed_precision), model, self._run.device
         )

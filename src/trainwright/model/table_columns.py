@@ -1,14 +1,13 @@
-"""Networks for tables: MLP and residual network over scaled numbers and embedded categories."""
+"""Column encoder that networks for tables share: scaled numbers and embedded categories."""
 
 from __future__ import annotations
 
-from typing import assert_never, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainwright.contract.sections.model import Mlp, TableModel, TabularResNet
 from trainwright.contract.sections.section import Auto
 from trainwright.model.input_shape import (
     PERIODIC_FREQUENCIES,
@@ -16,23 +15,11 @@ from trainwright.model.input_shape import (
     TableShape,
     embedding_width,
 )
-from trainwright.model.residual import Residual, skip_chances
+from trainwright.model.residual import Residual
+from trainwright.model.table_counting import ColumnSettings
 
 _SIGMA = 1.0
 """Standard deviation of the initial frequencies; columns are standardised beforehand."""
-
-
-def build_table_network(section: TableModel, shape: TableShape) -> TableNetwork:
-    """Network of a contract for a table of this shape; its initial weights are drawn from torch's
-    global generator."""
-    columns = TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
-    match section:
-        case Mlp():
-            return TableNetwork(columns, _mlp(section, columns.width, shape.outputs))
-        case TabularResNet():
-            return TableNetwork(columns, _resnet(section, columns.width, shape.outputs))
-        case _:
-            assert_never(section)
 
 
 @final
@@ -124,36 +111,12 @@ class Periodic(nn.Module):
         return torch.cat([numeric, embedded], dim=1)
 
 
-def _numbers(section: TableModel, columns: int) -> Plain | Periodic:
+def build_columns(section: ColumnSettings, shape: TableShape) -> TableColumns:
+    """Encoder for a table of this shape."""
+    return TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
+
+
+def _numbers(section: ColumnSettings, columns: int) -> Plain | Periodic:
     if section.numeric_embedding == "none" or not columns:
         return Plain(columns)
     return Periodic(columns, PERIODIC_FREQUENCIES, PERIODIC_WIDTH, _SIGMA)
-
-
-def _mlp(section: Mlp, width: int, outputs: int) -> nn.Module:
-    activation = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}[section.activation]
-    layers: list[nn.Module] = []
-    for units in section.hidden:
-        layers += [nn.Linear(width, units), activation(), nn.Dropout(section.dropout)]
-        width = units
-    return nn.Sequential(*layers, nn.Linear(width, outputs))
-
-
-def _resnet(section: TabularResNet, width: int, outputs: int) -> nn.Module:
-    hidden = round(section.width * section.hidden_factor)
-    blocks = [
-        Residual(
-            nn.Sequential(
-                nn.LayerNorm(section.width),
-                nn.Linear(section.width, hidden),
-                nn.ReLU(),
-                nn.Dropout(section.hidden_dropout),
-                nn.Linear(hidden, section.width),
-                nn.Dropout(section.residual_dropout),
-            ),
-            skipped,
-        )
-        for skipped in skip_chances(section.blocks, section.stochastic_depth)
-    ]
-    head = [nn.LayerNorm(section.width), nn.ReLU(), nn.Linear(section.width, outputs)]
-    return nn.Sequential(nn.Linear(width, section.width), *blocks, *head)

@@ -1,21 +1,14 @@
-"""Trees grown so far, with all state needed to continue training."""
+"""Growth of trees in rounds, whatever the library: its state and what watches it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, final
-
-import lightgbm
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, final
 
 from trainwright.core.files import Json
-from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.tracking.events import number_from_json, number_to_json
-
-CURVE_EVERY = 10
-CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
-because evaluating the training rows takes time."""
 
 FEWEST_TREES = 2
 """Trees needed to continue: one that is grown again for verification, and one before it."""
@@ -33,7 +26,7 @@ class CurvePoint:
 @final
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """All trees in LightGBM's text format, and the state of early stopping and of the curve.
+    """All trees in their library's text format, and the state of early stopping and of the curve.
 
     `rounds` were made; each that found a split added to the `trees` (with several classes, one per
     class). `value` is the validation value of the last round; it and `best_value` are NaN without
@@ -62,10 +55,6 @@ class Grown:
         """Trees of the final model: up to the best iteration, or all."""
         return self.best_trees or self.trees
 
-    def booster(self) -> lightgbm.Booster:
-        """Booster for predictions."""
-        return lightgbm.Booster(model_str=self.text)
-
     def to_json(self) -> Json:
         """Strict JSON."""
         return {
@@ -88,20 +77,18 @@ class Grown:
 NOTHING_GROWN = Grown()
 
 
-def read_grown(values: Json, outputs: int) -> Grown:
-    """Inverse of `to_json`, for a model of `outputs` classes, or regression (1).
+def grown_from_json(values: Json) -> Grown:
+    """Inverse of `to_json`; the library that grew the trees checks their text.
 
     Raises:
-        ValueError, TypeError, KeyError: invalid content. LightGBM has not read it yet.
+        ValueError, TypeError, KeyError: invalid content.
     """
-    text = str(values["text"])
-    check_model_text(text, outputs)
     numbers = ("trees", "rounds", "best_trees", "best_round")
     trees, rounds, best_trees, best_round = (_count(values[name], name) for name in numbers)
     if not (1 <= trees <= rounds and best_trees <= trees and best_round <= rounds):
         raise ValueError("its counts of trees and rounds contradict each other")
     grown = Grown(
-        text=text,
+        text=str(values["text"]),
         trees=trees,
         rounds=rounds,
         best_trees=best_trees,
@@ -117,22 +104,57 @@ def read_grown(values: Json, outputs: int) -> Grown:
     )
     if not isinstance(values["is_done"], bool) or not math.isfinite(grown.next_point):
         raise ValueError("is_done or next_point is not what was written")
-    try:
-        held = grown.booster().current_iteration()
-    except lightgbm.basic.LightGBMError as error:
-        raise ValueError(f"LightGBM cannot read it: {error}") from error
-    if held != trees:
-        raise ValueError(f"it does not hold the {trees} trees that it names")
     return grown
-
-
-def round_text(booster: Any, number: int) -> str:
-    """Trees added by a round, in LightGBM's text format; rounds count from 0."""
-    text = str(booster.model_to_string(start_iteration=number, num_iteration=1))
-    return text[text.index("Tree=0") : text.index("end of trees")]
 
 
 def _count(value: Json, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} is not a count")
     return value
+
+
+class OtherTrees(Exception):
+    """The kept trees or their values do not reproduce here; the message says which."""
+
+
+class Left(Exception):
+    """Training was interrupted before it reached its kept trees."""
+
+
+class Keeper(Protocol):
+    """Keeps the trees grown so far. It decides when, and must not change what it receives."""
+
+    def is_due(self) -> bool:
+        """Are trees to be kept now?"""
+        ...
+
+    def keep(self, grow: Callable[[], Grown]) -> None:
+        """Keep the result of `grow`."""
+        ...
+
+
+@final
+class KeepsNothing:
+    """Keeps nothing: training that starts again if interrupted."""
+
+    def is_due(self) -> bool:
+        """Never."""
+        return False
+
+    def keep(self, grow: Callable[[], Grown]) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Monitoring of tree growth: progress reports, stopping, and keeping trees.
+
+    `tell` receives the number of trees and the validation value. `should_stop` is called after each
+    round: the trees grown until then are kept up to the best one. So is `is_interrupted`: training
+    ends now, to be continued later.
+    """
+
+    tell: Callable[[int, float], None] = lambda _trees, _value: None
+    should_stop: Callable[[], bool] = lambda: False
+    is_interrupted: Callable[[], bool] = lambda: False
+    keeper: Keeper = field(default_factory=KeepsNothing)

@@ -1,0 +1,51 @@
+"""`model`: what is trained. The table of families: their sections, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+from pydantic import Discriminator, Tag
+
+from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.linear import Linear
+from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.traits import ModelSection, Traits
+
+
+def _kind_of(value: Any) -> str:
+    """`kind` as written; a model that only names its `architecture` is a pretrained one."""
+    if isinstance(value, dict):
+        return str(value.get("kind", "pretrained" if "architecture" in value else "missing"))
+    return str(getattr(value, "kind", "missing"))
+
+
+Model = Annotated[
+    Annotated[Boosting, Tag("boosting")]
+    | Annotated[Linear, Tag("linear")]
+    | Annotated[Mlp, Tag("mlp")]
+    | Annotated[TabularResNet, Tag("tabular_resnet")]
+    | Annotated[ResNet, Tag("resnet")]
+    | Annotated[Gpt, Tag("gpt")]
+    | Annotated[Pretrained, Tag("pretrained")],
+    Discriminator(_kind_of),
+]
+
+
+def sections() -> dict[str, type[ModelSection]]:
+    """The section of each family by its kind, in the order of the table."""
+    members = (get_args(member) for member in get_args(get_args(Model)[0]))
+    return {tag.tag: section for section, tag in members}
+
+
+def kinds_with(trait: Callable[[Traits], bool]) -> tuple[str, ...]:
+    """Kinds of the families that this version trains and that have a trait."""
+    return tuple(
+        kind
+        for kind, section in sections().items()
+        if section.traits.trained_by != "none" and trait(section.traits)
+    )

@@ -1,0 +1,37 @@
+"""`model` of kind `linear`: logistic and ridge regression."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.section import Auto, Count, NonNegative
+
+_EVERY_TERM = "the model weighs every term"
+
+_TRAITS = Traits(
+    reads=("table", "images"),
+    trained_by="library",
+    reads_files=False,
+    is_linear=True,
+    table=TableDefaults(
+        numeric=("standard", "a penalty needs one scale"),
+        reduce=("none", _EVERY_TERM),
+        terms=(20_000, "rare terms tell classes apart"),
+    ),
+)
+
+
+class Linear(ModelSection):
+    """Logistic regression for classes, ridge regression for numbers (scikit-learn)."""
+
+    traits: ClassVar[Traits] = _TRAITS
+
+    kind: Literal["linear"]
+
+    penalty: Auto | NonNegative = "auto"
+    """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression. `auto`: 1, and 0.1
+    for classes where a column is a text."""
+
+    max_iterations: Count = 1000
+    """Most iterations of the solver."""

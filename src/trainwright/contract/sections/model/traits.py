@@ -1,0 +1,91 @@
+"""Traits of a family of models: what rules, planner and run ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
+
+from trainwright.contract.sections.section import Section
+from trainwright.core.errors import Problem
+
+DataKind = Literal["table", "images", "tokens"]
+
+Trainer = Literal["loop", "library", "none"]
+"""`loop`: a network, trained step by step; `library`: fits itself; `none`: not yet trained by this
+version."""
+
+Default = tuple[str, str]
+"""What `auto` stands for, and why."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TableDefaults:
+    """How columns of a table are encoded for a family where the contract says `auto`; by default
+    for networks. `categorical` holds for rows in memory; of rows in files categories are codes."""
+
+    numeric: Default = ("quantile", "networks learn best from evenly spread numbers")
+    impute: Default = ("median", "the model cannot read a missing number")
+    categorical: Default = ("codes", "the model learns what each category means")
+    reduce: Default = (
+        "svd",
+        "a column for each term would hold most of the weights of the first layer",
+    )
+    terms: tuple[int, str] = (5000, "they are reduced to a few columns")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """A family of models, whatever its settings.
+
+    `reads` are the kinds of data that it reads; with `reads_files`, also rows of a table that stay
+    in files; with `reads_missing`, missing numbers. `rounds` is the field that limits the rounds of
+    a library, which a budget can cut; empty without rounds. `unit` is a round or step.
+    `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
+    baseline. `named_by` is the field that names the model, and `noun` what a message calls a family
+    that cannot be trained yet.
+    """
+
+    reads: tuple[DataKind, ...]
+    trained_by: Trainer = "loop"
+    rounds: str = ""
+    unit: str = "step"
+    training_keys: frozenset[str] = frozenset()
+    reads_missing: bool = False
+    reads_files: bool = True
+    is_linear: bool = False
+    has_blocks: bool = False
+    has_convolutions: bool = False
+    has_attention: bool = False
+    table: TableDefaults = TableDefaults()
+    named_by: str = "kind"
+    noun: str = ""
+
+
+class ModelSection(Section):
+    """Base of the sections of families: `kind`, traits, and what depends on the settings."""
+
+    traits: ClassVar[Traits]
+
+    kind: str
+
+    @property
+    def block_count(self) -> int:
+        """Blocks whose activations can be recomputed; 0 without any."""
+        return 0
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of a training row; 0 for a family that does not read tokens."""
+        return 0
+
+    @property
+    def is_loop_trained(self) -> bool:
+        """Is it a network, trained step by step?"""
+        return self.traits.trained_by == "loop"
+
+    def own_problems(self) -> Iterator[Problem]:
+        """Contradictions among its own fields."""
+        yield from ()

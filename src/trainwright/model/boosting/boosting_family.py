@@ -1,0 +1,163 @@
+"""Family `boosting`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy.typing as npt
+
+from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.core.formatting import many, show_number
+from trainwright.core.import_gc import loading
+from trainwright.model.family import LearningTask
+from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
+from trainwright.model.scorer import Scorer
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
+
+if TYPE_CHECKING:
+    from trainwright.data.quality.finding import Finding
+
+_OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
+"""Loss of the trees for a metric of numbers."""
+
+
+@final
+class BoostingFamily(TreeFamily[Boosting]):
+    """Gradient-boosted trees by LightGBM."""
+
+    scorer_kind: ClassVar[str] = "lightgbm"
+    bundle_files: ClassVar[tuple[str, ...]] = ("boosting.json", "model.txt")
+
+    def choices(self, section: Boosting, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """The loss follows the metric."""
+        if task.task == "classification":
+            return {"objective": ("log_loss", "classes are predicted")}
+        objective = _OBJECTIVES.get(task.metric, "squared_error")
+        return {"objective": (objective, f"the metric is {task.metric}")}
+
+    def problems(self, section: Boosting, task: LearningTask) -> Iterator[Problem]:
+        """The loss must match the task."""
+        of_classes = task.task == "classification"
+        if (section.objective == "log_loss") != of_classes:
+            losses = "a loss of numbers, for example squared_error"
+            yield Problem(
+                f"{section.objective} is no loss of a {task.task}",
+                path="model.objective",
+                found=section.objective,
+                expected="log_loss" if of_classes else losses,
+                fix="remove it",
+            )
+        if section.class_weights != "none" and not of_classes:
+            yield Problem(
+                "class_weights are for classes, and the target is a number",
+                path="model.class_weights",
+                found=section.class_weights,
+                fix="remove class_weights",
+            )
+
+    def target_problems(self, section: Boosting, target: npt.NDArray[Any]) -> Iterator[Problem]:
+        """Counts must not be negative, nor all 0."""
+        if section.objective == "poisson" and (target.min() < 0 or not target.any()):
+            yield Problem(
+                "poisson is for counts",
+                path="model.objective",
+                found=f"targets from {show_number(target.min())} to {show_number(target.max())}",
+                expected="no target below 0, and some above",
+                fix="use objective: squared_error",
+            )
+
+    def findings(self, section: Boosting, rows: int, *, is_fold: bool) -> Iterator[Finding]:
+        """Trees that cannot split."""
+        from trainwright.data.quality.finding import Finding
+
+        if rows >= 2 * section.min_data_in_leaf:
+            return
+        least = many(section.min_data_in_leaf, "training row")
+        where = " in the smallest fold" if is_fold else ""
+        fix = "lower it, or write model: {kind: linear}"
+        message = (
+            f"the trees cannot have a split: each leaf needs {least} (model.min_data_in_leaf), and "
+            f"there are {rows:,}{where}, too few for two; {fix}"
+        )
+        yield Finding("unsplit_trees", "warning", message, rows, fix=fix)
+
+    def describe(self, section: Boosting) -> str:
+        """Number of trees, and their size."""
+        return f"at most {many(section.max_trees, 'tree')} of {section.num_leaves} leaves"
+
+    def most_rounds(self, section: Boosting) -> int:
+        """See `TreeFamily`."""
+        return section.max_trees
+
+    def patience(self, section: Boosting) -> int:
+        """See `TreeFamily`."""
+        return section.early_stopping_rounds
+
+    def fit(self, section: Boosting, job: LibraryJob) -> LibraryFit:
+        """Grow all trees at once."""
+        return self.grow(section, job, Watching(), NOTHING_GROWN)
+
+    def grow(
+        self, section: Boosting, job: LibraryJob, watching: Watching, before: Grown
+    ) -> LibraryFit:
+        """See `TreeFamily`."""
+        with loading():
+            from trainwright.model.boosting.lightgbm_trees import (
+                BoostingJob,
+                BoostingRows,
+                fit_boosting,
+            )
+
+        boosted = fit_boosting(
+            BoostingJob(
+                section=section,
+                train=BoostingRows(job.train.inputs, job.train.target),
+                validation=BoostingRows(job.validation.inputs, job.validation.target),
+                outputs=job.outputs,
+                seed=job.seed,
+                watch=job.metric,
+                quantile=job.quantile,
+            ),
+            watching,
+            before,
+        )
+        said = () if boosted.splits else (_without_splits(section, len(job.train)),)
+        kept = f"{many(boosted.trees, 'tree')} kept"
+        return LibraryFit(boosted, kept, said, boosted.trees)
+
+    def read(self, folder: Path) -> Scorer:
+        """See `LibraryFamily`."""
+        from trainwright.model.boosting.lightgbm_trees import read_boosted
+
+        return read_boosted(folder)
+
+    def read_grown(self, values: Json, outputs: int) -> Grown:
+        """See `TreeFamily`."""
+        with loading():
+            from trainwright.model.boosting.lightgbm_rounds import read_grown
+
+        return read_grown(values, outputs)
+
+    def environment(self) -> Mapping[str, Json]:
+        """Version of LightGBM, and its threads."""
+        with loading():
+            import lightgbm
+
+            from trainwright.model.boosting.lightgbm_trees import available_threads
+
+        return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
+
+
+def _without_splits(section: Boosting, rows: int) -> str:
+    least = section.min_data_in_leaf
+    what = "the trees have no split, so every row gets the same answer"
+    if rows >= 2 * least:
+        return f"{what}: no column is worth one"
+    return (
+        f"{what}: each leaf needs {many(least, 'training row')} (model.min_data_in_leaf), and "
+        "there are too few for two; lower it, or write model: {kind: linear}"
+    )

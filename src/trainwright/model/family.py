@@ -1,0 +1,84 @@
+"""Families of models: what planner, predictor and run ask of one. Imports without torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, final
+
+from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.model.input_shape import Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+S = TypeVar("S", bound=ModelSection)
+
+MemoryFormat = Literal["contiguous", "channels_last"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LearningTask:
+    """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
+    and whether a column is a text."""
+
+    task: str
+    metric: str
+    classes: int
+    has_texts: bool
+
+
+class Family(ABC, Generic[S]):
+    """A kind of model. `S` is its section of the contract."""
+
+    def choices(self, section: S, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """What the fields that say `auto` stand for, each with its reason."""
+        return {}
+
+    def problems(self, section: S, task: LearningTask) -> Iterator[Problem]:  # noqa: ARG002
+        """Settings of a resolved section that contradict the task."""
+        yield from ()
+
+
+class NetworkFamily(Family[S]):
+    """Networks, trained step by step. Methods that return a network or its parts need torch.
+
+    Counts are those of the network that `build` gives, without building it.
+    """
+
+    @abstractmethod
+    def build(self, section: S, shape: Shape) -> nn.Module:
+        """Network for data of this shape; its initial weights are drawn from torch's global
+        generator."""
+
+    @abstractmethod
+    def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
+        """Blocks from first to last, as in `InBlocks`; none for a network without."""
+
+    def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
+        """Set the memory layout of convolutions; other networks have one layout only."""
+
+    @abstractmethod
+    def count_layers(self, section: S) -> int:
+        """Layers or blocks of the network."""
+
+    @abstractmethod
+    def count_parameters(self, section: S, shape: Shape) -> int:
+        """Trainable parameters; a tied one counts once."""
+
+    @abstractmethod
+    def count_largest(self, section: S, shape: Shape) -> int:
+        """Elements of the largest trainable tensor."""
+
+    @abstractmethod
+    def count_products(self, section: S, shape: Shape) -> int:
+        """Multiply-accumulates in the matrix products and convolutions of the forward pass of one
+        row; of a text, of a window of the whole context. Training takes three times as many."""
+
+    @abstractmethod
+    def count_activations(self, section: S, shape: Shape) -> int:
+        """Numbers that the forward pass of one row keeps for the backward pass, loss included."""

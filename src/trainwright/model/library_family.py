@@ -1,0 +1,113 @@
+"""Families that a library fits, and among them those that grow trees. Imports without torch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy.typing as npt
+
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.data.base.table import Part
+from trainwright.model.family import Family, S
+from trainwright.model.scorer import Scorer
+from trainwright.model.tree_growth import Grown, Watching
+
+if TYPE_CHECKING:
+    from trainwright.data.quality.finding import Finding
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LibraryJob:
+    """Inputs of a fit. `outputs` is the number of classes, or 1 for a number; `cardinalities` are
+    those of a table's categorical columns. `metric` judges the model; `quantile` is its own."""
+
+    train: Part
+    validation: Part
+    outputs: int
+    cardinalities: tuple[int, ...]
+    seed: int
+    metric: str
+    quantile: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LibraryFit:
+    """A fitted model, why the fit ended, and its warnings; `trees` if it grew some."""
+
+    scorer: Scorer
+    reason: str
+    warnings: tuple[str, ...] = ()
+    trees: int = 0
+
+
+class LibraryFamily(Family[S]):
+    """Models that a library fits. Methods may import the library; the module of a family does not.
+
+    `scorer_kind` is the `kind` of its scorers and of their bundles, `bundle_files` what they write.
+    """
+
+    scorer_kind: ClassVar[str]
+    bundle_files: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def describe(self, section: S) -> str:
+        """The settings of a plan that matter most, in a few words."""
+
+    @abstractmethod
+    def fit(self, section: S, job: LibraryJob) -> LibraryFit:
+        """Fit to the training rows; validation rows may decide when to end."""
+
+    @abstractmethod
+    def read(self, folder: Path) -> Scorer:
+        """Read what a scorer wrote; the caller has verified the files.
+
+        Raises:
+            KeyError, TypeError, ValueError: invalid content.
+        """
+
+    def target_problems(self, section: S, target: npt.NDArray[Any]) -> Iterator[Problem]:  # noqa: ARG002
+        """Settings that the targets of the training rows contradict."""
+        yield from ()
+
+    def findings(self, section: S, rows: int, *, is_fold: bool) -> Iterator[Finding]:  # noqa: ARG002
+        """Warnings before a training on so many rows; those of the smallest fold if `is_fold`."""
+        yield from ()
+
+
+class TreeFamily(LibraryFamily[S]):
+    """Trees that grow in rounds, are kept on the way and continue to the same trees."""
+
+    @abstractmethod
+    def most_rounds(self, section: S) -> int:
+        """Rounds that end the growth."""
+
+    @abstractmethod
+    def patience(self, section: S) -> int:
+        """Rounds without a better validation value that end the growth."""
+
+    @abstractmethod
+    def grow(self, section: S, job: LibraryJob, watching: Watching, before: Grown) -> LibraryFit:
+        """Grow trees, continuing from `before` as if never interrupted.
+
+        Raises:
+            OtherTrees: the earlier trees cannot be continued to the same trees.
+        """
+
+    @abstractmethod
+    def read_grown(self, values: Json, outputs: int) -> Grown:
+        """Inverse of `Grown.to_json`, with the text checked before the library reads it.
+
+        Raises:
+            ValueError, TypeError, KeyError: invalid content.
+        """
+
+    @abstractmethod
+    def environment(self) -> Mapping[str, Json]:
+        """What of the machine decides the last bits: versions, threads."""

@@ -1,0 +1,49 @@
+"""Family `linear`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, final
+
+from trainwright.contract.sections.model.linear import Linear
+from trainwright.contract.sections.section import settled
+from trainwright.core.files import Json
+from trainwright.data.base.table import as_columns
+from trainwright.model.family import LearningTask
+from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
+from trainwright.model.scorer import Scorer
+
+
+@final
+class LinearFamily(LibraryFamily[Linear]):
+    """Logistic and ridge regression by scikit-learn."""
+
+    scorer_kind: ClassVar[str] = "linear"
+    bundle_files: ClassVar[tuple[str, ...]] = ("linear.json",)
+
+    def choices(self, section: Linear, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """A weaker penalty for texts."""
+        if task.task == "classification" and task.has_texts:
+            return {"penalty": (0.1, "a text has many terms, each in few rows")}
+        return {"penalty": (1.0, "the usual one")}
+
+    def describe(self, section: Linear) -> str:
+        """The penalty."""
+        return f"penalty {settled(section.penalty):g}"
+
+    def fit(self, section: Linear, job: LibraryJob) -> LibraryFit:
+        """Solve for the coefficients; the validation rows are not needed."""
+        from trainwright.model.linear.linear_fit import fit_linear
+
+        train = job.train
+        linear = fit_linear(
+            section, as_columns(train.inputs), train.target, job.outputs, job.cardinalities
+        )
+        return LibraryFit(linear, "solved", linear.warnings)
+
+    def read(self, folder: Path) -> Scorer:
+        """See `LibraryFamily`."""
+        from trainwright.model.linear.linear_fit import read_linear
+
+        return read_linear(folder)

@@ -1,0 +1,1 @@
+"""Multi-layer perceptron for tables."""

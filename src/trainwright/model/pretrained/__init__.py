@@ -1,0 +1,1 @@
+"""Published architectures, not yet trained by this version."""

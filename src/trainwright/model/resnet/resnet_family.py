@@ -1,0 +1,97 @@
+"""Family `resnet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, final
+
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.model.family import MemoryFormat, NetworkFamily
+from trainwright.model.input_shape import ImageShape, Shape
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@final
+class ResNetFamily(NetworkFamily[ResNet]):
+    """Residual convolutional networks for images."""
+
+    def build(self, section: ResNet, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`."""
+        from trainwright.model.resnet.resnet_network import build_resnet
+
+        return build_resnet(section, _of_images(shape))
+
+    def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
+        """Residual and downsampling blocks."""
+        from trainwright.model.resnet.resnet_network import ImageNetwork
+
+        assert isinstance(network, ImageNetwork)
+        return network.blocks
+
+    def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
+        """Set the layout of images and convolutions."""
+        import torch
+
+        from trainwright.model.resnet.resnet_network import ImageNetwork
+
+        assert isinstance(network, ImageNetwork)
+        is_last = memory_format == "channels_last"
+        network.lay_out(torch.channels_last if is_last else torch.contiguous_format)
+
+    def count_layers(self, section: ResNet) -> int:
+        """Residual blocks."""
+        return sum(section.blocks)
+
+    def count_parameters(self, section: ResNet, shape: Shape) -> int:
+        """See `NetworkFamily`."""
+        widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
+        kernel = 16 if section.stem == "half" else 9
+        total = _of_images(shape).size[0] * section.width * kernel
+        for width, count in zip(widths, section.blocks, strict=True):
+            total += count * (2 * 9 * width * width + 2 * 2 * width)
+        for inner, outer in pairwise(widths):
+            total += 2 * inner + 9 * inner * outer + 2 * outer + 9 * outer * outer + inner * outer
+        return total + 2 * widths[-1] + (widths[-1] + 1) * shape.outputs
+
+    def count_largest(self, section: ResNet, shape: Shape) -> int:
+        """See `NetworkFamily`."""
+        widest: int = section.width * 2 ** (len(section.blocks) - 1)
+        return max(9 * widest, shape.outputs) * widest
+
+    def count_products(self, section: ResNet, shape: Shape) -> int:
+        """See `NetworkFamily`."""
+        widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
+        channels, height, width = _of_images(shape).size
+        kernel, stride = (16, 2) if section.stem == "half" else (9, 1)
+        height, width = height // stride, width // stride
+        total = height * width * channels * widths[0] * kernel
+        for stage, count in enumerate(section.blocks):
+            outer = widths[stage]
+            if stage:
+                inner, height, width = widths[stage - 1], -(-height // 2), -(-width // 2)
+                total += height * width * (9 * inner * outer + 9 * outer * outer + inner * outer)
+            total += height * width * count * 2 * 9 * outer * outer
+        return total + widths[-1] * shape.outputs
+
+    def count_activations(self, section: ResNet, shape: Shape) -> int:
+        """See `NetworkFamily`."""
+        channels, height, width = _of_images(shape).size
+        places = height * width // (4 if section.stem == "half" else 1)
+        numbers = channels * height * width
+        width = section.width
+        for stage, count in enumerate(section.blocks):
+            if stage:
+                smaller = -(-places // 4)
+                # Norm and ReLU before it, then a convolution, a norm and a ReLU of the new width.
+                numbers += 2 * width * places + 2 * 2 * width * smaller
+                width, places = 2 * width, smaller
+            numbers += 4 * count * width * places
+        return numbers + 2 * width * places
+
+
+def _of_images(shape: Shape) -> ImageShape:
+    assert isinstance(shape, ImageShape)
+    return shape

@@ -1,0 +1,1 @@
+"""Residual network for tables."""

@@ -1,0 +1,17 @@
+"""What a family must know of the task."""
+
+from __future__ import annotations
+
+from trainwright.contract.document import Contract
+from trainwright.data.read_table import DataFacts
+from trainwright.model.family import LearningTask
+
+
+def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
+    """Task of a contract whose task and metric are resolved."""
+    return LearningTask(
+        task=contract.task,
+        metric=contract.metric.name,
+        classes=len(facts.target.classes),
+        has_texts=any(column.kind == "text" for column in facts.columns),
+    )
