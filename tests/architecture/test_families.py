@@ -198,20 +198,6 @@ class ToyNetworkFamily(NetworkFamily):
 
     def count_layers(self, section):
         return 1
-
-    def count_parameters(self, section, shape):
-        width = section.width
-        columns = shape.numeric + len(shape.cardinalities)
-        return (columns + 1) * width + (width + 1) * width + (width + 1) * shape.outputs
-
-    def count_largest(self, section, shape):
-        return section.width * max(section.width, shape.numeric + len(shape.cardinalities))
-
-    def count_products(self, section, shape):
-        return self.count_parameters(section, shape)
-
-    def count_activations(self, section, shape):
-        return 4 * section.width
 '''
 
 TOY_MODULE = '''
@@ -370,7 +356,7 @@ def write_contract(folder: Path, model: str) -> None:
     assert rest
     if "library" in model:
         rest = rest[: rest.index("training:")]
-    text = f"{head}model: {model}\n{rest}".replace("target: 0.6", "target: 0.1\n  resamples: 50")
+    text = f"{head}model: {model}\n{rest}".replace("target: 0.6", "target: 0.1\n  resamples: 100")
     (folder / "contract.yaml").write_text(text, encoding="utf-8")
 
 

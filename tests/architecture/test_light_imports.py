@@ -38,6 +38,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.attention.attention_protocol",
         "trainwright.model.block_protocol",
         "trainwright.model.build_network",
+        "trainwright.model.count_network",
         "trainwright.model.attention.causal_attention",
         "trainwright.model.attention.full_attention",
         "trainwright.model.gpt.gpt_network",

@@ -15,6 +15,8 @@ from trainwright.model.input_shape import Shape
 if TYPE_CHECKING:
     from torch import nn
 
+    from trainwright.model.count_network import NetworkCounts
+
 S = TypeVar("S", bound=ModelSection)
 
 MemoryFormat = Literal["contiguous", "channels_last"]
@@ -47,7 +49,8 @@ class Family(ABC, Generic[S]):
 class NetworkFamily(Family[S]):
     """Networks, trained step by step. Methods that return a network or its parts need torch.
 
-    Counts are those of the network that `build` gives, without building it.
+    Counts are those of the network that `build` gives, on meta tensors (`count_network`). A family
+    may count by arithmetic: the first operation on a meta tensor makes torch import for a second.
     """
 
     @abstractmethod
@@ -66,19 +69,25 @@ class NetworkFamily(Family[S]):
     def count_layers(self, section: S) -> int:
         """Layers or blocks of the network."""
 
-    @abstractmethod
     def count_parameters(self, section: S, shape: Shape) -> int:
         """Trainable parameters; a tied one counts once."""
+        return self._counts(section, shape).parameters
 
-    @abstractmethod
     def count_largest(self, section: S, shape: Shape) -> int:
         """Elements of the largest trainable tensor."""
+        return self._counts(section, shape).largest
 
-    @abstractmethod
     def count_products(self, section: S, shape: Shape) -> int:
         """Multiply-accumulates in the matrix products and convolutions of the forward pass of one
         row; of a text, of a window of the whole context. Training takes three times as many."""
+        return self._counts(section, shape).products
 
-    @abstractmethod
     def count_activations(self, section: S, shape: Shape) -> int:
-        """Numbers that the forward pass of one row keeps for the backward pass, loss included."""
+        """Numbers that the forward pass of one row keeps for the backward pass, outputs and loss
+        included."""
+        return self._counts(section, shape).activations
+
+    def _counts(self, section: S, shape: Shape) -> NetworkCounts:
+        from trainwright.model.count_network import count_network
+
+        return count_network(self, section, shape)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from trainwright.core.files import Json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,13 @@ class TableShape:
     def is_possible(self) -> bool:
         """Could data have it?"""
         return self.outputs >= 1 and self.numeric >= 0
+
+    def empty_rows(self, rows: int, _context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        codes = torch.empty(rows, len(self.cardinalities), dtype=torch.int64)
+        return torch.empty(rows, self.numeric), codes
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -51,6 +61,12 @@ class ImageShape:
         """Could data have it?"""
         return self.outputs >= 1
 
+    def empty_rows(self, rows: int, _context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        return (torch.empty(rows, *self.size, dtype=torch.uint8),)
+
     def to_json(self) -> Json:
         """The fields by name."""
         return {
@@ -74,6 +90,12 @@ class TokenShape:
     def is_possible(self) -> bool:
         """Could data have it?"""
         return self.outputs >= 1
+
+    def empty_rows(self, rows: int, context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        return (torch.empty(rows, context, dtype=torch.int64),)
 
     def to_json(self) -> Json:
         """The fields by name."""

@@ -177,7 +177,11 @@ def _check_size(section: ModelSection, shape: Shape, weights_bytes: int) -> None
     family = network_family(section)
     if (layers := family.count_layers(section)) > MOST_LAYERS:
         raise ValueError(f"{_ARCHITECTURE} has {layers:,} layers, at most {MOST_LAYERS:,}")
-    if (parameters := family.count_parameters(section, shape)) > weights_bytes:
+    try:
+        parameters = family.count_parameters(section, shape)
+    except (OverflowError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{_ARCHITECTURE} names impossible sizes") from error
+    if parameters > weights_bytes:
         raise ValueError(
             f"{_ARCHITECTURE} has {parameters:,} parameters, {_WEIGHTS} {weights_bytes:,} bytes"
         )

@@ -154,6 +154,39 @@ def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("section", "shape"), CASES)
+def test_arithmetic_gives_what_the_network_itself_shows(
+    section: ModelSection, shape: Shape
+) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.model.count_network import count_network
+
+    before = torch.random.get_rng_state()
+    family = network_family(section)
+    counts = count_network(family, section, shape)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert counts.parameters == family.count_parameters(section, shape)
+    assert counts.largest == family.count_largest(section, shape)
+    assert counts.products == family.count_products(section, shape)
+    assert counts.activations == pytest.approx(family.count_activations(section, shape), rel=0.005)
+    outputs = shape.outputs * (section.context_length or 1)
+    slope = (kept_bytes(section, shape, 24) - kept_bytes(section, shape, 8)) / 64
+    assert counts.activations == pytest.approx(slope + outputs, rel=0.005)
+
+
+@pytest.mark.torch
+def test_what_attention_keeps_grows_with_the_length_not_its_square() -> None:
+    pytest.importorskip("torch")
+    from trainwright.model.count_network import count_network
+
+    section = Gpt(kind="gpt", layers=12, width=768, heads=12, context=1024)
+    shape, family = TokenShape(50_000), network_family(section)
+    counts = count_network(family, section, shape)
+    assert counts.activations == pytest.approx(family.count_activations(section, shape), rel=0.001)
+    assert counts.products == family.count_products(section, shape)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("section", "shape"), CASES)
 def test_the_largest_tensor_is_the_network_s(section: ModelSection, shape: Shape) -> None:
     pytest.importorskip("torch")
     from trainwright.model.build_network import build_network

@@ -1,0 +1,157 @@
+"""Parameters, multiply-accumulates and activations of a network, counted from the network itself on
+meta tensors: shapes without data. Needs torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, final
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.model.input_shape import Shape
+
+_NUMBER_BYTES = 4
+_ROWS = 2
+"""Fewest rows that a batch norm takes."""
+
+
+class Builder(Protocol):
+    """Builds a network, as `NetworkFamily` does."""
+
+    def build(self, section: Any, shape: Shape) -> nn.Module:
+        """Network for data of this shape."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NetworkCounts:
+    """Trainable parameters, elements of the largest one, and per row: multiply-accumulates in
+    matrix products, convolutions and attention of the forward pass in fp32, and numbers of 4 bytes
+    that it keeps for the backward pass, outputs and loss included."""
+
+    parameters: int
+    largest: int
+    products: int
+    activations: int
+
+
+@lru_cache(maxsize=8)
+def count_network(family: Builder, section: ModelSection, shape: Shape) -> NetworkCounts:
+    """Counts of the network that a family builds, which takes no memory and draws no random number.
+
+    A shared parameter counts once. What does not grow with the rows (statistics of a batch norm) is
+    no activation: a row is the difference of two passes.
+    """
+    with torch.device("meta"):
+        network = family.build(section, shape)
+
+    def example(rows: int) -> Sequence[Tensor]:
+        return shape.empty_rows(rows, section.context_length)
+
+    sizes = [one.numel() for one in network.parameters() if one.requires_grad]
+    (few, fewer), (more, kept) = (_measure(network, example, rows) for rows in (_ROWS, 2 * _ROWS))
+    return NetworkCounts(
+        sum(sizes),
+        max(sizes, default=0),
+        (more - few) // _ROWS,
+        math.ceil((kept - fewer) / _ROWS / _NUMBER_BYTES),
+    )
+
+
+def _measure(
+    network: nn.Module, example: Callable[[int], Sequence[Tensor]], rows: int
+) -> tuple[int, int]:
+    """Multiply-accumulates, and bytes kept."""
+    attention, flops = _FusedAttentionMode(), FlopCounterMode(display=False)
+    with torch.device("meta"), torch.enable_grad(), flops, attention:
+        inputs = example(rows)
+        with _record_saved((*network.parameters(), *network.buffers(), *inputs)) as saved:
+            outputs = network(*inputs)
+            _loss(outputs)
+    # The outputs live until the backward pass has begun, when their gradient takes their place.
+    kept = sum(one.untyped_storage().nbytes() for one in saved.values()) + outputs.nbytes
+    return flops.get_total_flops() // 2 + attention.products, kept
+
+
+def _loss(outputs: Tensor) -> Tensor:
+    """Cross-entropy of classes or tokens, squared error of a number."""
+    flat = outputs.flatten(0, -2)
+    if flat.shape[1] == 1:
+        return functional.mse_loss(flat, torch.empty_like(flat), reduction="sum")
+    codes = torch.empty(len(flat), dtype=torch.int64)
+    return functional.cross_entropy(flat, codes, reduction="sum")
+
+
+@contextmanager
+def _record_saved(own: Sequence[Tensor]) -> Iterator[dict[int, Tensor]]:
+    """Tensors saved for the backward pass by their storage, without the network's `own`."""
+    known = {one.untyped_storage()._cdata for one in own}
+    saved: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()._cdata
+        if storage not in known:
+            saved[storage] = tensor
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield saved
+
+
+@final
+class _FusedAttentionMode(TorchFunctionMode):
+    """Attention as the fused kernels compute it: on meta tensors torch would materialise all
+    weights. With dropout it does so on a CPU too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products = 0
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Replace attention without dropout."""
+        options = kwargs or {}
+        is_attention = func is functional.scaled_dot_product_attention
+        if not is_attention or len(args) != 3 or options.get("dropout_p"):
+            return func(*args, **options)
+        queries, keys, values = args
+        weights = math.prod(queries.shape[:-1]) * keys.shape[-2]
+        self.products += weights * (queries.shape[-1] + values.shape[-1])
+        return _FusedAttention.apply(queries, keys, values)  # type: ignore[no-untyped-call]
+
+
+@final
+class _FusedAttention(torch.autograd.Function):
+    """Keeps queries, keys, values, outputs, and a number a query (Dao et al. 2022,
+    arXiv:2205.14135, algorithm 2)."""
+
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Outputs of the shape of the queries."""
+        # With the layout of the queries: a view of it is then one of the kernel's outputs too.
+        outputs = torch.empty_like(queries[..., : values.shape[-1]])
+        ctx.save_for_backward(queries, keys, values, outputs, queries.new_empty(queries.shape[:-1]))
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:  # noqa: ARG004
+        """Never called: only the forward pass is counted."""
+        raise AssertionError("only the forward pass is counted")
