@@ -38,10 +38,10 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data
+from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.try_findings import try_audited
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.repeats.train_folds import HeldOut
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

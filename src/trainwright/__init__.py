@@ -126,8 +126,8 @@ if TYPE_CHECKING:
     from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
     from trainwright.optim.swa import SWA as SWA
     from trainwright.optim.swa_schedule import SWASchedule as SWASchedule
+    from trainwright.run.prepared_data import prepare as prepare
     from trainwright.run.script.fit_job import fit as fit
-    from trainwright.run.script.judge_model import prepare as prepare
     from trainwright.tracking.events import Ended as Ended
     from trainwright.tracking.events import StepKept as StepKept
     from trainwright.tracking.events import StepOutcome as StepOutcome
@@ -160,7 +160,7 @@ if not TYPE_CHECKING:
         "data.sources.data_source": "read_source",
         "data.text.token_file": "write_token_file",
         "data.text.prepare_text": "read_tokens",
-        "run.script.judge_model": "prepare",
+        "run.prepared_data": "prepare",
         "tracking.events": "Ended StepKept StepOutcome Validated",
         "tracking.signals": "SignalRecorder read_own_signals read_signals",
         "tracking.telemetry_file": "WindowFile read_windows",

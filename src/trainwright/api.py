@@ -21,9 +21,10 @@ from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.prepare_run import Request
+from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StreamScreen
-from trainwright.run.script.judge_model import Predict, PreparedData, judge_model
+from trainwright.run.script.judge_model import Predict, judge_model
 from trainwright.run.train import train as train_contract
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -39,12 +39,14 @@ class LibraryJob:
 @final
 @dataclass(frozen=True, slots=True)
 class LibraryFit:
-    """A fitted model, why the fit ended, and its warnings; `trees` if it grew some."""
+    """A fitted model, why the fit ended, and its warnings; `trees` if it grew some. `history` are
+    the validations: the step (of trees their number) and the values by name."""
 
     scorer: Scorer
     reason: str
     warnings: tuple[str, ...] = ()
     trees: int = 0
+    history: Sequence[Mapping[str, float]] = ()
 
 
 class LibraryFamily(Family[S]):
@@ -91,6 +93,10 @@ class TreeFamily(LibraryFamily[S]):
     @abstractmethod
     def patience(self, section: S) -> int:
         """Rounds without a better validation value that end the growth."""
+
+    @abstractmethod
+    def watched(self, section: S, job: LibraryJob) -> str:
+        """The validation metric that decides the number of rounds; less is better."""
 
     @abstractmethod
     def grow(self, section: S, job: LibraryJob, watching: Watching, before: Grown) -> LibraryFit:

@@ -28,7 +28,7 @@ from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
-from trainwright.run.extend.reopen import extend_run, is_finished
+from trainwright.run.extend.reopen import extend_run, is_finished, is_fitted
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import note_cut
 from trainwright.run.judging.trained_rows import write_trained_rows
@@ -67,6 +67,10 @@ class StartedRun:
         code = 0 if verdict == "met" else 3
         write_checksums(self.folder, self.identity)
         self.record.finish(Ending("finished", reason, verdict, code, kept_step))
+
+    def finish_fit(self, reason: str, kept_step: int = 0) -> None:
+        """Complete the record of a run whose models are fitted and not judged."""
+        self.record.finish(Ending("fitted", reason, kept_step=kept_step))
 
 
 @final
@@ -130,12 +134,12 @@ def _start(
     goes_on: bool,
 ) -> Iterator[StartedRun]:
     """One attempt of a run, with its plan written and its record open."""
-    cut = [note_cut(folder)] if goes_on else []
+    cut = [note_cut(folder)] if goes_on and not is_fitted(folder) else []
     folder.checksums.unlink(missing_ok=True)
     identity = _identity(folder, ready, is_new=not goes_on)
     _write_plan(folder, request, ready, identity)
     reached("plan")
-    observers = (*_observers(folder, screen), *request.watchers)
+    observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
     started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
     del ready
@@ -353,10 +357,8 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
             for one in find_revisions(ready.raw.facts.files, ready.document.source.folder)
         ],
     }
-    _keep_rows(folder, ready)
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())
-    write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
     write_json(folder.plan, plan)
 
 
@@ -369,8 +371,10 @@ def _where_written(request: Request) -> dict[str, Json]:
     return {"overrides": overrides, "contract_path": str(request.contract.absolute())}
 
 
-def _keep_rows(folder: RunFolder, ready: Ready) -> None:
-    """What `data diff` and `evaluate` need of a table once its files are overwritten."""
+def describe_rows(folder: RunFolder, ready: Ready) -> None:
+    """Write what the report, `data diff` and `evaluate` need of the rows once their files are
+    overwritten. Opens the rows of all parts."""
+    write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
     section = ready.plan.contract.data
     modality_of(section.kind).keep_rows(ready.raw, section, folder.name, folder.data)
     write_trained_rows(ready.prepared, folder.data)

@@ -72,11 +72,18 @@ class Beforehand:
 
 
 def allot(
-    request: Request, ready: Ready, stages: StageTimes, screen: Screen, loading: float = 0.0
+    request: Request,
+    ready: Ready,
+    stages: StageTimes,
+    screen: Screen,
+    loading: float = 0.0,
+    *,
+    looks: bool = True,
 ) -> tuple[Ready, Beforehand]:
     """The plan with its budget allotted, and the work done for that. A resumed run keeps its
     original allotment. `loading` is the program's import time in seconds, an estimate for the
-    report's libraries, which are not loaded yet. Writes nothing.
+    report's libraries, which are not loaded yet. Without `looks` the checks of the data are left to
+    `judge`, as they compare training rows with test rows. Writes nothing.
 
     Raises:
         Mistake: the budget is too small for the run, or there is no run to resume.
@@ -87,18 +94,18 @@ def allot(
         kept = Allotment.from_json(read_started(folder).get("budget", {}))
         return _with_allotment(ready, kept), Beforehand()
     try:
-        return _shared_out(ready, stages, screen, loading)
+        return _shared_out(ready, stages, screen, loading, looks=looks)
     except TooSmallError as error:
         problem = budget_problem(ready.plan.contract.budget, stages.line(), error.seconds)
         raise ContractMistake(placed([problem], ready.document.source)) from error
 
 
 def _shared_out(
-    ready: Ready, stages: StageTimes, screen: Screen, loading: float
+    ready: Ready, stages: StageTimes, screen: Screen, loading: float, *, looks: bool
 ) -> tuple[Ready, Beforehand]:
     limit = ready.plan.contract.budget.seconds()
     with stages("look"):
-        found = _look(ready, limit)
+        found = (_look(ready, limit),) if looks else ()
     with stages("baselines"):
         rows = _baseline_rows(ready, limit)
         started = time.perf_counter()
@@ -110,10 +117,11 @@ def _shared_out(
     speeds = replace(speeds, spent=stages.elapsed, judging=speeds.judging + loading)
     parts = PartRows(len(ready.prepared.validation), len(ready.prepared.test))
     fitted = fit_into_budget(ready.document, ready.plan, speeds, parts, rows)
-    sampled_rows = [one.message for one in found.faults if one.kind == "sampled"]
+    faults = [fault for one in found for fault in one.faults]
+    sampled_rows = [one.message for one in faults if one.kind == "sampled"]
     for line in (*fitted.lines, *sampled_rows):
         screen.say(labelled("budget", line))
-    return _with_allotment(ready, fitted), Beforehand((found,), (baselines,))
+    return _with_allotment(ready, fitted), Beforehand(found, (baselines,))
 
 
 def _look(ready: Ready, limit: float) -> Looked:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import (
@@ -20,12 +20,14 @@ from trainwright.contract.reading.read_contract import (
     read_contract,
 )
 from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.sections.data_base import DELIVERY
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.read_table import Raw
 from trainwright.data.sampling.build_sampler import build_sampler
+from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.slice_rows import find_slices
@@ -38,6 +40,10 @@ from trainwright.run.input_shapes import shape_of
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_data, describe_plan, labelled
 from trainwright.tracking.events import Event
+from trainwright.tracking.observers import Observer
+
+if TYPE_CHECKING:
+    from trainwright.engine.stopping.stop_rules import StopRule
 
 
 class FolderObserver(Protocol):
@@ -54,11 +60,21 @@ class FolderObserver(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
+class Additions:
+    """Stop rules and observers of the caller, next to those of the contract. In every training of
+    the run the rules are asked between two steps; between two trees of boosting."""
+
+    stop_rules: Sequence[StopRule] = ()
+    observers: Sequence[Observer] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Request:
     """Request for a training, with its time on the monotonic clock: a budget counts from then. An
     empty `name` takes the next free number; with `resume` and no name, the newest run of the
     contract's name is resumed. `frames` are those that the contract calls `frame://NAME`. `extend`
-    gives a finished run a new ending."""
+    gives a finished run a new ending; `added` are the caller's stop rules and observers."""
 
     contract: Path | ContractText
     overrides: Sequence[str] = ()
@@ -69,20 +85,22 @@ class Request:
     watchers: Sequence[FolderObserver] = ()
     frames: Mapping[str, Frame] = field(default_factory=dict)
     extend: ExtensionRequest = NO_EXTENSION
+    added: Additions = field(default_factory=Additions)
     asked_at: float = field(default_factory=time.monotonic)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everything known before budget is spent. `seconds_before` is the time until the run's folder
-    was opened."""
+    """Everything known before budget is spent. `files` are those that were read, `seconds_before`
+    is the time until the run's folder was opened."""
 
     document: Document
     raw: Raw
     device: DeviceFacts
     plan: Plan
     prepared: Prepared
+    files: FilesRead
     seconds_before: float = 0.0
 
 
@@ -102,36 +120,86 @@ def make_ready(
     Raises:
         Mistake: in the contract, the data or the installation, with all problems at once.
     """
-    document = read_contract(request.contract, request.overrides)
+    since = time.time_ns()
+    document = _read_available(request)
     contract = document.contract
-    if problems := unavailable(contract, document.written):
-        raise NotAvailable(placed(problems, document.source))
-    is_network = contract.model.is_loop_trained
-    if is_network:
-        with _blaming(document.source):
-            need_torch("model.kind", "a network")
-            need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder, request.frames, most_images)
-    device = read_device(is_network)
+    device = read_device(_is_network(contract))
     decided = plan(document, raw.facts, device)
-    task = decided_task(decided.contract)
     with stages("prepare"), _blaming(document.source):
+        task = decided_task(decided.contract)
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
-        if problems := _target_problems(decided.contract, prepared):
-            raise ContractMistake(placed(problems, document.source))
-        # Evaluated again when the model is judged: a mistake in a condition is reported before
-        # training.
-        find_slices(contract.slices, prepared.train.frame)
-        if is_network and not contract.data.has_tokens:
-            # Built again for the feed: what a column lacks is told before training. The sources of
-            # a text were looked at when it was read.
-            build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
+        _check_prepared(decided, prepared, document)
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
-    return Ready(document, raw, device, decided, prepared)
+    files = FilesRead(raw.facts.files, document.source.folder, since)
+    return Ready(document, raw, device, decided, prepared, files)
+
+
+def plan_again(ready: Ready, request: Request) -> Ready:
+    """Plan another contract for data that is prepared already: reads and prepares nothing.
+
+    Raises:
+        Mistake: in the contract, or it prepares the data otherwise.
+    """
+    document = _read_available(request)
+    device = read_device(_is_network(document.contract))
+    decided = plan(document, ready.raw.facts, device)
+    before = dict(_preparation(ready.plan.contract))
+    changed = [name for name, value in _preparation(decided.contract) if before[name] != value]
+    if changed:
+        problem = Problem(
+            f"the data was prepared otherwise: {', '.join(changed)} of the contract differ",
+            path=changed[0],
+            fix="prepare it with these values: tw.prepare(contract, overrides=[...])",
+        )
+        raise ContractMistake(placed([problem], document.source))
+    with _blaming(document.source):
+        _check_prepared(decided, ready.prepared, document)
+    decided = decided.with_shape(shape_of(ready.prepared), device)
+    return replace(ready, document=document, device=device, plan=decided)
+
+
+def _preparation(contract: Contract) -> Iterator[tuple[str, object]]:
+    """Values that decide how rows are read, split and encoded, by path."""
+    unused = {*DELIVERY, "audit", *(() if contract.data.has_tokens else ("sampling", "augment"))}
+    for name, value in contract.data.model_dump(mode="json", exclude=unused).items():
+        yield f"data.{name}", value
+    yield "task", contract.task
+    yield "split_seed", contract.split_seed
+
+
+def _read_available(request: Request) -> Document:
+    """Read the contract, which asks for nothing that is not installed or implemented."""
+    document = read_contract(request.contract, request.overrides)
+    if problems := unavailable(document.contract, document.written):
+        raise NotAvailable(placed(problems, document.source))
+    if _is_network(document.contract):
+        with _blaming(document.source):
+            need_torch("model.kind", "a network")
+            need_optimizer(document.contract.training.optimizer)
+    return document
+
+
+def _is_network(contract: Contract) -> bool:
+    return contract.model.is_loop_trained
+
+
+def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> None:
+    """Mistakes of a contract that only its prepared rows show."""
+    contract = document.contract
+    if problems := _target_problems(decided.contract, prepared):
+        raise ContractMistake(placed(problems, document.source))
+    # Evaluated again when the model is judged: a mistake in a condition is reported before
+    # training.
+    find_slices(contract.slices, prepared.train.frame)
+    if _is_network(contract) and not contract.data.has_tokens:
+        # Built again for the feed: what a column lacks is told before training. The sources of
+        # a text were looked at when it was read.
+        build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
 
 
 def _target_problems(contract: Contract, prepared: Prepared) -> list[Problem]:

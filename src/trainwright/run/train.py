@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from trainwright.contract.sections.data import Data
@@ -12,7 +11,6 @@ from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.formatting import show_price
-from trainwright.core.stop_flag import StopFlag
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
@@ -29,22 +27,24 @@ from trainwright.run.folder.baseline_bundles import score_beside, write_baseline
 from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged, write_judged
+from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_folds
 from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.measured_choices import settle
-from trainwright.run.open_folder import FinishedRun, StartedRun, check_run_name, open_run
+from trainwright.run.open_folder import (
+    FinishedRun,
+    StartedRun,
+    check_run_name,
+    describe_rows,
+    open_run,
+)
 from trainwright.run.plan_budget import Beforehand, allot
 from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
-from trainwright.run.repeats.train_folds import (
-    HeldOut,
-    describe_folds,
-    share_of_budget,
-    train_folds,
-)
+from trainwright.run.repeats.train_folds import TrainedFold, share_of_budget, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
-from trainwright.run.run_context import RunContext
+from trainwright.run.run_context import Attempt, RunContext
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import doubt_warnings, labelled
@@ -53,6 +53,7 @@ from trainwright.run.supervise.preemption_notice import stop_on_notice
 from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
+from trainwright.tracking.run_folder import RunFolder
 
 
 def train(request: Request, screen: Screen) -> Result:
@@ -63,67 +64,146 @@ def train(request: Request, screen: Screen) -> Result:
             was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names
             say.
     """
-    flag = StopFlag()
-    with stop_on_signals(flag) as wake:
-        return _train(request, screen, flag, wake)
+    at = Attempt(request, screen, StageTimes(request.asked_at))
+    with stop_on_signals(at.flag) as wake:
+        ready, beforehand = plan_run(at)
+        resume, folder = ready.plan.contract.resume, ready.document.source.folder
+        notices = stop_on_notice(resume, folder, at.flag, wake)
+        with open_run(request, ready, screen) as started, notices as watch:
+            if isinstance(started, FinishedRun):
+                return _read_finished(started.folder, ready, screen)
+            ready = replace(ready, plan=started.plan)
+            found = examine(ready, started, at, beforehand)
+            if watch.trouble:
+                screen.say(labelled("warning", watch.trouble))
+                Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
+            ready = without_undivided(ready)
+            models = fit(ready, started, at)
+            result = judge(ready, models, found, started, at, beforehand)
+            started.finish(result.verdict.status, models.fitted.reason, models.fitted.kept_step)
+        copy_finished(started.folder, ready.plan.contract, screen)
+    _say_trained(models.fitted, started, at)
+    return result
 
 
-def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
-    stages = StageTimes(request.asked_at)
+def plan_run(at: Attempt) -> tuple[Ready, Beforehand]:
+    """Prepare the data and resolve everything before the run's folder is opened. Writes nothing.
+
+    Raises:
+        Mistake: in the contract, the data or the installation. Interrupted: by a signal.
+    """
+    request, stages, screen = at.request, at.stages, at.screen
     loading = stages.seconds["load"] = stages.elapsed
-    since = time.time_ns()
-    with before_the_run(flag):
+    with before_the_run(at.flag):
         reached("start")
         check_run_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
         ready, beforehand = allot(request, ready, stages, screen, loading)
         reached("ready")
-    files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)
-    resume = ready.plan.contract.resume
-    notices = stop_on_notice(resume, ready.document.source.folder, flag, wake)
-    ready = replace(ready, seconds_before=stages.elapsed)
-    with open_run(request, ready, screen) as started, notices as watch:
-        if isinstance(started, FinishedRun):
-            further = describe_further(started.folder, ready.plan.contract)
-            text = f"{started.folder.name} is finished: nothing to do{further}"
-            screen.say(labelled("note", text))
-            copy_finished(started.folder, ready.plan.contract, screen)
-            return read_judged(started.folder)
-        ready = replace(ready, plan=started.plan)
-        with stages("look"):
-            found = beforehand.look(ready)
-        findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
-        record_found(found, findings, started, screen)
-        if watch.trouble:
-            screen.say(labelled("warning", watch.trouble))
-            Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
-        ready = without_undivided(ready)
-        with stages("train"), flag.watched():
-            grace = watch_grace(resume, started.observers, screen)
-            observers = (*started.observers, grace)
-            run = RunContext(
-                folder=started.folder,
-                observers=observers,
-                screen=screen,
-                flag=flag,
-                goes_on=started.goes_on,
-                identity=started.identity,
-                spent=started.record.spent,
-            )
-            held_out = train_folds(ready, run, (*request.watchers, grace))
-            others = train_seeds(ready, run, (*request.watchers, grace))
-            fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
-        check_ending(fitted, flag)
-        _check_data(files, resume, started, screen)
-        trained = TrainedModels(fitted, held_out, others, found, beforehand)
-        result = _judge(ready, trained, started, stages, screen)
-        reached("finish")
-        started.finish(result.verdict.status, fitted.reason, fitted.kept_step)
-    copy_finished(started.folder, ready.plan.contract, screen)
-    screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
-    price = f" · price {show_price(started.record.price)}" if started.record.price else ""
-    screen.say(labelled("time", f"{stages.line()}{price}"))
+    return replace(ready, seconds_before=stages.elapsed), beforehand
+
+
+def examine(ready: Ready, started: StartedRun, at: Attempt, beforehand: Beforehand) -> Looked:
+    """Describe the rows, check and audit them, and report what was found."""
+    describe_rows(started.folder, ready)
+    with at.stages("look"):
+        found = beforehand.look(ready)
+    runs = at.request.runs
+    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
+    record_found(found, findings, started, at.screen)
+    return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainedModels:
+    """The run's model, those of the folds, and those of other seeds."""
+
+    fitted: Fitted
+    folds: tuple[TrainedFold, ...] = ()
+    others: Mapping[int, Predictor] = field(default_factory=dict)
+
+
+def fit(ready: Ready, started: StartedRun, at: Attempt) -> TrainedModels:
+    """Train every model that the contract asks for. No test row is opened: that is for `judge`.
+
+    Raises:
+        Interrupted: the run can be resumed. NonFinite: a training was halted. StorageFailed: the
+            disk.
+    """
+    screen, added = at.screen, at.request.added
+    with at.stages("train"), at.flag.watched():
+        grace = watch_grace(ready.plan.contract.resume, started.observers, screen)
+        run = RunContext(
+            folder=started.folder,
+            observers=(*started.observers, grace),
+            screen=screen,
+            flag=at.flag,
+            goes_on=started.goes_on,
+            identity=started.identity,
+            spent=started.record.spent,
+            added=added,
+        )
+        watchers = (*at.request.watchers, *added.observers, grace)
+        folds = train_folds(ready, run, watchers)
+        others = train_seeds(ready, run, watchers)
+        fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
+    check_ending(fitted, at.flag)
+    return TrainedModels(fitted, folds, others)
+
+
+def judge(
+    ready: Ready,
+    models: TrainedModels,
+    found: Looked,
+    started: StartedRun,
+    at: Attempt,
+    beforehand: Beforehand,
+) -> Result:
+    """Open the test rows, once, and judge the model and the baselines by the contract.
+
+    Raises:
+        DataChanged: the data has changed since it was read, and the contract does not allow it.
+        StorageFailed: the disk.
+    """
+    contract, stages, screen = ready.plan.contract, at.stages, at.screen
+    _check_data(ready.files, contract.resume, started, screen)
+    baselines = _write_models(ready, models, started, stages, beforehand)
+    reached("judge")
+    with stages("predict"):
+        held_out = predict_folds(models.folds, contract.data)
+        prepared, said = _opened(ready)
+        scored = _scored(prepared, models.fitted, baselines, held_out, contract.data, said)
+    with stages("judge"):
+        inputs = prepared.test.inputs
+        of_seeds = {seed: one.score(inputs) for seed, one in models.others.items()}
+        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
+        scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
+    evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    by_fold = held_out.by_fold(scored, contract.metric)
+    if held_out.folds:
+        screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
+    if by_seed.seeds:
+        screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
+    write_predictions(scored, started.folder, contract.data)
+    write_judged(result, prepared.target, by_fold, by_seed)
+    reached("finish")
     return result
+
+
+def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:
+    """Result of a run that was judged before."""
+    further = describe_further(folder, ready.plan.contract)
+    screen.say(labelled("note", f"{folder.name} is finished: nothing to do{further}"))
+    copy_finished(folder, ready.plan.contract, screen)
+    return read_judged(folder)
+
+
+def _say_trained(fitted: Fitted, started: StartedRun, at: Attempt) -> None:
+    at.screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
+    price = f" · price {show_price(started.record.price)}" if started.record.price else ""
+    at.screen.say(labelled("time", f"{at.stages.line()}{price}"))
 
 
 def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: Screen) -> None:
@@ -146,56 +226,32 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
     Observers(started.observers, screen.say).observe(Noted("data_changed", note))
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class TrainedModels:
-    """The run's model, results of the folds, models of other seeds, data findings, and work done
-    for a budget before training."""
-
-    fitted: Fitted
-    held_out: HeldOut
-    others: Mapping[int, Predictor]
-    found: Looked
-    beforehand: Beforehand
-
-
-def _judge(
-    ready: Ready, trained: TrainedModels, started: StartedRun, stages: StageTimes, screen: Screen
-) -> Result:
-    """Open the test rows, once, and judge the model and the baselines by the contract."""
-    contract, prepared = ready.plan.contract, ready.prepared
-    fitted, held_out = trained.fitted, trained.held_out
-    data = contract.data
-    test_rows = ready.plan.allotment.test_rows
+def _write_models(
+    ready: Ready,
+    models: TrainedModels,
+    started: StartedRun,
+    stages: StageTimes,
+    beforehand: Beforehand,
+) -> Baselines:
+    """Write the bundle of the run's model, fit the baselines and write theirs."""
     about = describe_owner(started.folder, started.identity)
-    write_bundle(fitted.predictor, started.folder.bundle, about)
+    write_bundle(models.fitted.predictor, started.folder.bundle, about)
     with stages("baselines"):
         rows = ready.plan.allotment.baseline_rows
-        baselines = trained.beforehand.baselines(prepared, data, rows)
+        baselines = beforehand.baselines(ready.prepared, ready.plan.contract.data, rows)
         write_baselines(baselines, started.folder)
-    reached("judge")
-    with stages("predict"):
-        said = [*doubt_of_extensions(len(ready.plan.extensions)), *doubt_warnings(ready.raw.facts)]
-        if test_rows != "all":
-            said.append(_judged_rows(test_rows, len(prepared.test)))
-            test = sampled(prepared.test, test_rows, contract.split_seed)
-            prepared = replace(prepared, test=test)
-        scored = _scored(prepared, fitted, baselines, held_out, data, said)
-    with stages("judge"):
-        of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
-        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
-        scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
-    audited = trained.found.audited
-    evaluation, verdict = judge_scored(ready, scored, held_out, audited, stages)
-    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
-    by_fold = held_out.by_fold(scored, contract.metric)
-    if held_out.folds:
-        screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
-    if by_seed.seeds:
-        screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
-    write_predictions(scored, started.folder, data)
-    write_judged(result, prepared.target, by_fold, by_seed)
-    return result
+    return baselines
+
+
+def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
+    """The data with the test rows that are judged: all, or those that fit into the budget; and
+    warnings of the data."""
+    plan, prepared = ready.plan, ready.prepared
+    said = [*doubt_of_extensions(len(plan.extensions)), *doubt_warnings(ready.raw.facts)]
+    if (rows := plan.allotment.test_rows) == "all":
+        return prepared, said
+    said.append(_judged_rows(rows, len(prepared.test)))
+    return replace(prepared, test=sampled(prepared.test, rows, plan.contract.split_seed)), said
 
 
 def _judged_rows(rows: int, of: int) -> str:

@@ -40,10 +40,11 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. `verdict` is empty if there is none; `kept_step` is the step of the best
-    validation if the model has its weights, else 0."""
+    """How a run ended; a `fitted` one has its models, which are not judged yet. `verdict` is empty
+    if there is none; `kept_step` is the step of the best validation if the model has its weights,
+    else 0."""
 
-    state: Literal["finished", "interrupted", "failed"]
+    state: Literal["finished", "fitted", "interrupted", "failed"]
     reason: str
     verdict: str = ""
     exit_code: int = 0

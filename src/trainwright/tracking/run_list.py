@@ -10,7 +10,7 @@ from trainwright.core.files import Json, read_json
 from trainwright.tracking.lock import read_holder
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
-RunState = Literal["finished", "interrupted", "failed", "running"]
+RunState = Literal["finished", "fitted", "interrupted", "failed", "running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def summarise_run(folder: RunFolder) -> RunSummary:
     match ending.get("state"):
         case "finished":
             state = "finished"
-        case "failed":
-            state = "failed"
+        case "fitted" | "failed" as ended:
+            state = ended
         case _:
             # Without an ending the process is at work, or it died without a word.
             state = "interrupted"

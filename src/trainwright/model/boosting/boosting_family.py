@@ -20,6 +20,7 @@ from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
+    from trainwright.model.boosting.lightgbm_trees import BoostingJob
 
 _OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
 """Loss of the trees for a metric of numbers."""
@@ -97,6 +98,13 @@ class BoostingFamily(TreeFamily[Boosting]):
         """See `TreeFamily`."""
         return section.early_stopping_rounds
 
+    def watched(self, section: Boosting, job: LibraryJob) -> str:
+        """See `TreeFamily`."""
+        with loading():
+            from trainwright.model.boosting.lightgbm_trees import watched_metric
+
+        return watched_metric(_boosting_job(section, job))
+
     def fit(self, section: Boosting, job: LibraryJob) -> LibraryFit:
         """Grow all trees at once."""
         return self.grow(section, job, Watching(), NOTHING_GROWN)
@@ -106,28 +114,20 @@ class BoostingFamily(TreeFamily[Boosting]):
     ) -> LibraryFit:
         """See `TreeFamily`."""
         with loading():
-            from trainwright.model.boosting.lightgbm_trees import (
-                BoostingJob,
-                BoostingRows,
-                fit_boosting,
-            )
+            from trainwright.model.boosting.lightgbm_trees import fit_boosting
 
-        boosted = fit_boosting(
-            BoostingJob(
-                section=section,
-                train=BoostingRows(job.train.inputs, job.train.target),
-                validation=BoostingRows(job.validation.inputs, job.validation.target),
-                outputs=job.outputs,
-                seed=job.seed,
-                watch=job.metric,
-                quantile=job.quantile,
-            ),
-            watching,
-            before,
-        )
+        boosted = fit_boosting(_boosting_job(section, job), watching, before)
         said = () if boosted.splits else (_without_splits(section, len(job.train)),)
         kept = f"{many(boosted.trees, 'tree')} kept"
-        return LibraryFit(boosted, kept, said, boosted.trees)
+        history = tuple(
+            {
+                "step": at.trees,
+                f"train_{boosted.metric}": at.train,
+                f"val_{boosted.metric}": at.validation,
+            }
+            for at in boosted.curve
+        )
+        return LibraryFit(boosted, kept, said, boosted.trees, history)
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
@@ -150,6 +150,20 @@ class BoostingFamily(TreeFamily[Boosting]):
             from trainwright.model.boosting.lightgbm_trees import available_threads
 
         return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
+
+
+def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
+    from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows
+
+    return BoostingJob(
+        section=section,
+        train=BoostingRows(job.train.inputs, job.train.target),
+        validation=BoostingRows(job.validation.inputs, job.validation.target),
+        outputs=job.outputs,
+        seed=job.seed,
+        watch=job.metric,
+        quantile=job.quantile,
+    )
 
 
 def _without_splits(section: Boosting, rows: int) -> str:

@@ -167,7 +167,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         probes=measured.probes,
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
-        stop_rules=ends.rules(length, run.flag, requests),
+        stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
         state=merge_state(updates.state, stepping.state, measured.state, own_state),
         observers=(
             *run.observers,

@@ -28,6 +28,12 @@ def is_finished(folder: RunFolder) -> bool:
         return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
+def is_fitted(folder: RunFolder) -> bool:
+    """Does the record of a run say that its models are fitted, and not judged yet?"""
+    record = read_json(folder.record) if folder.record.is_file() else {}
+    return bool(record.get("ending", {}).get("state") == "fitted")
+
+
 def extend_run(
     folder: RunFolder, wanted: ExtensionRequest, ready: Ready, screen: Screen
 ) -> tuple[Ready, list[Noted]]:

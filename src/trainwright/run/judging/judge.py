@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
+from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.try_findings import try_audited, with_warnings
 from trainwright.run.prepare_run import Ready
-from trainwright.run.repeats.train_folds import HeldOut
 from trainwright.run.screen import StageTimes
 
 

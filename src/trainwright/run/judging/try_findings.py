@@ -14,8 +14,8 @@ from trainwright.evaluation.experiments.experiment import warnings_of
 from trainwright.evaluation.experiments.fold_trials import JudgedTable
 from trainwright.evaluation.experiments.run_experiments import try_findings, try_found_copies
 from trainwright.evaluation.verdict import Verdict
+from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.prepare_run import Ready
-from trainwright.run.repeats.train_folds import HeldOut
 
 
 def try_audited(

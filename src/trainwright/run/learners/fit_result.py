@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -15,13 +16,15 @@ from trainwright.predictor.predictor import Predictor
 class Fitted:
     """A predictor and how its training ended. `kind` is as in the loop's `StopReason`; a predictor
     from an `interrupted` or `halted` training is not judged. `kept_step` is the step of its weights
-    if it is not the last one, else 0."""
+    if it is not the last one, else 0. `history` are the validations: the step (of boosting the
+    trees) and the values by name."""
 
     predictor: Predictor
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
     reason: str
     warnings: tuple[str, ...] = ()
     kept_step: int = 0
+    history: Sequence[Mapping[str, float]] = ()
 
 
 def check_ending(fitted: Fitted, flag: StopFlag) -> None:

@@ -14,6 +14,7 @@ from trainwright.run.summary import labelled
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.events import Ended, Noted, number_from_json
 from trainwright.tracking.observers import Observers
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
 
 
@@ -30,6 +31,20 @@ def note_fit(run: RunContext, ended: Ended) -> None:
         run.screen.say(labelled("note", fit.message))
         noted = Noted(fit.kind, fit.message, {"step": ended.progress.step, **fit.numbers})
         Observers(run.observers, run.screen.say).observe(noted)
+
+
+def read_history(folder: RunFolder) -> list[dict[str, float]]:
+    """Validations of a training by its events, each with its step, by step; of a step that was
+    validated again, as after a resume, the newest."""
+    found = {
+        int(event["step"]): {
+            "step": float(event["step"]),
+            **{name: number_from_json(value) for name, value in event["values"].items()},
+        }
+        for event in read_events(folder.events)
+        if event.get("event") == "validated"
+    }
+    return [found[step] for step in sorted(found)]
 
 
 def pair_losses(

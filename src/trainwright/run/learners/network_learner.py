@@ -19,7 +19,7 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose.compose_job import Composed, compose
 from trainwright.run.compose.process_settings import kernels
 from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.generalisation import note_fit
+from trainwright.run.learners.generalisation import note_fit, read_history
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.events import Ended
 
@@ -44,6 +44,7 @@ class NetworkLearner:
         cut = self._cut(ended)
         composed.job.model.eval()
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
+        history = read_history(run.folder)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"
         if keeps_best and ended.kind in ("finished", "early", "budget"):
@@ -54,11 +55,11 @@ class NetworkLearner:
                 rejected = tuple(f"{passed_over}: {why}" for why in best.rejected)
                 warnings = (*cut, *rejected)
                 reason = f"{reason}; weights of step {best.step:,}"
-                return Fitted(predictor, ended.kind, reason, warnings, best.step)
+                return Fitted(predictor, ended.kind, reason, warnings, best.step, history)
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)
-        return Fitted(predictor, ended.kind, reason, cut)
+        return Fitted(predictor, ended.kind, reason, cut, history=history)
 
     def _cut(self, ended: Ended) -> tuple[str, ...]:
         """Warning if the time was used up before the schedule had ended."""

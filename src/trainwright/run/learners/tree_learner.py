@@ -30,6 +30,7 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.interruption import saves_recorded
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.library_job import job_of
+from trainwright.run.learners.tree_rules import TreeRules
 from trainwright.run.run_context import RunContext
 from trainwright.run.save_spacing import build_spacing
 from trainwright.run.summary import labelled
@@ -58,16 +59,23 @@ class TreeLearner:
         name = run.folder.full_name
         with run.spent.training(name):
             budget = _Budget(self._plan.training_seconds - run.spent.used(name))
-            fitted = self._grow(job_of(self._plan.contract, prepared), run, budget)
+            job = job_of(self._plan.contract, prepared)
+            rules = TreeRules(run.added, self._family.watched(self._section, job))
+            fitted = self._grow(job, run, budget, rules)
         predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
+        trees, history = many(fitted.trees, "tree"), fitted.history
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         if budget.has_ended_it:
-            trees = many(fitted.trees, "tree")
-            return Fitted(predictor, "budget", f"{trees} within the budget")
-        return Fitted(predictor, "finished", fitted.reason, fitted.warnings)
+            return Fitted(predictor, "budget", f"{trees} within the budget", history=history)
+        said = fitted.warnings
+        for reason in rules.reasons[:1]:
+            return Fitted(predictor, reason.kind, f"{reason.text}, {trees} kept", said, 0, history)
+        return Fitted(predictor, "finished", fitted.reason, said, history=history)
 
-    def _grow(self, job: LibraryJob, run: RunContext, budget: _Budget) -> LibraryFit:
+    def _grow(
+        self, job: LibraryJob, run: RunContext, budget: _Budget, rules: TreeRules
+    ) -> LibraryFit:
         begun = saves_recorded(run.folder) if run.goes_on else ""
         store = KeptTrees(run.folder.checkpoints, run.identity, self._family.read_grown, begun)
         kept = store.newest_valid(job.outputs)
@@ -76,9 +84,14 @@ class TreeLearner:
         grown_with = self._grown_with
         keeper = _Keeper(store, section, run, tell, grown_with)
         with closing(run.screen.count(self._family.most_rounds(self._section))) as progress:
+
+            def show(trees: int, value: float) -> None:
+                progress.count(trees, "tree", value)
+                rules.observe(trees, value)
+
             watching = Watching(
-                lambda trees, value: progress.count(trees, "tree", value),
-                budget.is_used_up,
+                show,
+                lambda: budget.is_used_up() or rules.must_stop(),
                 lambda: run.flag.is_up,
                 keeper,
             )

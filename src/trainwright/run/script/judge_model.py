@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.reading.read_contract import Sections, file_or_text
 from trainwright.contract.sections.data import fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
-from trainwright.data.base.table import Floats, Part
+from trainwright.data.base.table import Floats
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.sources.frames import Frame
 from trainwright.doctor.preflight import of_data
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import FoldScores
@@ -26,11 +24,12 @@ from trainwright.predictor.input_rows import is_pandas
 from trainwright.run.audit_data import look_at_data, record_found
 from trainwright.run.folder.baseline_bundles import fit_beside, score_beside, write_baselines
 from trainwright.run.judging.evaluation_file import read_judged, write_judged
+from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
-from trainwright.run.open_folder import FinishedRun, StartedRun, open_run
-from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.repeats.train_folds import HeldOut
+from trainwright.run.open_folder import FinishedRun, StartedRun, describe_rows, open_run
+from trainwright.run.prepare_run import Ready
+from trainwright.run.prepared_data import PreparedData, rows_of
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.summary import doubt_warnings
@@ -40,94 +39,20 @@ _SUM_TOLERANCE = 1e-3
 _OWN = "the model is the caller's own: the run holds its test predictions and no copy of it"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class LabelledRows:
-    """Rows of one part: features as a typed frame, and the target in its original form."""
-
-    features: pl.DataFrame
-    target: pl.Series
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class PreparedData:
-    """Rows of a contract, split as it says. The test rows stay closed until `judge` opens them."""
-
-    ready: Ready
-    request: Request
-
-    @property
-    def train(self) -> LabelledRows:
-        """Training rows."""
-        return _rows_of(self.ready, self.ready.prepared.train)
-
-    @property
-    def validation(self) -> LabelledRows:
-        """Rows that may steer the training."""
-        return _rows_of(self.ready, self.ready.prepared.validation)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Classes in the order of the probabilities; empty for a numeric target."""
-        return self.ready.prepared.target.classes
-
-    def __repr__(self) -> str:
-        prepared = self.ready.prepared
-        parts = (prepared.train, prepared.validation, prepared.test)
-        rows = " / ".join(f"{len(part):,}" for part in parts)
-        return f"PreparedData({prepared.target.column}, train / validation / test {rows})"
-
-
-def prepare(
-    contract: str | Path | Sections,
-    *,
-    overrides: Sequence[str] = (),
-    frames: Mapping[str, Frame] | None = None,
-) -> PreparedData:
-    """Read and split the rows of a contract for a user's model. Writes nothing.
-
-    Args:
-        contract: as for `train`; its model is not trained.
-        overrides: replaced values, each as `"data.target=label"`.
-        frames: rows in memory, as for `train`.
-
-    Raises:
-        Mistake: contract or data are wrong, every problem at once. NotAvailable: the data is no
-            table, or the contract asks for folds or several seeds, whose models only `train` makes.
-    """
-    request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
-    ready = make_ready(request, StageTimes(), StreamScreen(sys.stderr))
-    section = ready.plan.contract.data
-    problems = []
-    if not section.reads_frames:
-        problems.append(
-            Problem("only tables can be prepared for a model of one's own", "data.kind")
-        )
-    if fold_count(section) or ready.plan.contract.training.seeds > 1:
-        problems.append(
-            Problem(
-                "folds and several seeds need one model each",
-                path="data.split",
-                fix="split into one training and one test part, or let `train` make the models",
-            )
-        )
-    if problems:
-        raise NotAvailable(problems)
-    return PreparedData(ready, request)
-
-
 def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> Result:
     """Open the test rows, once, and judge a model by the contract, in a run folder of its own.
 
     Raises:
-        Mistake: `predict` returns no scores, or the name is taken. StorageFailed: the disk.
+        Mistake: `predict` returns no scores, or the name is taken. NotAvailable: the data is no
+            table, or the contract asks for folds or several seeds, whose models only `fit` makes.
+            StorageFailed: the disk.
     """
     ready, stages = data.ready, StageTimes()
+    _check_judgeable(ready)
     request = replace(data.request, runs=runs, name=name)
     prepared = ready.prepared
     with stages("predict"):
-        rows = _rows_of(ready, prepared.test).features
+        rows = rows_of(ready, prepared.test).features
         scores = read_scores(predict(rows), prepared.target, len(rows))
     with open_run(request, ready, StreamScreen(sys.stderr)) as started:
         if isinstance(started, FinishedRun):
@@ -137,12 +62,29 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     return result
 
 
+def _check_judgeable(ready: Ready) -> None:
+    contract, problems = ready.plan.contract, []
+    if not contract.data.reads_frames:
+        problems.append(Problem("only tables can be judged with a model of one's own", "data.kind"))
+    if fold_count(contract.data) or contract.training.seeds > 1:
+        problems.append(
+            Problem(
+                "folds and several seeds need one model each",
+                path="data.split",
+                fix="split into one training and one test part, or let `fit` make the models",
+            )
+        )
+    if problems:
+        raise NotAvailable(problems)
+
+
 def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes) -> Result:
     contract, prepared = ready.plan.contract, ready.prepared
     with stages("look"):
         found = look_at_data(ready)
     findings = of_data(prepared, found.faults, found.audited, ready.plan.contract.metric.name)
     record_found(found, findings, started, StreamScreen(sys.stderr))
+    describe_rows(started.folder, ready)
     write_json(started.folder.own_target, prepared.target.to_json())
     with stages("baselines"):
         baselines = fit_beside(prepared, contract.data)
@@ -223,12 +165,3 @@ def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
             fix="give model.predict_proba(rows) for classes, model.predict(rows) for numbers",
         )
     )
-
-
-def _rows_of(ready: Ready, part: Part) -> LabelledRows:
-    """Typed features of a part, and its target as labels or numbers."""
-    prepared = ready.prepared
-    names = [column.name for column in ready.raw.facts.columns if column.kind != "ignored"]
-    target = prepared.target
-    labels = target.decode(part.target).alias(target.column)
-    return LabelledRows(part.frame.select(names), labels)

@@ -1,0 +1,103 @@
+"""`fit` and `judge` of a contract as two steps, for Python: many fits on prepared data, one
+judgement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.run.folder.copy_finished import copy_finished
+from trainwright.run.judging.evaluation_file import read_judged
+from trainwright.run.open_folder import FinishedRun, check_run_name, open_run
+from trainwright.run.plan_budget import Beforehand, allot
+from trainwright.run.prepare_run import Additions, Ready, Request
+from trainwright.run.prepared_data import PreparedData
+from trainwright.run.run_context import Attempt
+from trainwright.run.run_result import Result
+from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
+from trainwright.run.train import TrainedModels, examine, fit, judge
+from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ContractFit:
+    """Trained models of a contract, in a run that is not judged yet. `seconds` are those of the
+    training, earlier attempts included, `price` that of the machine; 0 if unknown."""
+
+    ready: Ready
+    request: Request
+    beforehand: Beforehand
+    models: TrainedModels
+    folder: RunFolder
+    seconds: float
+    price: float
+
+
+def fit_contract(data: PreparedData, request: Request, screen: Screen) -> ContractFit:
+    """Train the models of a contract on prepared data, and open no test row.
+
+    Raises:
+        As `train`.
+    """
+    request = replace(request, added=_survivable(request.added, screen))
+    at = Attempt(request, screen, StageTimes(request.asked_at))
+    with stop_on_signals(at.flag):
+        with before_the_run(at.flag):
+            check_run_name(request)
+            ready = data.planned(request, at.stages, screen)
+            ready, beforehand = allot(request, ready, at.stages, screen, looks=False)
+        ready = replace(ready, seconds_before=at.stages.elapsed)
+        with open_run(request, ready, screen) as started:
+            if isinstance(started, FinishedRun):
+                raise Mistake(_judged_already(started.folder))
+            ready = replace(ready, plan=started.plan)
+            models = fit(ready, started, at)
+            started.finish_fit(models.fitted.reason, models.fitted.kept_step)
+    record = started.record
+    seconds = sum(record.spent.to_json().values())
+    return ContractFit(ready, request, beforehand, models, started.folder, seconds, record.price)
+
+
+def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
+    """Open the test rows, once, and judge fitted models by their contract; the result of a run that
+    was judged before.
+
+    Raises:
+        As `train`.
+    """
+    ready, models = fitted.ready, fitted.models
+    request = replace(
+        fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
+    )
+    at = Attempt(request, screen, StageTimes())
+    with stop_on_signals(at.flag):
+        with open_run(request, ready, screen) as started:
+            if isinstance(started, FinishedRun):
+                return read_judged(started.folder)
+            found = examine(ready, started, at, fitted.beforehand)
+            result = judge(ready, models, found, started, at, fitted.beforehand)
+            started.finish(result.verdict.status, models.fitted.reason, models.fitted.kept_step)
+        copy_finished(started.folder, ready.plan.contract, screen)
+    return result
+
+
+def _survivable(added: Additions, screen: Screen) -> Additions:
+    """An error of the caller's observers does not end the training: the first is announced."""
+    observers: Sequence[Observer] = ()
+    if added.observers:
+        observers = (Observers(added.observers, screen.say, survived=(Exception,)),)
+    return replace(added, observers=observers)
+
+
+def _judged_already(folder: RunFolder) -> Problem:
+    return Problem(
+        f"run {folder.name} is judged already",
+        found=str(folder.path),
+        fix="read its model with tw.load, or fit under another name",
+    )
