@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 # Type checkers treat an alias as a public name.
 if TYPE_CHECKING:
+    from trainwright.api import FittedRun as FittedRun
+    from trainwright.api import TrainedRun as TrainedRun
+    from trainwright.api import fit as fit
     from trainwright.api import judge as judge
     from trainwright.api import load as load
     from trainwright.api import train as train
@@ -127,7 +130,6 @@ if TYPE_CHECKING:
     from trainwright.optim.swa import SWA as SWA
     from trainwright.optim.swa_schedule import SWASchedule as SWASchedule
     from trainwright.run.prepared_data import prepare as prepare
-    from trainwright.run.script.fit_job import fit as fit
     from trainwright.tracking.events import Ended as Ended
     from trainwright.tracking.events import StepKept as StepKept
     from trainwright.tracking.events import StepOutcome as StepOutcome
@@ -143,7 +145,7 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:
     # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
-        "api": "judge load train",
+        "api": "FittedRun TrainedRun fit judge load train",
         "contract.sections.guard": "Guard",
         "contract.sections.memory": "ByOp",
         "contract.reading.read_contract": "read_contract",
@@ -218,7 +220,6 @@ if not TYPE_CHECKING:
         "optim.lr_schedule": "cosine_with_warmup",
         "optim.swa_schedule": "SWASchedule",
         "optim.eval_weights": "Evaluating",
-        "run.script.fit_job": "fit",
     }
     _HOMES = {
         name: home for names in (_LIGHT, _TORCH) for home in names for name in names[home].split()

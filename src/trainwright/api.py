@@ -1,32 +1,54 @@
-"""Python API of the command: `train` and `load`."""
+"""Python API: `train`, its two parts `fit` and `judge`, and `load`."""
 
 from __future__ import annotations
 
+import io
+import math
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, Any, Literal, final, overload
 
-from trainwright.contract.reading.read_contract import Sections, file_or_text
+import polars as pl
+
+from trainwright.contract.reading.read_contract import Sections, file_or_text, is_contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
+from trainwright.core.formatting import show_number, show_seconds
+from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.fit_contract import (
+    ContractFit,
+    answers_on_validation,
+    evaluate_validation,
+    fit_contract,
+    judge_fit,
+)
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.prepare_run import Request
+from trainwright.run.prepare_run import Additions, Request
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model
 from trainwright.run.train import train as train_contract
+from trainwright.tracking.observers import Observer
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
+
+if TYPE_CHECKING:
+    from trainwright.engine.job import Job
+    from trainwright.engine.stopping.stop_rules import StopRule
+    from trainwright.run.script.same_settings import OnChange
+    from trainwright.tracking.events import Ended
 
 
 @final
@@ -82,6 +104,78 @@ class TrainedRun:
         return draw_cell(self.result)
 
 
+@final
+@dataclass(frozen=True, repr=False)
+class FittedRun:
+    """Trained models of a contract, which are not judged yet: the model, its score on the
+    validation rows, its history and its cost. `judge` opens the test rows."""
+
+    fitted: ContractFit
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.fitted.folder.name
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        return self.fitted.folder.path
+
+    @property
+    def predictor(self) -> Predictor:
+        """The model with its fitted features."""
+        return self.fitted.models.fitted.predictor
+
+    @cached_property
+    def score(self) -> float:
+        """The contract's metric on the validation rows, all of them; NaN if there are none."""
+        metric = self.fitted.ready.plan.contract.metric
+        answers = answers_on_validation(self.fitted)
+        return measure(metric.name, answers, metric) if len(answers) else math.nan
+
+    @cached_property
+    def validation(self) -> Evaluation:
+        """Every metric on the validation rows with its interval, and per slice. They steer the
+        training, so it is no verdict: a choice among many fits makes it too good."""
+        return evaluate_validation(self.fitted)
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """Validations of the training: `step` (of boosting the trees) and the values by name; of
+        boosting those on the recorded curve. Empty for a model that is solved at once."""
+        return pl.DataFrame(self.fitted.models.fitted.history)
+
+    @property
+    def kind(self) -> Literal["finished", "early", "budget", "interrupted", "halted"]:
+        """Kind of the ending: `finished`, `early` (no improvement, or a stop rule) or `budget`."""
+        return self.fitted.models.fitted.kind
+
+    @property
+    def reason(self) -> str:
+        """Reason of the ending."""
+        return self.fitted.models.fitted.reason
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, those of folds, other seeds and earlier attempts included."""
+        return self.fitted.seconds
+
+    @property
+    def price(self) -> float:
+        """Price of the machine for the run so far; 0 without `budget.price_per_hour`."""
+        return self.fitted.price
+
+    def __repr__(self) -> str:
+        metric = self.fitted.ready.plan.contract.metric.name
+        how = f"{self.reason} ({self.kind}), {show_seconds(self.seconds)}"
+        return f"FittedRun({self.name}: validation {metric} {show_number(self.score)}; {how})"
+
+
+ContractGiven = PreparedData | str | Path | Sections
+"""A contract from Python: its file, sections or object, or data that was prepared for it."""
+
+
 def train(
     contract: str | Path | Sections,
     *,
@@ -135,30 +229,144 @@ def train_and_report(request: Request, screen: Screen) -> Result:
     return result
 
 
+@overload
+def fit(
+    training: Job,
+    *,
+    run: str | Path | None = None,
+    changed: OnChange = "refuse",
+    restore_best: bool = False,
+    progress: bool = True,
+) -> Ended: ...
+@overload
+def fit(
+    training: ContractGiven,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    name: str = "",
+    resume: bool = False,
+    stop_rules: Sequence[StopRule] = (),
+    observers: Sequence[Observer] = (),
+    progress: bool = True,
+) -> FittedRun: ...
+def fit(training: Any, **options: Any) -> Ended | FittedRun:
+    """Train a contract's model up to its validation score, or the `Job` of a script. Test rows stay
+    closed until `judge` opens them.
+
+    Of a contract: every model that it asks for is trained, folds and seeds too, in a run folder of
+    its own. `progress` says whether it is shown on stderr. A `Job` trains until a stop rule or the
+    guard ends it and resumes from its newest valid checkpoint, one at step 0 and one at every
+    ending; SIGTERM and Ctrl-C end it after the current step, with a checkpoint.
+
+    Args:
+        training: the contract's file, its sections as a mapping, the result of `read_contract`, or
+            data from `prepare`, which many fits share; or a `Job`.
+        overrides: (contract) replaced values, each as `"model.learning_rate=0.1"`; of prepared data
+            none that would prepare it otherwise.
+        runs, name, resume: (contract) as for `train`.
+        stop_rules: (contract) rules next to the contract's, asked between two steps or two trees.
+            They are not known to a resume by the command.
+        observers: (contract) observers of the training's events. Of boosting they see a `Validated`
+            event a tree. An error of theirs is announced and does not end the training.
+        run: (job) a run folder for record, signals, events and, if the job names no other place,
+            its checkpoints; made if it is missing. The checkpoints are bound to it: those of
+            another run are refused. `trainwright runs` takes it.
+        changed: (job) what happens if settings (learning rate, batch size, dropout, weight decay,
+            rows) differ from those of the checkpoint: `refuse`, or `record`, which announces them
+            and goes on with the new ones.
+        restore_best: (job) end with the weights of the best validation.
+
+    Raises:
+        Mistake: contract, data or job are wrong; nothing was written. DataChanged: the rows have
+            changed. RunLocked: another process trains into this folder. Interrupted: stopped by a
+            signal, to be resumed by the same call (of a contract with `resume=True`); a script
+            ends with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
+            StorageFailed: as their names say. Whatever a job's step itself raises passes through.
+    """
+    if isinstance(training, PreparedData) or is_contract(training):
+        return _fit_contract(training, **options)
+    need_torch("", "trainwright.fit")
+    # Imported here: only networks need torch.
+    from trainwright.run.script.fit_job import fit as fit_job
+
+    return fit_job(training, **options)
+
+
+def _fit_contract(
+    given: ContractGiven,
+    *,
+    overrides: Sequence[str] = (),
+    runs: str | Path = "runs",
+    name: str = "",
+    resume: bool = False,
+    stop_rules: Sequence[StopRule] = (),
+    observers: Sequence[Observer] = (),
+    progress: bool = True,
+) -> FittedRun:
+    screen = StreamScreen(sys.stderr if progress else io.StringIO())
+    if not isinstance(given, PreparedData):
+        given = PreparedData.of(Request(file_or_text(given), tuple(overrides)), screen)
+        overrides = ()
+    request = replace(
+        given.request,
+        overrides=(*given.request.overrides, *overrides),
+        runs=Path(runs),
+        name=name,
+        resume=resume,
+        added=Additions(tuple(stop_rules), tuple(observers)),
+        asked_at=time.monotonic(),
+    )
+    return FittedRun(fit_contract(given, request, screen))
+
+
+@overload
+def judge(model: FittedRun, *, progress: bool = True) -> TrainedRun: ...
+@overload
 def judge(
-    predict: Predict,
-    data: PreparedData,
+    model: Predict, data: PreparedData, *, runs: str | Path = "runs", name: str = ""
+) -> TrainedRun: ...
+def judge(
+    model: FittedRun | Predict,
+    data: PreparedData | None = None,
     *,
     runs: str | Path = "runs",
     name: str = "",
+    progress: bool = True,
 ) -> TrainedRun:
     """Open the test rows, once, and judge a model by the contract: every metric with its interval,
     slices, baselines, experiments on the audit's findings, verdict, record and report of a run.
 
     Args:
-        predict: maps a frame of features to class probabilities, as a frame or mapping with one
-            column per class or as an array [N, C] in the order of `data.classes`; for a numeric
-            target to values [N].
-        data: from `prepare`.
-        runs: parent folder of the run's folder.
-        name: the run's name; empty takes the contract's name and the next free number.
+        model: what `fit` gave for a contract, judged in its own run; or a function that maps a
+            frame of features to class probabilities, as a frame or mapping with one column per
+            class or as an array [N, C] in the order of `data.classes`; for a numeric target to
+            values [N].
+        data: from `prepare`, for a function.
+        runs: parent folder of the run's folder, for a function.
+        name: the run's name, for a function; empty takes the contract's name and the next free
+            number.
+        progress: whether progress is shown on stderr.
 
     Raises:
-        Mistake: invalid predictions, or the name is taken. StorageFailed: the disk.
+        Mistake: invalid predictions, or the name is taken. DataChanged: the data has changed since
+            it was read. StorageFailed: the disk.
     """
     from trainwright.report.page import write_report
 
-    result = judge_model(predict, data, Path(runs), name)
+    if isinstance(model, FittedRun):
+        screen = StreamScreen(sys.stderr if progress else io.StringIO())
+        result = judge_fit(model.fitted, screen)
+    elif isinstance(data, PreparedData):
+        result = judge_model(model, data, Path(runs), name)
+    else:
+        raise Mistake(
+            Problem(
+                "a function is judged on the rows of a contract",
+                path="data",
+                fix="judge it on prepared data: tw.judge(predict, tw.prepare(contract))",
+            )
+        )
     write_report(result.folder)
     return TrainedRun(result)
 

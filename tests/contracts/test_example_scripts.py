@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import trainwright as tw  # noqa: E402
+from trainwright.tracking.run_list import list_runs  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -51,6 +52,21 @@ def test_a_network_learns_with_a_gradient_penalty(script: Path, capsys: Printed)
 def test_a_data_loader_feeds_a_training(script: Path, capsys: Printed) -> None:
     # 16 steps of at most 64 rows go through the 1,000 rows once.
     assert said_by(script, capsys) == "6256 rows in 100 steps\n"
+
+
+@example("search")
+def test_the_best_of_many_fits_is_judged(script: Path, here: Path, capsys: Printed) -> None:
+    fitted, columns, verdict = said_by(script, capsys).splitlines()
+    assert re.fullmatch(r"validation 0\.\d+ \(0\.\d+ to [01]\.\d+\), \d+ trees kept", fitted)
+    assert columns == "['step', 'train_binary_logloss', 'val_binary_logloss']"
+    assert verdict.startswith("met: test 0.9")
+    states = [run.state for run in list_runs(here / "runs" / "search")]
+    assert sorted(states) == ["finished", "fitted", "fitted"]
+
+
+@example("added_rule")
+def test_a_rule_of_the_caller_ends_a_training(script: Path, capsys: Printed) -> None:
+    assert said_by(script, capsys) == "early: the loss is above 0.1, 10 trees kept\n"
 
 
 @example("judge")

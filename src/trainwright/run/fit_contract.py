@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.data.columns.target import Classes
+from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.open_folder import FinishedRun, check_run_name, open_run
@@ -85,6 +88,35 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
             started.finish(result.verdict.status, models.fitted.reason, models.fitted.kept_step)
         copy_finished(started.folder, ready.plan.contract, screen)
     return result
+
+
+def answers_on_validation(fitted: ContractFit) -> Answers:
+    """Predictions of the run's model on the validation rows."""
+    prepared = fitted.ready.prepared
+    target, part = prepared.target, prepared.validation
+    scores = fitted.models.fitted.predictor.score(part.inputs)
+    return answers_of(part.target, scores, target.positive if isinstance(target, Classes) else 0)
+
+
+def evaluate_validation(fitted: ContractFit) -> Evaluation:
+    """Metrics of the run's model on the validation rows, with intervals.
+
+    Raises:
+        Mistake: there are none.
+    """
+    contract, prepared = fitted.ready.plan.contract, fitted.ready.prepared
+    part = prepared.validation
+    if not len(part):
+        raise Mistake(
+            Problem(
+                "there are no validation rows to measure the model on",
+                path="data.split.validation",
+                fix="give them a share of the rows",
+            )
+        )
+    scores = fitted.models.fitted.predictor.score(part.inputs)
+    scored = Scored(part, prepared.target, scores, notes=fitted.models.fitted.warnings)
+    return evaluate(scored, contract.metric, contract.slices, contract.seed)
 
 
 def _survivable(added: Additions, screen: Screen) -> Additions:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path, PurePath
-from typing import Self
+from typing import Self, TypeGuard
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -102,6 +102,11 @@ class ContractText:
 
 Sections = Mapping[str, object] | Contract | Document
 """A contract that is given from Python."""
+
+
+def is_contract(value: object) -> TypeGuard[str | Path | Sections]:
+    """Is this a contract's file, sections or object?"""
+    return isinstance(value, str | Path | Mapping | Contract | Document)
 
 
 def file_or_text(contract: str | Path | Sections) -> Path | ContractText:

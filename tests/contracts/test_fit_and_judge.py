@@ -1,0 +1,238 @@
+"""`tw.fit` trains a contract without its test rows, and `tw.judge` gives the verdict of `tw.train`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Never
+
+import polars as pl
+import pytest
+
+import trainwright as tw
+from trainwright.core.errors import Mistake
+from trainwright.core.files import read_json
+from trainwright.core.progress import Progress
+from trainwright.data.read_table import RawTable
+from trainwright.run import audit_data, prepare_run
+from trainwright.run.prepared_data import PreparedData
+from trainwright.tracking.events import Event, Validated
+
+pytestmark = pytest.mark.usefixtures("whole_pages")
+
+SECTIONS: dict[str, Any] = {
+    "data": {"path": "frame://people", "target": "bought"},
+    "model": {"kind": "boosting", "max_trees": 6},
+    "metric": {"name": "roc_auc", "target": 0.6, "resamples": 100},
+    "slices": [{"column": "city"}],
+}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "boosting": {},
+    "linear": {"model": {"kind": "linear"}},
+    "seeds": {"training": {"seeds": 2}},
+    "folds": {"data": {**SECTIONS["data"], "split": {"kind": "stratified", "folds": 3}}},
+    "time folds": {
+        "data": {
+            **SECTIONS["data"],
+            "split": {"kind": "time", "column": "age", "folds": 2, "validation": 0.2},
+        }
+    },
+    "network": {"model": {"kind": "mlp", "hidden": [8]}, "training": {"num_epochs": 2}},
+}
+
+
+def people(rows: int = 400) -> pl.DataFrame:
+    draw = random.Random(1)
+    ages = [draw.gauss(45, 15) for _ in range(rows)]
+    bought = ["yes" if age + draw.gauss(0, 12) > 50 else "no" for age in ages]
+    return pl.DataFrame({"age": ages, "city": [draw.choice("ab") for _ in ages], "bought": bought})
+
+
+def prepared(**sections: Any) -> PreparedData:
+    return tw.prepare({**SECTIONS, **sections}, frames={"people": people()})
+
+
+def judged(folder: Path) -> tuple[object, bytes]:
+    """What is judged in a run, without its times, and the predictions of its test rows."""
+    written = read_json(folder / "evaluation.json")
+    parts = {key: written[key] for key in ("evaluation", "verdict", "by_fold", "by_seed")}
+    return parts, (folder / "predictions.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(one, marks=pytest.mark.torch if one == "network" else ()) for one in KINDS],
+)
+def test_both_give_the_verdict_of_train(kind: str, tmp_path: Path) -> None:
+    if kind == "network":
+        pytest.importorskip("torch")
+    sections = {**SECTIONS, **KINDS[kind]}
+    fitted = tw.fit(prepared(**KINDS[kind]), runs=tmp_path, name="one")
+    assert not (fitted.folder / "evaluation.json").exists()
+    assert read_json(fitted.folder / "record.json")["ending"]["state"] == "fitted"
+    run = tw.judge(fitted)
+    alone = tw.train(sections, frames={"people": people()}, runs=tmp_path, name="two")
+    assert judged(run.folder) == judged(alone.folder)
+    assert run.report.is_file()
+    assert {path.name for path in run.folder.iterdir()} == {
+        path.name for path in alone.folder.iterdir()
+    }
+    assert tw.judge(fitted).evaluation == run.evaluation
+
+
+class Closed:
+    """A part that has a length and refuses everything else."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getattr__(self, name: str) -> Never:
+        raise AssertionError(f"the test rows were opened: {name}")
+
+
+def closed(data: PreparedData) -> PreparedData:
+    """The same, with rows that nothing may read but the training and validation parts."""
+    raw, rows = data.ready.raw, data.ready.prepared
+    assert isinstance(raw, RawTable)
+    shut: Any = Closed(len(rows.test))
+    frames: Any = {name: Closed(frame.height) for name, frame in raw.frames.items()}
+    ready = replace(data.ready, prepared=replace(rows, test=shut), raw=replace(raw, frames=frames))
+    return replace(data, ready=ready)
+
+
+def test_ten_fits_open_no_test_row(tmp_path: Path) -> None:
+    data = closed(prepared())
+    fits = [
+        tw.fit(data, overrides=[f"model.num_leaves={leaves}"], runs=tmp_path, progress=False)
+        for leaves in range(2, 12)
+    ]
+    assert len({one.score for one in fits}) > 1
+    last = fits[-1]
+    assert 0.5 < last.validation.metrics["roc_auc"].low < last.score < 1
+    assert last.history["step"].to_list()[-1] <= 6
+    assert {"train_binary_logloss", "val_binary_logloss"} <= set(last.history.columns)
+    with pytest.raises(AssertionError, match="the test rows were opened"):
+        tw.judge(last)
+
+
+def test_a_budget_is_planned_without_a_test_row(tmp_path: Path) -> None:
+    data = closed(prepared(budget={"hours": 0.02}))
+    assert tw.fit(data, runs=tmp_path).kind in ("finished", "budget")
+
+
+@pytest.mark.torch
+def test_a_network_opens_no_test_row(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    fitted = tw.fit(closed(prepared(**KINDS["network"])), runs=tmp_path)
+    assert fitted.history["step"].to_list() == sorted(fitted.history["step"])
+    assert {"val_loss", "val_roc_auc"} <= set(fitted.history.columns)
+    assert fitted.kind == "finished"
+    assert fitted.seconds > 0
+
+
+def test_what_is_prepared_is_not_read_examined_or_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = prepared()
+    tw.fit(data, runs=tmp_path)
+    before = set(sys.modules)
+
+    def never(*_: object, **__: object) -> Never:
+        raise AssertionError("done twice")
+
+    for module, name in [
+        (prepare_run, "read_data"),
+        (prepare_run, "prepare"),
+        (audit_data, "_look"),
+    ]:
+        monkeypatch.setattr(module, name, never)
+    tw.fit(data, overrides=["model.learning_rate=0.2"], runs=tmp_path)
+    assert set(sys.modules) == before
+
+
+def test_a_contract_that_prepares_the_rows_otherwise_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match=r"data\.split"):
+        tw.fit(prepared(), overrides=["data.split={kind: random}"], runs=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@dataclass
+class Watch:
+    """Stops at a step, and keeps what it observes."""
+
+    last: int
+    seen: list[Event] = field(default_factory=list)
+
+    def reason(self, progress: Progress) -> Any:
+        from trainwright.engine.stopping.stop_rules import StopReason
+
+        return StopReason("early", "seen enough") if progress.step >= self.last else None
+
+    def observe(self, event: Event) -> None:
+        self.seen.append(event)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", ["boosting", "network"])
+def test_the_callers_rules_and_observers(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    watch = Watch(3)
+    data = prepared(**KINDS[kind])
+    fitted = tw.fit(data, runs=tmp_path, stop_rules=[watch], observers=[watch])
+    assert fitted.kind == "early"
+    assert "seen enough" in fitted.reason
+    assert max(event.progress.step for event in watch.seen if isinstance(event, Validated)) == 3
+    assert tw.judge(fitted).verdict.clauses
+
+
+class Broken:
+    def observe(self, event: Event) -> Never:
+        raise ValueError("a bug of the caller")
+
+
+def test_an_observer_that_fails_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tw.fit(prepared(), runs=tmp_path, observers=[Broken()]).kind == "finished"
+    assert "a bug of the caller" in capsys.readouterr().err
+
+
+def test_a_run_that_is_judged_is_not_fitted_again(tmp_path: Path) -> None:
+    data = prepared()
+    tw.judge(tw.fit(data, runs=tmp_path, name="one"))
+    with pytest.raises(Mistake, match="judged already"):
+        tw.fit(data, runs=tmp_path, name="one", resume=True)
+
+
+def test_a_fitted_run_goes_on_to_its_verdict(tmp_path: Path) -> None:
+    data = prepared()
+    tw.fit(data, runs=tmp_path, name="one")
+    again = tw.fit(data, runs=tmp_path, name="one", resume=True)
+    alone = tw.train(SECTIONS, frames={"people": people()}, runs=tmp_path, name="two")
+    assert judged(tw.judge(again).folder) == judged(alone.folder)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    people().write_csv(path)
+    return path
+
+
+def test_data_that_changed_after_the_fit_is_not_judged(rows: Path, tmp_path: Path) -> None:
+    sections = {**SECTIONS, "data": {"path": str(rows), "target": "bought"}}
+    fitted = tw.fit(sections, runs=tmp_path / "runs")
+    people(300).write_csv(rows)
+    with pytest.raises(tw.DataChanged, match=r"people\.csv"):
+        tw.judge(fitted)
+
+
+def test_a_function_without_data_is_a_mistake() -> None:
+    with pytest.raises(Mistake, match=r"tw\.prepare"):
+        tw.judge(len)  # type: ignore[call-overload]
