@@ -17,7 +17,6 @@ import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text, is_contract
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.optional_dependencies import need_torch
@@ -38,7 +37,7 @@ from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.prepare_run import Additions, Request
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_result import Result
-from trainwright.run.screen import Screen, StreamScreen
+from trainwright.run.screen import StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model
 from trainwright.run.train import train as train_contract
 from trainwright.tracking.observers import Observer
@@ -211,22 +210,7 @@ def train(
         resume,
         frames=dict(frames or {}),
     )
-    return TrainedRun(train_and_report(request, StreamScreen(sys.stderr)))
-
-
-def train_and_report(request: Request, screen: Screen) -> Result:
-    """Run to the verdict and write the report; shared by the command and `train`.
-
-    Raises:
-        As `train`.
-    """
-    result = train_contract(request, screen)
-    reached("report")
-    # Imported here: a training does not wait for it.
-    from trainwright.report.page import write_report
-
-    write_report(result.folder)
-    return result
+    return _reported(train_contract(request, StreamScreen(sys.stderr)))
 
 
 @overload
@@ -352,8 +336,6 @@ def judge(
         Mistake: invalid predictions, or the name is taken. DataChanged: the data has changed since
             it was read. StorageFailed: the disk.
     """
-    from trainwright.report.page import write_report
-
     if isinstance(model, FittedRun):
         screen = StreamScreen(sys.stderr if progress else io.StringIO())
         result = judge_fit(model.fitted, screen)
@@ -367,6 +349,13 @@ def judge(
                 fix="judge it on prepared data: tw.judge(predict, tw.prepare(contract))",
             )
         )
+    return _reported(result)
+
+
+def _reported(result: Result) -> TrainedRun:
+    # Imported here: a training does not wait for it.
+    from trainwright.report.page import write_report
+
     write_report(result.folder)
     return TrainedRun(result)
 

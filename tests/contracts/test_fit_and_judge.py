@@ -1,4 +1,4 @@
-"""`tw.fit` trains a contract without its test rows, and `tw.judge` gives the verdict of `tw.train`."""
+"""`tw.fit` trains without the test rows, and `tw.judge` gives the verdict of `tw.train`."""
 
 from __future__ import annotations
 

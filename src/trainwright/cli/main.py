@@ -135,13 +135,17 @@ def train(
     # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()):
         with loading():
-            from trainwright.cli.train_resume import train_and_show
+            from trainwright.cli.train_resume import show_trained
             from trainwright.run.prepare_run import Request
+            from trainwright.run.screen import StreamScreen
+            from trainwright.run.train import train as train_contract
 
         request = Request(
             contract, overrides, runs, run, resume, sys.argv, watchers, asked_at=asked_at
         )
-        code = train_and_show(request, as_json=as_json)
+        # Called here, so that few frames stand between the verb and a step.
+        result = train_contract(request, StreamScreen(sys.stderr))
+        code = show_trained(result, request, as_json=as_json)
     raise typer.Exit(code)
 
 

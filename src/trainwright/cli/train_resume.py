@@ -6,7 +6,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from trainwright.api import train_and_report
 from trainwright.checkpoint.copies.copied_file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading.read_contract import ContractText
@@ -17,15 +16,19 @@ from trainwright.run.after.evaluate_rows import find_run
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.prepare_run import Request
 from trainwright.run.resume_request import request_again
+from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.summary import labelled
+from trainwright.run.train import train
 
 
-def train_and_show(request: Request, *, as_json: bool) -> int:
-    """Train to the verdict; the exit code."""
-    result = train_and_report(request, StreamScreen(sys.stderr))
+def show_trained(result: Result, request: Request, *, as_json: bool) -> int:
+    """Write the report of a judged run, and show its verdict; the exit code."""
     # Imported here: a training does not wait for it.
     from trainwright.cli.render import commands_after_training, show_result
+    from trainwright.report.page import write_report
+
+    write_report(result.folder)
 
     following = commands_after_training(_folder_of(request.contract), result, request.runs)
     show_result(result, following, as_json=as_json)
@@ -43,7 +46,8 @@ def resume_and_show(
         return _recover_and_show(url, runs, as_json=as_json)
     folder = find_run(run, runs)
     with naming_damage(folder):
-        return train_and_show(request_again(folder, sys.argv, extend), as_json=as_json)
+        request = request_again(folder, sys.argv, extend)
+        return show_trained(train(request, StreamScreen(sys.stderr)), request, as_json=as_json)
 
 
 def _not_from_copies(url: str, runs: Path) -> Problem:
@@ -67,7 +71,8 @@ def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
     screen = StreamScreen(sys.stderr)
     folder = recover_run(url, runs, lambda text: screen.say(labelled("copies", text)))
     with naming_damage(folder):
-        return train_and_show(request_recovered(folder, url, sys.argv), as_json=as_json)
+        request = request_recovered(folder, url, sys.argv)
+        return show_trained(train(request, screen), request, as_json=as_json)
 
 
 def _folder_of(contract: Path | ContractText) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, write_text
 from trainwright.core.redaction import redact
 from trainwright.report.confusion import view_confusion
@@ -44,6 +45,7 @@ def write_report(folder: RunFolder) -> Path:
     Raises:
         StorageFailed: the page cannot be written; an older one is kept.
     """
+    reached("report")
     write_text(folder.report, render_report(read_contents(folder)))
     return folder.report
 
