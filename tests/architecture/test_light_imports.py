@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from command import write_project
 from deadlines import within
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "trainwright"
@@ -170,6 +173,47 @@ def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
     assert "trainwright.run.train" in loaded
     behind = {"trainwright.report", "trainwright.cli.render"}
     assert not {"torch", "rich", "scipy", "sklearn", "lightgbm", *behind} & set(loaded)
+
+
+OTHER_KINDS = (
+    "checkpoint.copies",
+    "data.images",
+    "data.text.prepare_text",
+    "data.quality.actions",
+    "data.sampling.build_sampler",
+    "evaluation.experiments.run_experiments",
+    "model.build_network",
+    "planner.compute_trials",
+    "planner.micro_batch_memory",
+    "run.after",
+    "run.compose",
+    "run.extend.reopen",
+    "run.plan_budget",
+    "run.script",
+    "run.trial",
+)
+"""What trees of a table, without a budget, copies or findings to try, have no use for."""
+
+MOST_MODULES = 400
+"""Of the package, in a training of boosted trees whose data is examined for the first time."""
+
+
+def test_a_table_waits_for_no_other_kind_of_data_or_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+    contract = str(write_project(tmp_path))
+    words = ["trainwright", "train", contract, "--runs", str(tmp_path / "runs")]
+    program = LOADED.replace("{statement}", "from trainwright.cli.main import main; main()")
+    program = program.replace("(0, None)", "(0, 3, None)").replace('if "." not in name', "")
+    loaded = last_line(program, words)
+    assert isinstance(loaded, list)
+    ours = {name.removeprefix("trainwright.") for name in loaded if name.startswith("trainwright.")}
+    assert "run.train" in ours
+    assert not [
+        name for name in ours for other in OTHER_KINDS if f"{name}.".startswith(f"{other}.")
+    ]
+    assert len(ours) <= MOST_MODULES
 
 
 def test_numbers_are_scaled_for_a_network_without_scipy() -> None:

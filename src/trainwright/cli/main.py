@@ -135,7 +135,7 @@ def train(
     # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()):
         with loading():
-            from trainwright.cli.train_resume import show_trained
+            from trainwright.cli.show_trained import show_trained
             from trainwright.run.prepare_run import Request
             from trainwright.run.screen import StreamScreen
             from trainwright.run.train import train as train_contract
@@ -200,7 +200,7 @@ def predict(
 ) -> None:
     """Predict the rows of a file with the model of a run."""
     from trainwright.cli.init_predict import PredictionOutput, predict_to_file
-    from trainwright.run.after.evaluate_rows import find_run
+    from trainwright.run.folder.planned_contract import find_run
 
     written = PredictionOutput(output, keep, guard_formulas)
     predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
@@ -222,7 +222,8 @@ def evaluate(
     """Show the verdict of a run, or judge its model on other rows."""
     from trainwright.cli.damage import naming_damage
     from trainwright.cli.render import commands_with_a_run, show_result
-    from trainwright.run.after.evaluate_rows import evaluate_rows, find_run
+    from trainwright.run.after.evaluate_rows import evaluate_rows
+    from trainwright.run.folder.planned_contract import find_run
     from trainwright.run.judging.evaluation_file import read_judged
 
     folder = find_run(run, runs)
@@ -239,7 +240,7 @@ def report(run: RunName, runs: Runs = RUNS) -> None:
     """Rewrite the HTML report of a run from its folder."""
     from trainwright.cli.damage import naming_damage
     from trainwright.report.page import write_report
-    from trainwright.run.after.evaluate_rows import find_run
+    from trainwright.run.folder.planned_contract import find_run
 
     folder = find_run(run, runs)
     with naming_damage(folder):

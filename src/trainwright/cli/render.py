@@ -22,8 +22,8 @@ from trainwright.core.terminal import escape_in_json, show_safely
 from trainwright.data.dispatch import modality_of
 from trainwright.evaluation.experiments.suspects import acceptance
 from trainwright.evaluation.verdict import Verdict
-from trainwright.run.after.evaluate_rows import find_run, read_planned
 from trainwright.run.extend.earlier_endings import describe_extensions
+from trainwright.run.folder.planned_contract import find_run, read_planned
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen

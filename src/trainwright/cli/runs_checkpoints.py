@@ -10,8 +10,8 @@ from trainwright.checkpoint.storages.list_checkpoints import Listed
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.render import show_json, show_table
 from trainwright.core.formatting import show_bytes, show_number
-from trainwright.run.after.evaluate_rows import find_run
 from trainwright.run.after.pin_checkpoints import checkpoints_of, pin_checkpoint, unpin_checkpoint
+from trainwright.run.folder.planned_contract import find_run
 
 
 def show_checkpoints(run: str, runs: Path, *, as_json: bool) -> None:

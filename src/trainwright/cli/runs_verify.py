@@ -7,7 +7,7 @@ from pathlib import Path
 from trainwright.cli.render import say, show_json
 from trainwright.core.errors import EXIT_DONE, NoValidCheckpoint, StorageFailed
 from trainwright.doctor.verify_run import verify_run
-from trainwright.run.after.evaluate_rows import find_run
+from trainwright.run.folder.planned_contract import find_run
 
 _STYLE = {"whole": "green", "note": "yellow", "broken": "bold red"}
 

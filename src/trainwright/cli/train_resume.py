@@ -1,4 +1,4 @@
-"""`train` and `resume`: run to the verdict, write the report, and suggest the next commands."""
+"""`resume`: a run goes on to its verdict, here or from its copies."""
 
 from __future__ import annotations
 
@@ -8,31 +8,16 @@ from pathlib import Path
 
 from trainwright.checkpoint.copies.copied_file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
-from trainwright.contract.reading.read_contract import ContractText
-from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
+from trainwright.cli.show_trained import show_trained
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.fetch import is_remote
-from trainwright.run.after.evaluate_rows import find_run
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
-from trainwright.run.prepare_run import Request
+from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.resume_request import request_again
-from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.summary import labelled
 from trainwright.run.train import train
-
-
-def show_trained(result: Result, request: Request, *, as_json: bool) -> int:
-    """Write the report of a judged run, and show its verdict; the exit code."""
-    # Imported here: a training does not wait for it.
-    from trainwright.cli.render import commands_after_training, show_result
-    from trainwright.report.page import write_report
-
-    write_report(result.folder)
-
-    following = commands_after_training(_folder_of(request.contract), result, request.runs)
-    show_result(result, following, as_json=as_json)
-    return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
 
 
 def resume_and_show(
@@ -73,8 +58,3 @@ def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
     with naming_damage(folder):
         request = request_recovered(folder, url, sys.argv)
         return show_trained(train(request, screen), request, as_json=as_json)
-
-
-def _folder_of(contract: Path | ContractText) -> Path:
-    """Where the contract's relative paths start, as the caller would write it."""
-    return contract.folder if isinstance(contract, ContractText) else contract.parent

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.run.after.evaluate_rows import find_run
+from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.summary import labelled
 
 

@@ -43,7 +43,7 @@ from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
-from trainwright.data.quality.actions import act
+from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import Folds, cut_folds
 from trainwright.data.split.fractions import PARTS, TRAIN, VALIDATION, Shares, left_out_of
@@ -257,7 +257,12 @@ class _Table:
             for part in PARTS
         }
         seen = {part: frame for part, frame in frames.items() if apart or part != "test"}
-        acted = act(seen, places["train"], section, space)
+        acted = Acted(seen["train"], places["train"])
+        if section.quality.asked():
+            # Imported here, with every check of the data: most contracts only report.
+            from trainwright.data.quality.actions import act
+
+            acted = act(seen, places["train"], section, space)
         frames["train"], places["train"] = acted.train, acted.places
         report = self.report(frames, left_out)
         if apart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document, placed
@@ -21,12 +21,6 @@ from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run, most_steps
 from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.memory_plan_rules import problems_with_memory
-from trainwright.planner.micro_batch_memory import (
-    MemoryEstimate,
-    check_fits,
-    estimate_memory,
-    fit_micro_batch,
-)
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choice, Choosing
 from trainwright.planner.resolve.compute_choices import (
@@ -36,6 +30,9 @@ from trainwright.planner.resolve.compute_choices import (
     work_of,
 )
 from trainwright.planner.resolve.resolve_auto import decide
+
+if TYPE_CHECKING:
+    from trainwright.planner.micro_batch_memory import MemoryEstimate
 
 
 @final
@@ -91,6 +88,13 @@ class Plan:
         model = self.contract.model
         if not model.is_loop_trained:
             return self
+        # Imported here: only networks are counted.
+        from trainwright.planner.micro_batch_memory import (
+            check_fits,
+            estimate_memory,
+            fit_micro_batch,
+        )
+
         held = (self.estimate.memory_bytes, device.memory_bytes)
         count = network_family(model).count_parameters(model, shape)
         memory = estimate_memory(self.contract, model, shape, count, held)

@@ -12,17 +12,17 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.open_folder import FinishedRun, check_run_name, open_run
-from trainwright.run.plan_budget import Beforehand, allot
 from trainwright.run.prepare_run import Additions, Ready, Request
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.run_context import Attempt
+from trainwright.run.run_context import RunAttempt
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
-from trainwright.run.train import TrainedModels, examine, fit, judge
+from trainwright.run.train import TrainedModels, allot_budget, examine_data, fit, judge
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.run_folder import RunFolder
 
@@ -49,12 +49,12 @@ def fit_contract(data: PreparedData, request: Request, screen: Screen) -> Contra
         As `train`.
     """
     request = replace(request, added=_survivable(request.added, screen))
-    at = Attempt(request, screen, StageTimes(request.asked_at))
+    at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with stop_on_signals(at.flag):
         with before_the_run(at.flag):
             check_run_name(request)
             ready = data.planned(request, at.stages, screen)
-            ready, beforehand = allot(request, ready, at.stages, screen, looks=False)
+            ready, beforehand = allot_budget(ready, at, looks=False)
         ready = replace(ready, seconds_before=at.stages.elapsed)
         with open_run(request, ready, screen) as started:
             if isinstance(started, FinishedRun):
@@ -78,12 +78,12 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
     request = replace(
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
     )
-    at = Attempt(request, screen, StageTimes())
+    at = RunAttempt(request, screen, StageTimes())
     with stop_on_signals(at.flag):
         with open_run(request, ready, screen) as started:
             if isinstance(started, FinishedRun):
                 return read_judged(started.folder)
-            found = examine(ready, started, at, fitted.beforehand)
+            found = examine_data(ready, started, at, fitted.beforehand)
             result = judge(ready, models, found, started, at, fitted.beforehand)
             started.finish(result.verdict.status, models.fitted.reason, models.fitted.kept_step)
         copy_finished(started.folder, ready.plan.contract, screen)

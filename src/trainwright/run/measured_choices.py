@@ -7,13 +7,7 @@ from dataclasses import replace
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
-from trainwright.planner.compute_trials import (
-    measure_compute,
-    measure_determinism,
-    take_choices,
-)
 from trainwright.planner.plan import Plan
-from trainwright.planner.plan_extension import Extension, extend_plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, open_paths
 from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
@@ -40,6 +34,8 @@ def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -
 def _with_endings(request: Request, ready: Ready) -> Ready:
     plan = ready.plan
     for folder in find_begun(request, ready):
+        from trainwright.planner.plan_extension import Extension, extend_plan
+
         for one in read_started(folder).get("extensions", []):
             plan = extend_plan(plan, Extension.from_json(one))
     return replace(ready, plan=plan)
@@ -88,6 +84,7 @@ def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: 
         return replace(ready, plan=made)
     with stages("measure"):
         # Imported here: only networks need torch.
+        from trainwright.planner.compute_trials import measure_compute, measure_determinism
         from trainwright.run.trial.compute_trial import build_trial
 
         trial = build_trial(_tried(made), ready.prepared)
@@ -115,6 +112,8 @@ def _tried(plan: Plan) -> Plan:
 def as_started(plan: Plan, written: Contract, started: Json) -> Plan:
     """The plan with the choices and measurements of its first start where the contract says
     `auto`."""
+    from trainwright.planner.compute_trials import take_choices
+
     recorded = {choice["path"]: choice for choice in started["choices"]}
     open_now = open_paths(written.training)
     if written.resume.determinism == "auto":

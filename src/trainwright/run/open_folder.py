@@ -28,9 +28,8 @@ from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
-from trainwright.run.extend.reopen import extend_run, is_finished, is_fitted
 from trainwright.run.folder.check_own_files import check_own
-from trainwright.run.folder.interruption import note_cut
+from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut
 from trainwright.run.judging.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen
@@ -115,6 +114,8 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         extended = request.extend.count > 0
         with restored_if_refused(folder, extended=extended) if goes_on else nullcontext():
             if extended:
+                from trainwright.run.extend.reopen import extend_run
+
                 ready, added = extend_run(folder, request.extend, ready, screen)
                 notes = [*notes, *added]
             with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, final
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
 
 from trainwright.contract.reading.read_contract import placed
 from trainwright.contract.rules.all_rules import problems_of_rules
-from trainwright.contract.sections.data import Data, fold_count
+from trainwright.contract.sections.data import fold_count
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
-from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.planner.budget_fit import Speeds, TooSmallError
@@ -35,6 +34,7 @@ from trainwright.planner.plan import plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.worker_choices import WORKERS
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
+from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.measured_choices import as_started
@@ -51,24 +51,6 @@ _SHARE, _LEAST_REHEARSAL, _MOST_REHEARSAL = 0.02, 0.2, 10.0
 
 _MOST_SHARE, _PROBED_ROWS, _LOOKED_ROWS, _WORTHWHILE = 0.1, 500, 4000, 3
 _RESAMPLES, _JUDGED_ROWS, _GROWTH = 100, 5000, 4
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Beforehand:
-    """Work that a run with a budget does before training, so that its time is known: data checks
-    and baselines. Empty without a budget, or on a resume."""
-
-    found: tuple[Looked, ...] = ()
-    fitted: tuple[Baselines, ...] = ()
-
-    def look(self, ready: Ready) -> Looked:
-        """Findings of the data checks."""
-        return self.found[0] if self.found else look_at_data(ready)
-
-    def baselines(self, prepared: Prepared, data: Data, rows: Rows) -> Baselines:
-        """Baselines of the run."""
-        return self.fitted[0] if self.fitted else fit_beside(prepared, data, rows)
 
 
 def allot(

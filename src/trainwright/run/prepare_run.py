@@ -26,13 +26,11 @@ from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvaila
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.read_table import Raw
-from trainwright.data.sampling.build_sampler import build_sampler
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import library_family
-from trainwright.optim.dependencies import need_optimizer
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
@@ -178,6 +176,8 @@ def _read_available(request: Request) -> Document:
     if problems := unavailable(document.contract, document.written):
         raise NotAvailable(placed(problems, document.source))
     if _is_network(document.contract):
+        from trainwright.optim.dependencies import need_optimizer
+
         with _blaming(document.source):
             need_torch("model.kind", "a network")
             need_optimizer(document.contract.training.optimizer)
@@ -197,6 +197,8 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
     # training.
     find_slices(contract.slices, prepared.train.frame)
     if _is_network(contract) and not contract.data.has_tokens:
+        from trainwright.data.sampling.build_sampler import build_sampler
+
         # Built again for the feed: what a column lacks is told before training. The sources of
         # a text were looked at when it was read.
         build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)

@@ -66,12 +66,12 @@ class PreparedData:
     @property
     def train(self) -> LabelledRows:
         """Training rows."""
-        return rows_of(self.ready, self.ready.prepared.train)
+        return labelled_rows(self.ready, self.ready.prepared.train)
 
     @property
     def validation(self) -> LabelledRows:
         """Rows that may steer the training."""
-        return rows_of(self.ready, self.ready.prepared.validation)
+        return labelled_rows(self.ready, self.ready.prepared.validation)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def prepare(
     return PreparedData.of(request, StreamScreen(sys.stderr))
 
 
-def rows_of(ready: Ready, part: Part) -> LabelledRows:
+def labelled_rows(ready: Ready, part: Part) -> LabelledRows:
     """Typed features of a part, and its target as labels or numbers.
 
     Raises:

@@ -16,7 +16,7 @@ from trainwright.tracking.time_spent import Spent
 
 @final
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RunAttempt:
     """A process at work on a request: where it reports, how long its stages take, and its stop
     flag."""
 

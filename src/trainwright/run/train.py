@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -21,6 +22,7 @@ from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
+from trainwright.run.beforehand import Beforehand
 from trainwright.run.extend.earlier_endings import doubt_of_extensions
 from trainwright.run.extend.extendable import describe_further
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
@@ -40,11 +42,10 @@ from trainwright.run.open_folder import (
     describe_rows,
     open_run,
 )
-from trainwright.run.plan_budget import Beforehand, allot
 from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
 from trainwright.run.repeats.train_folds import TrainedFold, share_of_budget, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
-from trainwright.run.run_context import Attempt, RunContext
+from trainwright.run.run_context import RunAttempt, RunContext
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import doubt_warnings, labelled
@@ -64,7 +65,7 @@ def train(request: Request, screen: Screen) -> Result:
             was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names
             say.
     """
-    at = Attempt(request, screen, StageTimes(request.asked_at))
+    at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with stop_on_signals(at.flag) as wake:
         ready, beforehand = plan_run(at)
         resume, folder = ready.plan.contract.resume, ready.document.source.folder
@@ -73,7 +74,7 @@ def train(request: Request, screen: Screen) -> Result:
             if isinstance(started, FinishedRun):
                 return _read_finished(started.folder, ready, screen)
             ready = replace(ready, plan=started.plan)
-            found = examine(ready, started, at, beforehand)
+            found = examine_data(ready, started, at, beforehand)
             if watch.trouble:
                 screen.say(labelled("warning", watch.trouble))
                 Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
@@ -86,7 +87,7 @@ def train(request: Request, screen: Screen) -> Result:
     return result
 
 
-def plan_run(at: Attempt) -> tuple[Ready, Beforehand]:
+def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
     """Prepare the data and resolve everything before the run's folder is opened. Writes nothing.
 
     Raises:
@@ -98,12 +99,26 @@ def plan_run(at: Attempt) -> tuple[Ready, Beforehand]:
         reached("start")
         check_run_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
-        ready, beforehand = allot(request, ready, stages, screen, loading)
+        ready, beforehand = allot_budget(ready, at, loading)
         reached("ready")
     return replace(ready, seconds_before=stages.elapsed), beforehand
 
 
-def examine(ready: Ready, started: StartedRun, at: Attempt, beforehand: Beforehand) -> Looked:
+def allot_budget(
+    ready: Ready, at: RunAttempt, loading: float = 0.0, *, looks: bool = True
+) -> tuple[Ready, Beforehand]:
+    """The plan with its budget allotted, as `plan_budget.allot`; unchanged without a budget."""
+    if math.isinf(ready.plan.contract.budget.seconds()):
+        return ready, Beforehand()
+    # Imported here: few runs have a budget.
+    from trainwright.run.plan_budget import allot
+
+    return allot(at.request, ready, at.stages, at.screen, loading, looks=looks)
+
+
+def examine_data(
+    ready: Ready, started: StartedRun, at: RunAttempt, beforehand: Beforehand
+) -> Looked:
     """Describe the rows, check and audit them, and report what was found."""
     describe_rows(started.folder, ready)
     with at.stages("look"):
@@ -124,7 +139,7 @@ class TrainedModels:
     others: Mapping[int, Predictor] = field(default_factory=dict)
 
 
-def fit(ready: Ready, started: StartedRun, at: Attempt) -> TrainedModels:
+def fit(ready: Ready, started: StartedRun, at: RunAttempt) -> TrainedModels:
     """Train every model that the contract asks for. No test row is opened: that is for `judge`.
 
     Raises:
@@ -157,7 +172,7 @@ def judge(
     models: TrainedModels,
     found: Looked,
     started: StartedRun,
-    at: Attempt,
+    at: RunAttempt,
     beforehand: Beforehand,
 ) -> Result:
     """Open the test rows, once, and judge the model and the baselines by the contract.
@@ -200,7 +215,7 @@ def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:
     return read_judged(folder)
 
 
-def _say_trained(fitted: Fitted, started: StartedRun, at: Attempt) -> None:
+def _say_trained(fitted: Fitted, started: StartedRun, at: RunAttempt) -> None:
     at.screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     price = f" · price {show_price(started.record.price)}" if started.record.price else ""
     at.screen.say(labelled("time", f"{at.stages.line()}{price}"))

@@ -14,7 +14,6 @@ from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
-from trainwright.data.statistics.lag_detection import lags
 
 Verdict = Literal["leak", "suspicious", "clean"]
 """`leak`: the score is invalid. `suspicious`: needs review. `clean`: checked, nothing found."""
@@ -126,6 +125,8 @@ class Sides:
         """Under a time split, the lag (in rows) of columns that are lags of the target."""
         if not isinstance(self.split, TimeSplit):
             return {}
+        from trainwright.data.statistics.lag_detection import lags
+
         return lags(self.train, self.of_kind("numeric"), self.target, self.split.moment)
 
     def held_out_rows(self, chosen: Integers) -> tuple[int, ...]:

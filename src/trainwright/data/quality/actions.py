@@ -28,6 +28,7 @@ from trainwright.data.base.row_storage import (
 )
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.columns.winsorize import Limit, limited
+from trainwright.data.quality.action_result import Acted
 from trainwright.data.quality.column_settings import column_settings_of, key_columns
 from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
 from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
@@ -42,19 +43,6 @@ _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 Flags = npt.NDArray[np.bool_]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """Result of the quality actions: the training rows and their `places` (positions in their
-    file), the `columns` that are no longer features, and the `limits` of the features."""
-
-    train: pl.DataFrame
-    places: Integers
-    columns: frozenset[str] = frozenset()
-    limits: tuple[Limit, ...] = ()
-    done: tuple[AppliedAction, ...] = ()
 
 
 @final

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from trainwright.contract.sections.data import Column, Split
 from trainwright.contract.sections.quality import FindingKind
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.columns import missing_values as absence
 from trainwright.data.quality.columns import outliers, ranges, time_series, value_formats
 from trainwright.data.quality.columns.leak_findings import leaks
@@ -27,19 +26,16 @@ from trainwright.data.quality.columns.useless_columns import (
     redundant_columns,
 )
 from trainwright.data.quality.content import text_quality
-from trainwright.data.quality.content.image_quality import blank_images, file_faults
 from trainwright.data.quality.copies import duplicates
-from trainwright.data.quality.copies.near_duplicate_images import (
-    ImageGroups,
-    groups_of_raw,
-    near_images,
-)
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.finding import Finding, Subset, worst_first
 from trainwright.data.quality.labels import class_balance
-from trainwright.data.quality.labels.image_labels import image_label_errors
 from trainwright.data.quality.labels.label_errors import label_errors
 from trainwright.data.quality.views import ExaminedData
+
+if TYPE_CHECKING:
+    from trainwright.data.images.raw_images import RawImages
+    from trainwright.data.quality.copies.near_duplicate_images import ImageGroups
 
 Check = Callable[[ExaminedData], list[Finding]]
 Effort = Literal["all", "quick"]
@@ -198,6 +194,11 @@ def find_image_faults(
     """Findings of images, their files and their labels. `data` comes from `examine_images`,
     `groups` from `groups_of_raw` if already computed. Labels of more images than `most_judged` are
     judged on an even subsample."""
+    # Imported here: a table waits for no image.
+    from trainwright.data.quality.content.image_quality import blank_images, file_faults
+    from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw, near_images
+    from trainwright.data.quality.labels.image_labels import image_label_errors
+
     checks: tuple[Check, ...] = (
         duplicates.exact_duplicates,
         duplicates.conflicting_labels,

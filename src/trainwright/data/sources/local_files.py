@@ -16,7 +16,6 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.core.machine import resident_bytes
 from trainwright.data.base.messages import nearest_option, some
-from trainwright.data.formats.arrow_sizes import check_arrow
 from trainwright.data.formats.decompress import (
     check_expansion,
     check_size,
@@ -24,8 +23,6 @@ from trainwright.data.formats.decompress import (
     expansion_problem,
     most_expanded,
 )
-from trainwright.data.formats.delimited import read_delimited
-from trainwright.data.formats.encodings import plain_text
 from trainwright.data.formats.file_format import (
     Compression,
     Format,
@@ -33,8 +30,6 @@ from trainwright.data.formats.file_format import (
     damaged_file,
     format_of,
 )
-from trainwright.data.formats.json_lines import read_json_lines
-from trainwright.data.formats.nested_json import with_text
 from trainwright.data.formats.number_formats import rewrite_commas
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.formats.parse_result import NO_LINES, ParseResult
@@ -202,9 +197,16 @@ def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> ParseRes
     written, reading = source.written, source.reading
     match kind:
         case "csv" | "tsv":
+            # Each format is imported where it is read; of rows in the cache, none.
+            from trainwright.data.formats.delimited import read_delimited
+            from trainwright.data.formats.encodings import plain_text
+
             text = plain_text(file, written, reading, target.with_name("text"))
             return read_delimited(text, kind, written, reading, target)
         case "jsonl":
+            from trainwright.data.formats.encodings import plain_text
+            from trainwright.data.formats.json_lines import read_json_lines
+
             text = plain_text(file, written, reading, target.with_name("text"))
             return read_json_lines(text, written, reading, target)
         case "parquet" | "arrow":
@@ -226,6 +228,8 @@ def _write_binary(
         raise damaged_file(written, name, "no PAR1 at its end")
     in_prefixes = kind == "parquet" and check_parquet(file, written, reading)
     if kind == "arrow":
+        from trainwright.data.formats.arrow_sizes import check_arrow
+
         check_arrow(file, written, reading)
     try:
         if kind == "parquet":
@@ -298,6 +302,8 @@ def _write_rows(rows: pl.LazyFrame, written: str, reading: Reading, target: Path
     if reading.nested == "refuse":
         rows.sink_ipc(target)
         return
+    from trainwright.data.formats.nested_json import with_text
+
     try:
         with_text(rows, reading.nested).sink_ipc(target)
     except ValueError as error:

@@ -20,8 +20,8 @@ from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_c
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.versions.data_difference import Difference, differ
 from trainwright.data.versions.snapshot import DataSnapshot, read_snapshot, take_snapshot
-from trainwright.run.after.evaluate_rows import find_run, read_planned
 from trainwright.run.after.new_rows import reading_of
+from trainwright.run.folder.planned_contract import find_run, read_planned
 from trainwright.tracking.run_folder import RunFolder
 
 

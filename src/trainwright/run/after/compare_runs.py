@@ -21,7 +21,7 @@ from trainwright.evaluation.resampled_metrics import (
     gain_of,
     measure_lines,
 )
-from trainwright.run.after.evaluate_rows import read_planned
+from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.folder.run_table import RunRow, read_run_row
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.judging.write_predictions import ScoredRows, read_predictions

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.sources import Reading
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import damage_in, read_json, to_json
+from trainwright.core.files import damage_in, read_json
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
@@ -24,17 +24,11 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.after.new_rows import reading_of, whole_reading_of
 from trainwright.run.folder.baseline_bundles import read_baselines
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.judging.trained_rows import find_trained_rows
 from trainwright.run.run_result import Result
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
-
-
-def find_run(run: str, runs: Path) -> RunFolder:
-    """Run by path, or by name in `runs`."""
-    if "/" in run or Path(run).is_dir():
-        return RunFolder.open(Path(run))
-    return RunFolder.find(runs, run)
 
 
 def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()) -> Result:
@@ -106,20 +100,6 @@ def _read_predictor(folder: RunFolder) -> Predictor:
         f"predict in the script, or: trainwright weights export {shlex.quote(str(folder.path))}",
     )
     return read_own_bundle(folder)
-
-
-def read_planned(folder: RunFolder) -> Contract:
-    """Resolved contract of a run.
-
-    Raises:
-        Mistake: the folder has none.
-    """
-    if not folder.plan.is_file():
-        raise Mistake(
-            Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
-        )
-    with damage_in(folder.plan):
-        return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
 
 
 def _read(

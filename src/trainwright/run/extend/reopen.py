@@ -12,26 +12,13 @@ from trainwright.planner.plan_extension import Extension, extend_plan
 from trainwright.run.extend.earlier_endings import keep_evaluation
 from trainwright.run.extend.extendable import find_end
 from trainwright.run.extension_request import ExtensionRequest
+from trainwright.run.folder.interruption import is_finished
 from trainwright.run.prepare_run import Ready
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Noted
 from trainwright.tracking.record import reopen_record
 from trainwright.tracking.run_folder import RunFolder
-
-
-def is_finished(folder: RunFolder) -> bool:
-    """Does the run have a verdict, and does its record say so?"""
-    if not (folder.evaluation.is_file() and folder.record.is_file()):
-        return False
-    with damage_in(folder.record):
-        return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
-
-
-def is_fitted(folder: RunFolder) -> bool:
-    """Does the record of a run say that its models are fitted, and not judged yet?"""
-    record = read_json(folder.record) if folder.record.is_file() else {}
-    return bool(record.get("ending", {}).get("state") == "fitted")
 
 
 def extend_run(

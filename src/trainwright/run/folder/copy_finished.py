@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from trainwright.checkpoint.copies.copied_file_sets import open_sets
-from trainwright.checkpoint.copies.run_copies import RunCopies
 from trainwright.contract.document import Contract
 from trainwright.core.errors import StorageFailed
 from trainwright.run.screen import Screen
@@ -18,6 +16,10 @@ def copy_finished(folder: RunFolder, contract: Contract, screen: Screen) -> None
     remote = contract.training.checkpointing.remote
     if remote == "off":
         return
+    # Imported here: few runs are copied.
+    from trainwright.checkpoint.copies.copied_file_sets import open_sets
+    from trainwright.checkpoint.copies.run_copies import RunCopies
+
     try:
         copies = RunCopies(folder, open_sets(remote, folder.name), read_identity(folder).lineage)
         if copies.is_of_another():

@@ -1,9 +1,9 @@
-"""How a run was interrupted before it resumed."""
+"""How the earlier process of a run ended."""
 
 from __future__ import annotations
 
 from trainwright.checkpoint.files.file_names import TREES
-from trainwright.core.files import read_json
+from trainwright.core.files import damage_in, read_json
 from trainwright.core.formatting import many
 from trainwright.tracking.append_only_file import last_step, whole_lines
 from trainwright.tracking.events import Noted
@@ -29,6 +29,21 @@ def note_cut(folder: RunFolder) -> Noted:
     else:
         text = f"the run died after {unit} {step:,} or a later one without recording a reason"
     return Noted("cut", text, {"step": step})
+
+
+def is_finished(folder: RunFolder) -> bool:
+    """Does the run have a verdict, and does its record say so?"""
+    if not (folder.evaluation.is_file() and folder.record.is_file()):
+        return False
+    with damage_in(folder.record):
+        return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
+
+
+def is_fitted(folder: RunFolder) -> bool:
+    """Does the record of a run say that its models are fitted, and not judged yet?"""
+    record = read_json(folder.record) if folder.record.is_file() else {}
+    with damage_in(folder.record):
+        return bool(record.get("ending", {}).get("state") == "fitted")
 
 
 def saves_recorded(folder: RunFolder) -> str:

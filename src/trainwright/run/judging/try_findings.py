@@ -9,10 +9,8 @@ from types import MappingProxyType
 from trainwright.contract.sections.data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored
-from trainwright.evaluation.experiments.copy_trials import JudgedCopies
 from trainwright.evaluation.experiments.experiment import warnings_of
-from trainwright.evaluation.experiments.fold_trials import JudgedTable
-from trainwright.evaluation.experiments.run_experiments import try_findings, try_found_copies
+from trainwright.evaluation.experiments.suspects import suspicions_of
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.prepare_run import Ready
@@ -26,6 +24,9 @@ def try_audited(
     audited: Sequence[AuditResult],
 ) -> Verdict:
     """Verdict with the results of the experiments."""
+    is_classes = ready.prepared.target.outputs > 1
+    if not suspicions_of(audited, ready.plan.contract.data, is_classes=is_classes):
+        return verdict.with_experiments(())
     trial = EXPERIMENTS.get(ready.plan.contract.data.kind, _try_copies)
     return trial(ready, scored, verdict, held_out, audited)
 
@@ -37,6 +38,10 @@ def _try_table(
     held_out: HeldOut,
     audited: Sequence[AuditResult],
 ) -> Verdict:
+    # Imported here: most data has nothing to try.
+    from trainwright.evaluation.experiments.fold_trials import JudgedTable
+    from trainwright.evaluation.experiments.run_experiments import try_findings
+
     contract = ready.plan.contract
     table = JudgedTable(
         prepared=ready.prepared,
@@ -59,6 +64,9 @@ def _try_copies(
     held_out: HeldOut,
     audited: Sequence[AuditResult],
 ) -> Verdict:
+    from trainwright.evaluation.experiments.copy_trials import JudgedCopies
+    from trainwright.evaluation.experiments.run_experiments import try_found_copies
+
     contract = ready.plan.contract
     judged = JudgedCopies(
         prepared=ready.prepared,

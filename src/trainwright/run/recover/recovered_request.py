@@ -10,7 +10,7 @@ from pathlib import Path
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json, read_json
-from trainwright.run.after.evaluate_rows import read_planned
+from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.prepare_run import Request
 from trainwright.run.resume_request import request_again
 from trainwright.tracking.run_folder import RunFolder

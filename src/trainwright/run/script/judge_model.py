@@ -29,7 +29,7 @@ from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.open_folder import FinishedRun, StartedRun, describe_rows, open_run
 from trainwright.run.prepare_run import Ready
-from trainwright.run.prepared_data import PreparedData, rows_of
+from trainwright.run.prepared_data import PreparedData, labelled_rows
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.summary import doubt_warnings
@@ -52,7 +52,7 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     request = replace(data.request, runs=runs, name=name)
     prepared = ready.prepared
     with stages("predict"):
-        rows = rows_of(ready, prepared.test).features
+        rows = labelled_rows(ready, prepared.test).features
         scores = read_scores(predict(rows), prepared.target, len(rows))
     with open_run(request, ready, StreamScreen(sys.stderr)) as started:
         if isinstance(started, FinishedRun):

@@ -11,7 +11,6 @@ from typing import Literal, Protocol, final
 
 from trainwright.contract.sections.resume import Resume
 from trainwright.core.stop_flag import StopFlag
-from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
 
 _MOST_SHOWN = 200
 _UNKNOWN = "whether this machine will be taken away is not known"
@@ -63,9 +62,12 @@ class NoticeFile:
 def build_notices(section: Resume, folder: Path) -> NoticeSource:
     """Sources of the contract in `folder`, against which relative paths are resolved."""
     notice: Literal["off", "aws", "gcp", "azure"] | str = section.notice
+    if notice == "off":
+        return NoNotices()
+    # Imported here: few runs are told by their cloud.
+    from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
+
     match notice:
-        case "off":
-            return NoNotices()
         case "aws":
             return Ec2()
         case "gcp":

@@ -1,0 +1,31 @@
+"""A run by its name, and the contract that it was planned by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainwright.contract.document import Contract
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import damage_in, read_json, to_json
+from trainwright.tracking.run_folder import RunFolder
+
+
+def find_run(run: str, runs: Path) -> RunFolder:
+    """Run by path, or by name in `runs`."""
+    if "/" in run or Path(run).is_dir():
+        return RunFolder.open(Path(run))
+    return RunFolder.find(runs, run)
+
+
+def read_planned(folder: RunFolder) -> Contract:
+    """Resolved contract of a run.
+
+    Raises:
+        Mistake: the folder has none.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
+        )
+    with damage_in(folder.plan):
+        return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
