@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainwright.contract.sections.sampling import Mixture, Uniform
 from trainwright.contract.sections.section import settled
@@ -14,12 +15,6 @@ from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.quality.finding import Finding, Severity, worst_first
-from trainwright.data.sampling.build_sampler import mixture_sampler
-from trainwright.data.sampling.length_buckets import BucketSampler
-from trainwright.data.sampling.samplers import Sampler
-from trainwright.data.text.chunks import Chunks, cut_documents
-from trainwright.data.text.packing import pack_inputs
-from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.types import Prepared
 from trainwright.evaluation.deciding_class import deciding_class
 from trainwright.evaluation.intervals import LEAST_UNITS
@@ -27,6 +22,10 @@ from trainwright.evaluation.resampling_units import count_units
 from trainwright.model.families import library_family
 from trainwright.planner.count_validations import idle_rules
 from trainwright.planner.plan import Plan
+
+if TYPE_CHECKING:
+    from trainwright.data.sampling.samplers import Sampler
+    from trainwright.data.text.chunks import Chunks
 
 _SPARE_BYTES = 256 * 2**20
 _FEW_TEST_ROWS = 100
@@ -113,6 +112,8 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
         return ()
     data = TokenData.of(decided.contract.data)
     inputs = TokenInputs.of_kind(prepared.train.inputs)
+    from trainwright.data.text.packing import pack_inputs
+
     lengths = inputs.document_lengths()
     packing = pack_inputs(inputs, model.context_length, data.long_documents)
     message = (
@@ -142,6 +143,10 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if not contract.data.is_padded:
         return ()
     data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
+    from trainwright.data.sampling.length_buckets import BucketSampler
+    from trainwright.data.text.chunks import cut_documents
+    from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
+
     tokens, shapes = inputs.document_lengths(), padded_shapes(data, model.context_length)
     pieces = cut_documents(tokens, model.context_length, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))
@@ -169,6 +174,8 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
 
 def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) -> Sampler:
     """Sampling order of the documents of a mixture."""
+    from trainwright.data.sampling.build_sampler import mixture_sampler
+
     codes = inputs.sources.of(inputs.document_starts()[pieces.documents])
     return mixture_sampler(sampling, inputs.sources.names, codes, seed)
 

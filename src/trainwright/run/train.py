@@ -24,7 +24,6 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.extend.earlier_endings import doubt_of_extensions
-from trainwright.run.extend.extendable import describe_further
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
 from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
@@ -209,6 +208,8 @@ def judge(
 
 def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:
     """Result of a run that was judged before."""
+    from trainwright.run.extend.extendable import describe_further
+
     further = describe_further(folder, ready.plan.contract)
     screen.say(labelled("note", f"{folder.name} is finished: nothing to do{further}"))
     copy_finished(folder, ready.plan.contract, screen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import final
 
 from trainwright.contract.sections.images import ImageData
-from trainwright.data.images.prepare_images import split_of
 from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
 
 
@@ -15,4 +14,6 @@ class ImagePlanner(DataPlanner[ImageData]):
 
     def train_rows(self) -> int:
         """As the interface says: exact without groups."""
+        from trainwright.data.images.prepare_images import split_of
+
         return rows_after_split(split_of(self.data), self.facts)

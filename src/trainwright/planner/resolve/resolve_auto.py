@@ -34,13 +34,9 @@ from trainwright.planner.count_validations import Validations
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
 from trainwright.planner.learning_task import learning_task
 from trainwright.planner.read_device import DeviceFacts
-from trainwright.planner.resolve.average_choices import choose_average
-from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
 from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
-from trainwright.planner.resolve.optimizer_choices import learning_rates
 from trainwright.planner.resolve.padding_choices import decide_padding
 from trainwright.planner.resolve.resume_choices import resume_choices
-from trainwright.planner.resolve.tracking_choices import window_steps
 from trainwright.planner.resolve.worker_choices import workers_by_rule
 
 DataChooser: TypeAlias = Callable[[Contract, Any, DataFacts, Choosing], Data]
@@ -198,6 +194,11 @@ def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
 
 
 def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:
+    # Imported here: only networks are trained by the loop.
+    from trainwright.planner.resolve.average_choices import choose_average
+    from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
+    from trainwright.planner.resolve.optimizer_choices import learning_rates
+
     rows = train_rows_of(contract, facts)
     training = _batches(contract, rows, choosing)
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
@@ -232,6 +233,8 @@ def _tracking(contract: Contract, choosing: Choosing) -> Tracking:
     tracking = contract.tracking
     if tracking.windows == "off":
         return tracking
+    from trainwright.planner.resolve.tracking_choices import window_steps
+
     chosen = window_steps(contract.model)
     windows = choosing.take(tracking.windows, "tracking.windows", chosen)
     return tracking.model_copy(update={"windows": windows})
