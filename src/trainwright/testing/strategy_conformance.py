@@ -32,7 +32,7 @@ from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, rea
 
 Check = Callable[[Strategy], Sequence[float]]
 
-_STEPS = (16, 7, 3, 5)
+_STEPS = (18, 7, 3, 5)
 """Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
 
 _FAR = 1e-12
