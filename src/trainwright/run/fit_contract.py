@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.beforehand import Beforehand
@@ -95,7 +94,7 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     prepared = fitted.ready.prepared
     target, part = prepared.target, prepared.validation
     scores = fitted.models.fitted.predictor.score(part.inputs)
-    return answers_of(part.target, scores, target.positive if isinstance(target, Classes) else 0)
+    return answers_of(part.target, scores, target.positive_code)
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:

@@ -331,6 +331,11 @@ class TableData(Feeding):
         return self.split.moment if isinstance(self.split, TimeSplit) else ""
 
     @property
+    def follows_time(self) -> bool:
+        """Are later rows judged by models of earlier ones?"""
+        return isinstance(self.split, TimeSplit)
+
+    @property
     def is_in_files(self) -> bool:
         """Do encoded rows stay in files, where they may be larger than memory?"""
         return self.reading.rows_in == "files"

@@ -123,6 +123,11 @@ class Feeding(Section):
         return ""
 
     @property
+    def follows_time(self) -> bool:
+        """Are later rows judged by models of earlier ones?"""
+        return False
+
+    @property
     def is_in_files(self) -> bool:
         """Do encoded rows stay in files, where they may be larger than memory?"""
         return False

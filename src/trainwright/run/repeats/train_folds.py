@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.data import Data, TableData, TimeSplit, fold_count
+from trainwright.contract.sections.data import Data, fold_count
 from trainwright.core.files import read_json
 from trainwright.data.dispatch import prepare_one_fold
 from trainwright.data.subsample import sampled
@@ -97,7 +97,7 @@ def _train_fold(ready: Ready, run: RunContext, number: int, count: int) -> Train
 
 def _for_judging(prepared: Prepared, data: Data) -> Prepared:
     """A fold's data without the rows that are not needed any more."""
-    if isinstance(data, TableData) and isinstance(data.split, TimeSplit):
+    if data.follows_time:
         return prepared
     return replace(
         prepared,
