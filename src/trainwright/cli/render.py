@@ -16,12 +16,15 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.cli.damage import naming_damage
+from trainwright.core.errors import Mistake
 from trainwright.core.files import Json, damage_in, read_json, to_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.terminal import escape_in_json, show_safely
 from trainwright.data.dispatch import modality_of
 from trainwright.evaluation.experiments.suspects import acceptance
 from trainwright.evaluation.verdict import Verdict
+from trainwright.predictor.bundle import NOT_DESCRIBED, read_description
+from trainwright.predictor.description import Description, show_signature
 from trainwright.run.extend.earlier_endings import describe_extensions
 from trainwright.run.folder.planned_contract import find_run, read_planned
 from trainwright.run.judging.evaluation_file import read_judged
@@ -181,11 +184,13 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
 def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
     record = read_json(folder.record) if folder.record.is_file() else {}
     judged = folder.evaluation.is_file()
+    described = _read_described(folder)
     plan = read_json(folder.plan) if folder.plan.is_file() else {}
     if as_json:
         verdict = read_judged(folder).to_json() if judged else None
         shown = {"run": folder.name, "record": record, "result": verdict}
-        show_json({**shown, "extensions": plan.get("extensions", [])})
+        model = described.to_json() if described else None
+        show_json({**shown, "model": model, "extensions": plan.get("extensions", [])})
         return
     with damage_in(folder.record):
         lines = _about_run(folder, record)
@@ -193,6 +198,8 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
         say(key, value)
     for one in describe_extensions(plan):
         say("extended", one)
+    if described:
+        say("input", show_signature(described.signature))
     if judged:
         following = commands_with_a_run(folder.name, runs)
         show_result(read_judged(folder), following, as_json=False)
@@ -210,6 +217,14 @@ def _about_run(folder: RunFolder, record: Json) -> dict[str, str]:
         "data": str(record.get("data_version", ""))[:16],
     }
     return {key: str(value) for key, value in lines.items() if value}
+
+
+def _read_described(folder: RunFolder) -> Description:
+    """Description of the run's model; none of one that is damaged, which `runs verify` reports."""
+    try:
+        return read_description(folder.bundle)
+    except Mistake:
+        return NOT_DESCRIBED
 
 
 @final

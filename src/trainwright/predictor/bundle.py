@@ -1,15 +1,17 @@
 """A predictor as a folder: JSON, and a model in its library's plain format. No pickle, no code.
 
-bundle.json     format, kind, size and sha256 of every other file, and what it is about
+bundle.json     format, kind, size and sha256 of every other file, what it is about, hash of the
+                contract, version of the data, versions of the libraries, metrics with intervals
 features.json   how columns become numbers        target.json   the classes, or the number
-and the scorer's own files, whose names are fixed by its kind
+signature.json  the columns that it reads         profile.json  how the training rows were
+and the scorer's own files: those that its kind needs, and any others that it lists
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,16 +20,21 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.paths import check_name
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.types import encoding_from_json
 from trainwright.model.families import LIBRARIES
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.check_predictor import check_predictor
+from trainwright.predictor.description import Description
 from trainwright.predictor.predictor import Predictor
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, 2)
 MANIFEST = "bundle.json"
 _COMMON = ("features.json", "target.json")
+_SIGNATURE, _PROFILE = "signature.json", "profile.json"
+_MOST_FILES = 1000
 _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 
 FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -38,14 +45,18 @@ FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         **{kind: family.bundle_files for kind, family in LIBRARIES.items()},
     }
 )
-"""Files of each kind of scorer, next to `features.json` and `target.json`."""
+"""Files that each kind of scorer needs, next to `features.json` and `target.json`."""
+
+NOT_DESCRIBED = Description()
 
 
-def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
+def write_bundle(
+    predictor: Predictor, folder: Path, about: Json, description: Description = NOT_DESCRIBED
+) -> None:
     """Write a new bundle to `folder`, replacing an existing one.
 
     `about` is stored unchanged, for people. `bundle.json` is written last, so a folder that has one
-    is complete.
+    is complete. It lists whatever files the scorer wrote.
 
     Raises:
         Mistake: `folder` contains something that is not a bundle. StorageFailed: the disk.
@@ -60,13 +71,18 @@ def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
             write_json(new / "features.json", predictor.features.to_json())
             write_json(new / "target.json", predictor.target.to_json())
             predictor.scorer.write(new)
-            names = sorted((*_COMMON, *FILES[kind]))
-            assert _names(new) == set(names), "a kind of scorer writes its fixed files"
+            if description:
+                write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
+                write_json(new / _PROFILE, description.profile)
+            names = sorted(_names(new))
+            assert set(names) >= {*_COMMON, *FILES[kind]}, "a scorer writes what its kind needs"
             files = {name: _describe(new / name) for name in names}
             manifest = {"format": FORMAT, "kind": kind, "files": files, "about": about}
-            write_json(new / MANIFEST, manifest)
+            write_json(new / MANIFEST, {**manifest, **_facts(description)})
             for name in names:
                 _sync(new / name)
+            for inner in [path for path in new.rglob("*") if path.is_dir()]:
+                sync_folder(inner)
             sync_folder(new)
             reached("export")
             if folder.exists():
@@ -105,6 +121,53 @@ def read_bundle(folder: Path) -> Predictor:
     return predictor
 
 
+def read_description(folder: Path) -> Description:
+    """Description of the model of a bundle, empty in an earlier format. The files of the model are
+    not read.
+
+    Raises:
+        Mistake: as `read_bundle`.
+    """
+    manifest = _read_manifest(folder)
+    listed = {name: manifest["files"].get(name) for name in (_SIGNATURE, _PROFILE)}
+    if None in listed.values():
+        return NOT_DESCRIBED
+    if problems := list(_changes(folder, listed)):
+        raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
+    try:
+        return Description(
+            contract_hash=str(manifest["contract_hash"]),
+            data_version=str(manifest["data_version"]),
+            signature=tuple(read_json(folder / _SIGNATURE)["columns"]),
+            profile=read_json(folder / _PROFILE),
+            libraries=dict(manifest["libraries"]),
+            metrics=manifest.get("metrics", {}),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise _not_whole(folder, f"its description cannot be read ({error})") from error
+
+
+def add_metrics(folder: Path, metrics: Json) -> None:
+    """Write the metrics of the judged model into its bundle.
+
+    Raises:
+        Mistake: not a bundle. StorageFailed: the disk.
+    """
+    manifest = _read_manifest(folder)
+    with storage_errors(f"writing {folder / MANIFEST}"):
+        write_json(folder / MANIFEST, {**manifest, "metrics": metrics})
+
+
+def _facts(description: Description) -> dict[str, Json]:
+    if not description:
+        return {}
+    return {
+        "contract_hash": description.contract_hash,
+        "data_version": description.data_version,
+        "libraries": dict(description.libraries),
+    }
+
+
 def _read_scorer(kind: str, folder: Path) -> Scorer:
     # Imported here: each kind needs its library, and a bundle needs one kind.
     match kind:
@@ -134,12 +197,14 @@ def _read_manifest(folder: Path) -> dict[str, Json]:
         manifest = read_json(path)
     except (ValueError, RecursionError) as error:
         raise _not_whole(folder, f"its {MANIFEST} is not JSON ({error})") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise _not_whole(folder, f"its {MANIFEST} is not of format {FORMAT}")
+    if not isinstance(manifest, dict) or manifest.get("format") not in _READABLE:
+        known = " or ".join(map(str, _READABLE))
+        raise _not_whole(folder, f"its {MANIFEST} is not of format {known}")
     kind, files = manifest.get("kind"), manifest.get("files")
     if not isinstance(kind, str) or kind not in FILES:
         raise _not_whole(folder, f"its kind is {kind!r}, not one of {', '.join(FILES)}")
-    if not isinstance(files, dict) or set(files) != {*_COMMON, *FILES[kind]}:
+    needed = {*_COMMON, *FILES[kind]}
+    if not isinstance(files, dict) or not set(files) >= needed or not _are_safe(files):
         raise _not_whole(folder, f"its {MANIFEST} does not list the files of a {kind} bundle")
     return manifest
 
@@ -150,22 +215,43 @@ def _verify(folder: Path, manifest: dict[str, Json]) -> None:
         Problem(f"{name} does not belong to this bundle", found=name, fix="remove it")
         for name in sorted(_names(folder) - {*listed, MANIFEST})
     ]
-    for name, written in listed.items():
-        path = folder / name
-        if path.is_symlink() or not path.is_file():
-            problems.append(Problem(f"{name} is missing", expected="a file", fix=_FIX))
-            continue
-        if problem := _changed(path, written):
-            problems.append(problem)
+    problems += _changes(folder, listed)
     if problems:
         raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
+
+
+def _changes(folder: Path, listed: Mapping[str, Json]) -> Iterator[Problem]:
+    """Listed files that are missing, or are other ones."""
+    for name, written in listed.items():
+        path = folder / name
+        if _is_link(path, folder) or not path.is_file():
+            yield Problem(f"{name} is missing", expected="a file", fix=_FIX)
+        elif problem := _changed(path, written):
+            yield problem
+
+
+def _is_link(path: Path, folder: Path) -> bool:
+    return path != folder and (path.is_symlink() or _is_link(path.parent, folder))
 
 
 _FIX = "copy the bundle again, or train again"
 
 
 def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    """Paths of all files in the folder, and of what is neither file nor folder; links are not
+    followed."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {path.relative_to(folder).as_posix() for path in found}
+
+
+def _are_safe(names: Collection[str]) -> bool:
+    """Are these few, and none of them leaves the folder?"""
+    try:
+        return len(names) <= _MOST_FILES and all(
+            check_name(one, "a file") for name in names for one in name.split("/")
+        )
+    except Mistake:
+        return False
 
 
 def _sync(path: Path) -> None:

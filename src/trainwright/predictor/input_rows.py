@@ -132,9 +132,10 @@ def _series(name: str, values: Sequence[object] | pl.Series) -> pl.Series:
 @final
 @dataclass(frozen=True, slots=True)
 class GivenRows:
-    """Rows as a caller gave them."""
+    """Rows as a caller gave them; `source` is what errors call them."""
 
     rows: Rows
+    source: str = "the rows"
 
     def frame(self) -> pl.DataFrame:
         """As `frame_of`."""

@@ -61,14 +61,14 @@ class Predictor:
         """
         return given_as(rows, self.predict_frame(rows))
 
-    def predict_frame(self, rows: Rows) -> pl.DataFrame:
-        """`predict`, always as a polars frame.
+    def predict_frame(self, rows: Rows, source: str = "the rows") -> pl.DataFrame:
+        """`predict`, always as a polars frame. Errors name the rows by their `source`.
 
         Raises:
             DataMistake: a feature column is missing, a value has the wrong type, or an image the
                 wrong size. NotAvailable: the model is one of texts.
         """
-        scores = self.scorer.score(self.features.read_new(GivenRows(rows)))
+        scores = self.scorer.score(self.features.read_new(GivenRows(rows, source)))
         return pl.DataFrame(self.target.predictions(scores))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:

@@ -12,6 +12,7 @@ from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.formatting import show_price
+from trainwright.core.hashing import hash_value
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
@@ -19,7 +20,8 @@ from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.seed_scores import score_seeds
-from trainwright.predictor.bundle import write_bundle
+from trainwright.predictor.bundle import add_metrics, write_bundle
+from trainwright.predictor.description import describe_model
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
 from trainwright.run.beforehand import Beforehand
@@ -27,7 +29,7 @@ from trainwright.run.extend.earlier_endings import doubt_of_extensions
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
 from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
-from trainwright.run.judging.evaluation_file import read_judged, write_judged
+from trainwright.run.judging.evaluation_file import read_judged, summarise_metrics, write_judged
 from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_folds
 from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
@@ -201,6 +203,7 @@ def judge(
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
     write_predictions(scored, started.folder, contract.data)
+    add_metrics(started.folder.bundle, summarise_metrics(evaluation))
     write_judged(result, prepared.target, by_fold, by_seed)
     reached("finish")
     return result
@@ -250,8 +253,7 @@ def _write_models(
     beforehand: Beforehand,
 ) -> Baselines:
     """Write the bundle of the run's model, fit the baselines and write theirs."""
-    about = describe_owner(started.folder, started.identity)
-    write_bundle(models.fitted.predictor, started.folder.bundle, about)
+    _write_model(ready, models.fitted.predictor, started)
     with stages("baselines"):
         rows = ready.plan.allotment.baseline_rows
         baselines = beforehand.baselines(ready.prepared, ready.plan.contract.data, rows)
@@ -268,6 +270,15 @@ def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
         return prepared, said
     said.append(_judged_rows(rows, len(prepared.test)))
     return replace(prepared, test=sampled(prepared.test, rows, plan.contract.split_seed)), said
+
+
+def _write_model(ready: Ready, predictor: Predictor, started: StartedRun) -> None:
+    """Write the bundle of the fitted model, which says what it was trained on."""
+    contract = ready.plan.contract
+    contract_hash = hash_value(contract.model_dump(mode="json"))
+    described = describe_model(predictor, ready.prepared, contract_hash, contract.split_seed)
+    about = describe_owner(started.folder, started.identity)
+    write_bundle(predictor, started.folder.bundle, about, described)
 
 
 def _judged_rows(rows: int, of: int) -> str:

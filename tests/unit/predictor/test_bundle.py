@@ -2,21 +2,37 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from trainwright.predictor.scorer import Scorer
 
 from trainwright.contract.sections.data import StratifiedSplit, TableData
 from trainwright.contract.sections.features import Features
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
+from trainwright.data.base.row_distribution import safe_quantiles
+from trainwright.data.base.table import Floats, ImageInputs, Inputs, TokenInputs
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.pixel_statistics import fit_pixels
+from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
-from trainwright.predictor.bundle import FILES, MANIFEST, read_bundle, write_bundle
+from trainwright.predictor.bundle import (
+    FILES,
+    MANIFEST,
+    add_metrics,
+    read_bundle,
+    read_description,
+    write_bundle,
+)
+from trainwright.predictor.description import Description, describe_model
 from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
 from trainwright.testing.scorer_conformance import FakeScorer
@@ -174,7 +190,7 @@ def test_a_file_of_another_size_is_not_read(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, "format 1"),
+        ({"format": 3}, "format 1 or 2"),
         ({"kind": "pickle"}, "its kind is 'pickle'"),
         ({"files": {"../../etc/passwd": {}}}, "does not list the files"),
         ({"files": None}, "does not list the files"),
@@ -223,3 +239,183 @@ def test_a_write_that_fails_leaves_the_old_bundle(bundle: Path, predictor: Predi
 def test_every_kind_has_fixed_plain_files() -> None:
     endings = {Path(name).suffix for names in FILES.values() for name in names}
     assert endings == {".json", ".txt", ".safetensors"}
+
+
+@dataclass(frozen=True)
+class _WithMore:
+    """A scorer that writes more files than its kind needs."""
+
+    inner: Scorer
+    kind: str = "linear"
+
+    def score(self, inputs: Inputs) -> Floats:
+        return self.inner.score(inputs)
+
+    def write(self, folder: Path) -> None:
+        self.inner.write(folder)
+        (folder / "adapter").mkdir()
+        (folder / "adapter" / "notes.json").write_text("{}")
+
+
+def test_a_bundle_lists_any_files(predictor: Predictor, tmp_path: Path) -> None:
+    more = Predictor(predictor.features, predictor.target, _WithMore(predictor.scorer))
+    bundle = tmp_path / "bundle"
+    write_bundle(more, bundle, None)
+    assert "adapter/notes.json" in read_json(bundle / MANIFEST)["files"]
+    assert read_bundle(bundle).predict(ROWS).equals(predictor.predict(ROWS))
+    (bundle / "adapter" / "notes.json").write_text("[]")
+    with pytest.raises(Mistake, match=r"notes\.json is not the file that was written"):
+        read_bundle(bundle)
+    (bundle / "adapter" / "notes.json").unlink()
+    with pytest.raises(Mistake, match=r"adapter/notes\.json is missing"):
+        read_bundle(bundle)
+
+
+def test_a_linked_folder_is_not_followed(predictor: Predictor, tmp_path: Path) -> None:
+    more = Predictor(predictor.features, predictor.target, _WithMore(predictor.scorer))
+    bundle = tmp_path / "bundle"
+    write_bundle(more, bundle, None)
+    (bundle / "adapter").rename(tmp_path / "adapter")
+    (bundle / "adapter").symlink_to(tmp_path / "adapter")
+    with pytest.raises(Mistake, match=r"adapter/notes\.json is missing"):
+        read_bundle(bundle)
+
+
+def test_a_bundle_of_the_first_format_is_read(bundle: Path, predictor: Predictor) -> None:
+    manifest = read_json(bundle / MANIFEST)
+    (bundle / MANIFEST).write_text(json.dumps({**manifest, "format": 1}))
+    assert read_bundle(bundle).predict(ROWS).equals(predictor.predict(ROWS))
+    assert not read_description(bundle)
+
+
+@pytest.fixture(scope="module")
+def described(prepared: Prepared, predictor: Predictor) -> Description:
+    return describe_model(predictor, prepared, "c" * 64, 0)
+
+
+def test_the_description_comes_back(
+    prepared: Prepared, predictor: Predictor, described: Description, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    write_bundle(predictor, bundle, {"run": "x-1"}, described)
+    add_metrics(bundle, {"metrics": {"roc_auc": {"value": 0.5}}})
+    found = read_description(bundle)
+    assert found == replace(described, metrics={"metrics": {"roc_auc": {"value": 0.5}}})
+    assert found.data_version == prepared.version
+    assert found.libraries["numpy"] == np.__version__
+    assert read_bundle(bundle).predict(ROWS).equals(predictor.predict(ROWS))
+    (bundle / "profile.json").write_text("{}")
+    with pytest.raises(Mistake, match=r"profile\.json is not the file"):
+        read_description(bundle)
+
+
+def test_the_signature_names_type_example_and_missing_values(described: Description) -> None:
+    by_name = {one["name"]: one for one in described.signature}
+    assert (by_name["age"]["type"], by_name["age"]["nullable"]) == ("numeric", True)
+    assert 30 < by_name["age"]["example"] < 50
+    assert (by_name["city"]["type"], by_name["city"]["nullable"]) == ("categorical", False)
+    assert by_name["city"]["example"] in ("Bern", "Rome")
+
+
+def test_the_profile_is_that_of_the_training_rows(
+    prepared: Prepared, predictor: Predictor, described: Description
+) -> None:
+    columns = {one["name"]: one for one in described.profile["training"]["columns"]}
+    frame = prepared.train.frame
+    missing = frame["age"].null_count() / frame.height
+    assert columns["age"]["missing_share"] == pytest.approx(missing, rel=1e-5)
+    median = float(frame["age"].drop_nulls().median())
+    assert columns["age"]["quantiles"]["0.5"] == pytest.approx(median, rel=1e-5)
+    share = float((frame["city"] == "Rome").mean())
+    assert columns["city"]["categories"]["Rome"] == pytest.approx(share, rel=1e-5)
+    said = described.profile["predictions"]
+    scores = predictor.score_part(prepared.validation)
+    assert said["rows"] == len(prepared.validation)
+    assert said["mean_probabilities"]["yes"] == pytest.approx(scores[:, 1].mean(), rel=1e-5)
+
+
+def test_no_value_of_few_rows_stands_in_the_profile(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    rows = 400
+    income = generator.normal(50_000, 9_000, rows).round()
+    income[:3] = 98_765_432
+    job = np.where(generator.random(rows) < 0.5, "nurse", "cook").astype(object)
+    job[:4] = "astronaut"
+    job[4:24] = "https://me:hunter22@db.example.org/x"
+    label = np.where(income + generator.normal(0, 9_000, rows) > 50_000, "yes", "no")
+    pl.DataFrame({"income": income, "job": list(job), "label": label}).write_csv(
+        tmp_path / "rows.csv"
+    )
+    section = TableData(
+        path="rows.csv",
+        split=StratifiedSplit(kind="stratified"),
+        features=Features(numeric="none", impute="none"),
+    )
+    prepared = prepare_table(read_table(section, tmp_path), section, "classification", 0)
+    assert "astronaut" in prepared.train.frame["job"].to_list()
+    assert prepared.train.frame["income"].max() == 98_765_432
+    made = describe_model(fit_baselines(prepared).dummy, prepared, "", 0)
+    text = json.dumps(made.to_json())
+    assert "astronaut" not in text
+    assert "hunter22" not in text
+    assert "nurse" in text
+    (column,) = [c for c in made.profile["training"]["columns"] if c["name"] == "income"]
+    assert max(column["quantiles"].values()) < 100_000
+    (jobs,) = [c for c in made.profile["training"]["columns"] if c["name"] == "job"]
+    assert jobs["other_share"] > 0
+    assert sum(jobs["categories"].values()) + jobs["other_share"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 9, 10, 11, 99, 100, 1000])
+def test_a_quantile_has_five_rows_on_each_side(rows: int) -> None:
+    values = np.arange(rows, dtype=np.float64)
+    for level, value in safe_quantiles(values).items():
+        assert 0 < float(level) < 1
+        assert (values <= value).sum() >= 5
+        assert (values >= value).sum() >= 5
+    assert bool(safe_quantiles(values)) == (rows >= 10)
+
+
+def test_rows_that_break_the_signature_get_one_error_with_all_places(predictor: Predictor) -> None:
+    with pytest.raises(DataMistake) as caught:
+        predictor.predict_frame(pl.DataFrame({"age": ["30", "abc"]}), "new.csv")
+    assert [problem.path for problem in caught.value.problems] == ["age", "city"]
+    assert all("new.csv" in str(problem.place) for problem in caught.value.problems)
+    assert all(problem.fix for problem in caught.value.problems)
+
+
+def _of_inputs(prepared: Prepared, inputs: Inputs, features: Encoding) -> Prepared:
+    count = len(inputs)
+    nothing = prepared.validation
+    empty = replace(nothing, rows=nothing.rows[:0])
+    rows = np.arange(count)
+    part = replace(prepared.train, inputs=inputs, target=np.ones(count), rows=rows, units=rows)
+    return replace(prepared, train=part, validation=empty, features=features)
+
+
+def test_the_profile_of_images_is_their_brightness(
+    prepared: Prepared, predictor: Predictor
+) -> None:
+    pixels = np.repeat(np.arange(100, dtype=np.uint8), 2 * 4 * 4).reshape(200, 1, 4, 4)
+    images = ImageInputs.of(pixels)
+    features = fit_pixels(images, Rule((4, 4), "grey", "stretch", "box", 100))
+    made = describe_model(predictor, _of_inputs(prepared, images, features), "", 0)
+    found = made.profile["training"]
+    assert found["size"] == [1, 4, 4]
+    assert found["brightness"]["0.5"] == pytest.approx(49.5)
+    assert set(found["contrast"].values()) == {0.0}
+    assert made.signature[0]["type"] == "uint8 [N, 1, 4, 4]"
+
+
+def test_the_profile_of_texts_is_their_lengths_and_unknown_characters(
+    prepared: Prepared, predictor: Predictor
+) -> None:
+    vocabulary = TextVocabulary("characters", "abcd")
+    tokens = vocabulary.encode("abcx" * 100)
+    starts = np.arange(0, 400, 10)
+    inputs = TokenInputs(tokens, starts, np.full(40, 10), documents=starts)
+    made = describe_model(predictor, _of_inputs(prepared, inputs, vocabulary), "", 0)
+    found = made.profile["training"]
+    assert (found["documents"], found["unknown_share"]) == (40, 0.25)
+    assert set(found["document_tokens"].values()) == {10.0}
+    assert made.signature[0]["type"] == "text of characters"

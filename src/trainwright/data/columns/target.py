@@ -249,6 +249,7 @@ class NextToken(Target):
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Literal["generation"]] = "generation"
     unit: ClassVar[str] = "tokens"
+    profiled_rows: ClassVar[int] = 32
 
     @property
     def outputs(self) -> int:

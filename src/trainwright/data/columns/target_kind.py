@@ -12,6 +12,7 @@ import polars as pl
 
 from trainwright.core.files import Json
 from trainwright.data.base.cell_values import LARGEST, to_numbers
+from trainwright.data.base.row_distribution import rounded, safe_quantiles
 from trainwright.data.base.table import Floats, Integers
 
 NO_POSITIVE = -1
@@ -31,6 +32,9 @@ class Target(ABC):
 
     unit: ClassVar[str] = "rows"
     """What the targets of a step are counted in."""
+
+    profiled_rows: ClassVar[int] = 2000
+    """The most rows that `profile` is given."""
 
     dtype: ClassVar[type[np.int64 | np.float64]] = np.float64
     """Of encoded values."""
@@ -96,6 +100,20 @@ class Target(ABC):
     def predictions(self, scores: Floats) -> list[pl.Series]:
         """Columns of predictions for scores [N, outputs]; the first is called `prediction`."""
         return [pl.Series("prediction", scores[:, 0])]
+
+    def profile(self, scores: Floats, encoded: Integers | Floats) -> dict[str, Json]:
+        """How the predictions for rows with these encoded values are distributed: shares and mean
+        probabilities of classes, else quantiles, of texts per token. Nothing in it identifies a
+        row."""
+        if self.classes:
+            chosen = np.bincount(scores.argmax(axis=1), minlength=len(self.classes)) / len(scores)
+            both = {"shares": chosen, "mean_probabilities": scores.mean(axis=0)}
+            return {
+                key: dict(zip(self.classes, map(rounded, values.tolist()), strict=True))
+                for key, values in both.items()
+            }
+        of_each = np.maximum(1, encoded) if self.unit == "tokens" else 1
+        return {"quantiles": safe_quantiles(scores[:, 0] / of_each)}
 
     def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
         """Encoded values [N] and scores [N, K] of a frame with the columns `target` and those of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self, final
 
 import polars as pl
 
@@ -14,6 +15,11 @@ from trainwright.data.base.table import Bytes, Inputs, Part
 
 class NewRows(Protocol):
     """Rows that a caller gives to a predictor, in the form that an encoding reads."""
+
+    @property
+    def source(self) -> str:
+        """What errors call them."""
+        ...
 
     def frame(self) -> pl.DataFrame:
         """As columns.
@@ -30,6 +36,26 @@ class NewRows(Protocol):
         """
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class InputColumn:
+    """Column that a model reads: its type, a typical value, and whether training rows lacked it."""
+
+    name: str
+    type: str
+    example: Json = ""
+    nullable: bool = False
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "example": self.example,
+            "nullable": self.nullable,
+        }
+
+
 class Encoding(ABC):
     """Fitted on the training rows alone, stored as JSON. Both encode every row to the same bits."""
 
@@ -37,6 +63,9 @@ class Encoding(ABC):
 
     modality: ClassVar[str]
     """The kind of data, as in the contract; `kind` in JSON."""
+
+    profiled_rows: ClassVar[int] = 20_000
+    """The most rows that `profile` is given."""
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -68,6 +97,14 @@ class Encoding(ABC):
     def inputs_of(self, part: Part) -> Iterator[Inputs]:
         """A part as this encoding sees it, in slices; it may have been encoded by another."""
         yield part.inputs
+
+    def profile(self, _part: Part, /) -> dict[str, Json]:
+        """How training rows are distributed, for drift. Nothing in it identifies a row."""
+        return {}
+
+    def signature(self, _profile: Mapping[str, Json], /) -> Sequence[InputColumn]:
+        """The columns that `read_new` reads, with examples from the profile."""
+        return ()
 
     @property
     def tokens(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
@@ -10,9 +11,10 @@ import numpy as np
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Bytes, ImageInputs, Inputs
+from trainwright.data.base.row_distribution import safe_quantiles
+from trainwright.data.base.table import Bytes, ImageInputs, Inputs, Part
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.encoders.encoding import Encoding, NewRows
+from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 
 _MOST_TRIAL_PIXELS = 2**18
 """Of a blank image; on larger ones a score takes too long for a check."""
@@ -33,6 +35,23 @@ class Pixels(Encoding):
     rule: Rule
 
     modality: ClassVar[str] = "images"
+
+    profiled_rows: ClassVar[int] = 1000
+
+    def profile(self, part: Part, /) -> dict[str, Json]:
+        """Size, and mean and standard deviation of the pixels of each image."""
+        images = ImageInputs.of_kind(part.inputs)
+        blocks = [one.reshape(len(one), -1).astype(np.float64) for one in images.blocks()]
+        return {
+            "size": list(images.size),
+            "brightness": safe_quantiles(np.concatenate([one.mean(axis=1) for one in blocks])),
+            "contrast": safe_quantiles(np.concatenate([one.std(axis=1) for one in blocks])),
+        }
+
+    def signature(self, _profile: Mapping[str, Json], /) -> list[InputColumn]:
+        """Images of one size."""
+        size = f"{self.channels}, {self.height}, {self.width}"
+        return [InputColumn("image", f"uint8 [N, {size}]")]
 
     def read_new(self, rows: NewRows, /) -> ImageInputs:
         """As `read`."""

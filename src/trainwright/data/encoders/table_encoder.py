@@ -4,7 +4,7 @@ JSON."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -27,20 +27,21 @@ from trainwright.data.base.row_storage import (
     slices_of,
 )
 from trainwright.data.base.sparse import below, beside
-from trainwright.data.base.table import Floats, Inputs, Integers, Part, TableInputs
+from trainwright.data.base.table import Floats, Inputs, Part, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, new_problems
 from trainwright.data.columns.missing_column import missing_column
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
-from trainwright.data.encoders.encoding import Encoding, NewRows
+from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
 from trainwright.data.encoders.number_columns import (
-    NumberColumn,
     names_of_kind,
     number_columns,
     number_matrix,
+    number_rows,
 )
-from trainwright.data.encoders.scaling import NumberRows, NumberState, fit_numbers
+from trainwright.data.encoders.profile_columns import describe_columns, profile_columns
+from trainwright.data.encoders.scaling import NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
     TrainTarget,
@@ -125,7 +126,7 @@ class TableEncoder(Encoding):
 
     def read_new(self, rows: NewRows, /) -> TableInputs:
         """Typed as `read`, and encoded."""
-        return self.transform(self.read(rows.frame()))
+        return self.transform(self.read(rows.frame(), rows.source))
 
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
         """Rows with an unseen category, for each column that has any.
@@ -140,6 +141,14 @@ class TableEncoder(Encoding):
     def inputs_of(self, part: Part) -> Iterator[Inputs]:
         """The rows of the part's frame, encoded a slice at a time."""
         return (self.transform(rows) for rows in slices_of(part.frame))
+
+    def profile(self, part: Part, /) -> dict[str, Json]:
+        """Distribution of each column."""
+        return {"columns": profile_columns(part.frame, self.columns)}
+
+    def signature(self, profile: Mapping[str, Json], /) -> list[InputColumn]:
+        """The feature columns."""
+        return describe_columns(self.columns, profile["columns"])
 
     def shape_json(self, outputs: int) -> Json:
         """Numbers and codes."""
@@ -317,7 +326,8 @@ def fit_features(
     frame, columns = rows.frame, rows.columns
     categories = _fit_categories(rows, section, written)
     dates = fit_dates(frame, names_of_kind(columns, "datetime"), section.dates)
-    numbers = _number_rows(rows, number_columns(columns, dates, rows.history), categories.crossed)
+    taken = number_columns(columns, dates, rows.history)
+    numbers = number_rows(frame, rows.limits, taken, categories.crossed)
     sections = [_own(section, written, name) for name in names_of_kind(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
     features = TableEncoder(
@@ -383,18 +393,3 @@ def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> 
     own = written.get(name, Column()).features
     said = {key: value for key, value in own if value != "inherit"}
     return section.model_copy(update=said)
-
-
-def _number_rows(
-    rows: TrainRows, columns: Sequence[NumberColumn], crossed: Sequence[Floats]
-) -> NumberRows:
-    """The numeric columns of the training rows, the mean targets of other folds behind them."""
-    means = np.concatenate([np.empty((rows.frame.height, 0)), *crossed], axis=1)
-
-    def between(start: int, stop: int, chosen: Integers) -> Floats:
-        frame = limited(rows.frame.slice(start, stop - start), rows.limits)
-        own = number_matrix(frame, [columns[at] for at in chosen if at < len(columns)])
-        beside = means[start:stop, chosen[chosen >= len(columns)] - len(columns)]
-        return np.concatenate([own, beside], axis=1)
-
-    return NumberRows(rows.frame.height, len(columns) + means.shape[1], between)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never, final
 
@@ -12,9 +13,10 @@ import numpy.typing as npt
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Inputs, TokenInputs
+from trainwright.data.base.row_distribution import rounded, safe_quantiles
+from trainwright.data.base.table import Inputs, Part, TokenInputs
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
-from trainwright.data.encoders.encoding import Encoding, NewRows
+from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -34,6 +36,27 @@ class TextVocabulary(Encoding):
     symbols: str = ""
 
     modality: ClassVar[str] = "tokens"
+
+    profiled_rows: ClassVar[int] = sys.maxsize
+
+    def profile(self, part: Part, /) -> dict[str, Json]:
+        """Lengths of the documents, and the share of unknown characters."""
+        inputs = TokenInputs.of_kind(part.inputs)
+        lengths = inputs.document_lengths()
+        unknown = 0.0
+        if self.kind == "characters":
+            spans = [inputs.tokens[start:stop] for _, start, stop in inputs.source_spans().tolist()]
+            total = sum(len(span) for span in spans)
+            unknown = sum(int((span == UNKNOWN).sum()) for span in spans) / max(1, total)
+        return {
+            "documents": len(lengths),
+            "document_tokens": safe_quantiles(lengths.astype(np.float64)),
+            "unknown_share": rounded(unknown),
+        }
+
+    def signature(self, _profile: Mapping[str, Json], /) -> list[InputColumn]:
+        """A text."""
+        return [InputColumn("text", f"text of {self.kind}")]
 
     def read_new(self, _rows: NewRows, /) -> Inputs:
         """Refused: a text is not continued in this version."""

@@ -14,6 +14,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
+from trainwright.core.redaction import redact_named
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
@@ -89,7 +90,7 @@ def predict_file(
     reading = whole_reading_of(contract, overrides)
     modality = modality_of(contract.data.kind)
     file = modality.read_unlabelled(str(data), predictor.features, contract.data, reading, keep)
-    predicted = predictor.predict_frame(file.rows)
+    predicted = predictor.predict_frame(file.rows, redact_named(str(data)))
     frame = pl.concat([file.before, predicted], how="horizontal")
     return Predictions(frame, predictor.count_unseen(file.rows))
 

@@ -6,7 +6,7 @@ import shlex
 from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import damage_in, read_json, write_json
+from trainwright.core.files import Json, damage_in, read_json, write_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.fold_scores import FoldScores
@@ -36,6 +36,12 @@ def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedS
             "labels": list(target.classes),
         },
     )
+
+
+def summarise_metrics(evaluation: Evaluation) -> Json:
+    """Metrics on the judged rows with their intervals, for the bundle."""
+    whole = evaluation.to_json()
+    return {key: whole[key] for key in ("part", "rows", "confidence", "metrics")}
 
 
 def read_judged(folder: RunFolder) -> Result:
