@@ -15,7 +15,7 @@ from pathlib import Path
 from torch import Tensor
 
 from trainwright.checkpoint.files.manifest import read_blocks, read_manifest
-from trainwright.checkpoint.files.shards import Box, collect_shards
+from trainwright.checkpoint.files.shard_files import Box, collect_shards
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import SaveOutcome
 from trainwright.checkpoint.state import Snapshot

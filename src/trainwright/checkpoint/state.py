@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
@@ -135,16 +136,56 @@ class KeptOnRollback(Protocol):
     on_rollback: ClassVar[Literal["keep"]]
 
 
-def merge_state(*groups: Mapping[str, Stateful]) -> dict[str, Stateful]:
-    """Merge several groups of state by name.
+@final
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """Part of a run's state: its name in a checkpoint, its owner, and whether a rollback restores
+    it."""
+
+    name: str
+    stateful: Stateful
+    on_rollback: Literal["restore", "keep"]
+
+    @classmethod
+    def of(cls, name: str, stateful: Stateful) -> Self:
+        """A part whose class says what a rollback does; see `KeptOnRollback`."""
+        kept = isinstance(stateful, KeptOnRollback)
+        return cls(name, stateful, "keep" if kept else "restore")
+
+
+@final
+class StateParts(Mapping[str, Stateful]):
+    """All parts of a run's state, by name.
 
     Raises:
         AssertionError: two parts have the same name, so that a checkpoint would contain only one of
             them.
     """
-    merged: dict[str, Stateful] = {}
-    for group in groups:
-        doubles = merged.keys() & group.keys()
-        assert not doubles, f"two parts of the state are called {', '.join(sorted(doubles))}"
-        merged.update(group)
-    return merged
+
+    def __init__(self, parts: Iterable[StatePart]) -> None:
+        self.parts = tuple(parts)
+        self._by_name = {part.name: part.stateful for part in self.parts}
+        names = [part.name for part in self.parts]
+        doubles = sorted({name for name in names if names.count(name) > 1})
+        assert not doubles, f"two parts of the state are called {', '.join(doubles)}"
+
+    @classmethod
+    def of(cls, state: Mapping[str, Stateful]) -> StateParts:
+        """The parts of a job's state."""
+        if isinstance(state, StateParts):
+            return state
+        return cls(StatePart.of(name, stateful) for name, stateful in state.items())
+
+    def __getitem__(self, name: str) -> Stateful:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def merge_state(*groups: Mapping[str, Stateful]) -> StateParts:
+    """Parts of several groups in one collection, which refuses doubles."""
+    return StateParts(part for group in groups for part in StateParts.of(group).parts)

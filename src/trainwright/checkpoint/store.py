@@ -12,7 +12,7 @@ from typing import Literal, final
 
 from trainwright.checkpoint.files.file_names import name_of, step_of
 from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
-from trainwright.checkpoint.files.shards import NO_SHARDS, WrittenShards
+from trainwright.checkpoint.files.shard_files import NO_SHARDS, WrittenShards
 from trainwright.checkpoint.frozen_base import FrozenBase
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
 from trainwright.checkpoint.keeping.retention import (

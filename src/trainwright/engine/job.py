@@ -98,8 +98,8 @@ class Job:
     """What `fit` needs.
 
     `state` names everything in a checkpoint beyond the progress; it is restored once, after all
-    objects are built. A rollback restores it too, except for the feed and for what is
-    `KeptOnRollback`. `rank_by` is the validation value that ranks checkpoints; if empty, the one
+    objects are built. A rollback restores it too, except for the feed and for each `StatePart` that
+    says `keep`. `rank_by` is the validation value that ranks checkpoints; if empty, the one
     patience watches. `inventory` describes the run beyond its state (versions, hashes, threads).
     """
 

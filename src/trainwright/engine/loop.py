@@ -11,7 +11,7 @@ from typing import assert_never
 import torch
 
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.state import KeptOnRollback
+from trainwright.checkpoint.state import StateParts
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.errors import Mistake, Problem
@@ -107,7 +107,7 @@ def _resume(job: Job, saves: Saves) -> Progress:
 def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Progress | StopReason:
     """Restore the newest state from before the bad steps, and save it at once.
 
-    The feed is not restored, so the bad rows are skipped; nor is what is `KeptOnRollback`. Saved
+    The feed is not restored, so the bad rows are skipped; nor are parts that say `keep`. Saved
     before it is announced: a run that dies in between must not have lost the signals of steps that
     the newest checkpoint still contains.
     """
@@ -116,10 +116,10 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
     if isinstance(loaded, NoCheckpoint):
         return StopReason("halted", f"{back.why}; no checkpoint precedes it")
     feed: object = job.feed
-    for name, stateful in job.state.items():
-        if stateful is not feed and not isinstance(stateful, KeptOnRollback):
-            with restoring(loaded, name):
-                stateful.restore(loaded.parts[name])
+    for part in StateParts.of(job.state).parts:
+        if part.stateful is not feed and part.on_rollback == "restore":
+            with restoring(loaded, part.name):
+                part.stateful.restore(loaded.parts[part.name])
     reached("rollback")
     rewound = progress._replace(step=loaded.step)
     saves.save(rewound, loaded.score)

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
-from trainwright.checkpoint.files.shards import (  # noqa: E402
+from trainwright.checkpoint.files.shard_files import (  # noqa: E402
     Box,
-    Shard,
+    LocalBlock,
     TensorShards,
     list_of,
     write_shards,
@@ -59,13 +59,13 @@ def boxes(writer: int, writers: int) -> dict[str, Box]:
     return found
 
 
-def shards(tensors: Mapping[str, Tensor], writer: int, writers: int) -> dict[str, Shard]:
+def shards(tensors: Mapping[str, Tensor], writer: int, writers: int) -> dict[str, LocalBlock]:
     found = {
-        name: Shard(tensors[name][box.slices()], box.offset, tuple(tensors[name].shape))
+        name: LocalBlock(tensors[name][box.slices()], box.offset, tuple(tensors[name].shape))
         for name, box in boxes(writer, writers).items()
     }
     if writer == 0:
-        found["scale"] = Shard(tensors["scale"], (), ())
+        found["scale"] = LocalBlock(tensors["scale"], (), ())
     return found
 
 
@@ -189,11 +189,11 @@ def test_shards_that_do_not_fit_are_no_checkpoint(what: str, tmp_path: Path) -> 
     mine = shards(whole(2.0), 1, 2)
     weight = mine["weight"]
     if what == "overlap":
-        mine["weight"] = Shard(weight.tensor, (2, 0), weight.shape)
+        mine["weight"] = LocalBlock(weight.tensor, (2, 0), weight.shape)
     elif what == "gap":
-        mine["weight"] = Shard(weight.tensor[1:], (4, 0), weight.shape)
+        mine["weight"] = LocalBlock(weight.tensor[1:], (4, 0), weight.shape)
     elif what == "dtype":
-        mine["weight"] = Shard(weight.tensor.double(), weight.offset, weight.shape)
+        mine["weight"] = LocalBlock(weight.tensor.double(), weight.offset, weight.shape)
     write_shards(place, 1, 2, {"model": mine})
     path = place / "model.00001-of-00002.safetensors"
     if what == "cut":

@@ -17,7 +17,7 @@ from trainwright.checkpoint.files.file_entry import (
     file_entry,
     read_verified,
 )
-from trainwright.checkpoint.files.shards import (
+from trainwright.checkpoint.files.shard_files import (
     Box,
     PartShards,
     TensorShards,

@@ -18,7 +18,7 @@ from trainwright.checkpoint.files.manifest import (
     read_manifest,
     tensor_file_of,
 )
-from trainwright.checkpoint.files.shards import WrittenShards
+from trainwright.checkpoint.files.shard_files import WrittenShards
 from trainwright.checkpoint.files.tensor_file import blocks, describe
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.state import Snapshot

@@ -8,7 +8,7 @@ from mmap import mmap
 from typing import Protocol, final
 
 from trainwright.checkpoint.files.file_entry import Bytes, FileEntry
-from trainwright.checkpoint.files.shards import WrittenShards
+from trainwright.checkpoint.files.shard_files import WrittenShards
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.ledger import LedgerLine

@@ -70,11 +70,12 @@ def build_updates(
     for mean in averaged.means:
         weights = mean
     schedule = build_schedule(training.scheduler, length.scheduled_steps)
-    state = merge_state({MODEL: model_state}, evaluated_state(weights, model_state), averaged.state)
+    own: dict[str, Stateful] = {MODEL: model_state}
     if isinstance(schedule, Plateau):
-        state["plateau"] = PlateauState(schedule)
+        own["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:
-        state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+        own["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+    state = merge_state(own, evaluated_state(weights, model_state), averaged.state)
     unfreezing = Unfreezing(model, training.freeze)
     unfreezing(Progress())  # before the first checkpoint, whose base holds what is frozen then
     knobs = (

@@ -97,9 +97,10 @@ def build_stepping(
     state = merge_state(own, _state_of(precision))
     observers: tuple[OutcomeObserver, ...] = noise
     for scale in noise:
-        state["noise_scale"] = scale
+        state = merge_state(state, {"noise_scale": scale})
     if rules:
-        state["stop"] = updated = MetricStopRules(rules, _window(device), reader(device))
+        updated = MetricStopRules(rules, _window(device), reader(device))
+        state = merge_state(state, {"stop": updated})
         observers = (*noise, updated)
     judge = MemoryGuard(build_guard_of_memory(training.memory, guard), memory)
     return Stepping(step, observers, judge, caution, state, noise, probes, memory)

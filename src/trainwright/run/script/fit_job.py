@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from typing import final
 import torch
 
 from trainwright.checkpoint.guard_loads import guard_loads
-from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.state import Stateful, StatePart, StateParts
 from trainwright.checkpoint.states.eval_weights_state import EVALUATED, WEIGHTS, EvaluatedState
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
@@ -140,12 +140,10 @@ def _guard(
     """The job with signal handling, settings compared and observers isolated, so that their errors
     do not end it."""
     say = partial(_say, "warning")
-    state: dict[str, Stateful] = dict(job.state)
+    state = StateParts.of(job.state)
     if changed == "record":
         names = {id(one): name for name, one in optimizers_of(job).items()}
-        for part_name, part in job.state.items():
-            if isinstance(part, OptimizerState) and id(part.optimizer) in names:
-                state[part_name] = ChangedOptions(part, names[id(part.optimizer)], settings)
+        state = StateParts(_keep_options(part, names, settings) for part in state.parts)
     for feed in find_within(job.feed, LoaderFeed):
         feed.take_other_batches(changed == "record")
     compared = SameSettings(settings, changed, say, state)
@@ -168,6 +166,14 @@ def _guard(
             WEIGHTS: _describe_weights(job),
         },
     )
+
+
+def _keep_options(part: StatePart, names: Mapping[int, str], settings: JobSettings) -> StatePart:
+    """The part; that of an optimizer keeps changed options on a restore."""
+    own = part.stateful
+    if not isinstance(own, OptimizerState) or id(own.optimizer) not in names:
+        return part
+    return replace(part, stateful=ChangedOptions(own, names[id(own.optimizer)], settings))
 
 
 def _locked(job: Job) -> RunLock | ExitStack:

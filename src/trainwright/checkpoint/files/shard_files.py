@@ -62,7 +62,7 @@ class Box:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Shard:
+class LocalBlock:
     """A block of a tensor of this whole shape: its elements from `offset` on."""
 
     tensor: Tensor
@@ -152,7 +152,7 @@ NO_SHARDS: Final = WrittenShards()
 
 
 def write_shards(
-    folder: Path, writer: int, writers: int, parts: Mapping[str, Mapping[str, Shard]]
+    folder: Path, writer: int, writers: int, parts: Mapping[str, Mapping[str, LocalBlock]]
 ) -> None:
     """Write the blocks of one writer into the folder of a save, and then the list of them; durable
     on return.
@@ -281,7 +281,7 @@ def _write(path: Path, name: str, tensors: Mapping[str, Tensor]) -> FileEntry:
     return FileEntry(name, size, digest.hexdigest())
 
 
-def _describe(shards: Mapping[str, Shard]) -> Json:
+def _describe(shards: Mapping[str, LocalBlock]) -> Json:
     local = describe({name: one.tensor for name, one in shards.items()})
     return {
         name: {
