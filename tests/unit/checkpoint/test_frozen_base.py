@@ -14,6 +14,11 @@ from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
+from trainwright.checkpoint.copies.recovery import (  # noqa: E402
+    CopyRequirements,
+    Recovered,
+    recover_checkpoints,
+)
 from trainwright.checkpoint.states.copy_fence import Fence  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
@@ -272,3 +277,18 @@ def test_verify_reads_the_base(tmp_path: Path) -> None:
     base.write_bytes(base.read_bytes()[:-1] + b"x")
     checked = list(verify_checkpoints(tmp_path))
     assert {one.status for one in checked if one.what.startswith("step-")} == {"broken"}
+
+
+def test_a_bucket_alone_brings_the_base_back(tmp_path: Path) -> None:
+    training = Training(tmp_path / "here", side=16)
+    training.fit()
+    away = open_objects(f"file://{tmp_path}/away")
+    far = training.store.elsewhere(away)
+    for name in reversed(training.store.names()):
+        far.copy_from(training.store.storage, name)
+    shutil.rmtree(tmp_path / "here")
+    (tmp_path / "new").mkdir()
+    found = recover_checkpoints(tmp_path / "new", away, CopyRequirements("", 99, False, "min"))
+    assert isinstance(found, Recovered)
+    assert found.step == STEPS
+    assert_equal(dict(newest(tmp_path / "new").parts["model"].tensors), training.model.state_dict())
