@@ -217,8 +217,9 @@ def state_of(run: RunFolder) -> dict[str, str]:
             found[f"{part} {name}"] = hash_of([str(tensor.dtype), list(tensor.shape), bits.hex()])
     for path in sorted(run.bundle.iterdir()):
         found[f"bundle {path.name}"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    # `about` names the run, which is another one.
-    found["bundle bundle.json"] = hash_of({**read_json(run.bundle / "bundle.json"), "about": ""})
+    # `about` names the run, and the contract the place of its copies: both are other ones.
+    own = {"about": "", "contract_hash": ""}
+    found["bundle bundle.json"] = hash_of({**read_json(run.bundle / "bundle.json"), **own})
     judged = read_json(run.evaluation)
     found["evaluation"] = hash_of([judged["evaluation"], judged["verdict"]])
     for name, values in read_signals(run.signals).items():
