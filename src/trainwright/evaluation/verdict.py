@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
-from trainwright.evaluation.clause import DUMMY, Clause, Status, gain_status, status_of
+from trainwright.evaluation.clause import DUMMY, LINEAR, Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
 
@@ -61,13 +61,16 @@ class Verdict:
         return found
 
 
-def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:
+def judge(
+    metric: Metric, slices: Sequence[Slice], evaluation: Evaluation, *, is_linear: bool = False
+) -> Verdict:
     """Judge the contract's metric and the floor of each slice that has one.
 
     `metric.name` is decided; an undecided target is treated as `every_baseline`. A slice with a
-    floor and no rows is undecided.
+    floor and no rows is undecided. With `is_linear`, a model that scores every row as the linear
+    baseline does is that baseline, and is held against the others alone.
     """
-    clauses = _main_clauses(metric, evaluation)
+    clauses = _main_clauses(metric, evaluation, is_linear=is_linear)
     for number, section in enumerate(slices):
         if section.floor == "none":
             continue
@@ -76,12 +79,13 @@ def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Ve
     return Verdict(_overall([clause.status for clause in clauses]), tuple(clauses))
 
 
-def _main_clauses(metric: Metric, evaluation: Evaluation) -> list[Clause]:
+def _main_clauses(metric: Metric, evaluation: Evaluation, *, is_linear: bool) -> list[Clause]:
     match metric.target:
         case "baseline":
             return [_gain_clause(metric.name, DUMMY, "baseline", evaluation)]
         case "auto" | "every_baseline":
-            others = [who for who in evaluation.gains if who != DUMMY]
+            itself = LINEAR if is_linear and _is_same(evaluation, LINEAR) else ""
+            others = [who for who in evaluation.gains if who not in (DUMMY, itself)]
             return [
                 _gain_clause(metric.name, DUMMY, "baseline", evaluation),
                 *(_gain_clause(metric.name, who, f"{who} baseline", evaluation) for who in others),
@@ -92,6 +96,12 @@ def _main_clauses(metric: Metric, evaluation: Evaluation) -> list[Clause]:
             return [Clause(_condition(name, target), name, ALL_ROWS, target, interval, status)]
         case _:
             assert_never(metric.target)
+
+
+def _is_same(evaluation: Evaluation, who: str) -> bool:
+    """Does no metric differ from that baseline in any resample?"""
+    gains = evaluation.gains.get(who, {}).values()
+    return all(one.value == one.low == one.high == 0.0 for one in gains)
 
 
 def _gain_clause(name: str, who: str, shown: str, evaluation: Evaluation) -> Clause:

@@ -88,6 +88,19 @@ GOOD = Interval(0.92, 0.91, 0.93)
 TARGET = Metric(name="accuracy", target=0.9)
 
 
+def test_a_linear_model_is_not_held_against_itself() -> None:
+    known, metric = _evaluation(GOOD), Metric(name="accuracy", target="every_baseline")
+    same = dict.fromkeys(("accuracy", "rmse"), Interval(0.0, 0.0, 0.0))
+    itself = replace(known, gains={**known.gains, "linear": same})
+    (clause,) = judge(metric, (), itself, is_linear=True).clauses
+    assert (clause.name, clause.status) == ("accuracy minus baseline > 0", "met")
+    # Trees that score like the linear baseline gain nothing on it.
+    assert judge(metric, (), itself).status == "missed"
+    other = {**same, "rmse": Interval(0.1, 0.0, 0.2)}
+    another = replace(known, gains={**known.gains, "linear": other})
+    assert len(judge(metric, (), another, is_linear=True).clauses) == 2
+
+
 def test_a_target_is_a_clause_over_all_rows() -> None:
     verdict = judge(TARGET, (), _evaluation(GOOD))
     (clause,) = verdict.clauses

@@ -67,8 +67,9 @@ class Metric(Section):
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
     each token by its frequency in the training text, on the same rows. `every_baseline`: better
-    than this and than every other baseline of the run, above all the linear one. `auto`: `baseline`
-    for a linear model, else `every_baseline`."""
+    than this and than every other baseline of the run, above all the linear one; a linear model
+    equal to that one is held against the others. `auto`: `baseline` for a linear model, else
+    `every_baseline`."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
     """For `precision_at_recall`: the minimum recall."""
