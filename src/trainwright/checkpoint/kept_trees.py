@@ -74,6 +74,8 @@ class KeptTrees:
         }
         path = self.folder / f"trees-{grown.trees:010d}.json"
         data = write_sealed(content, _FORMAT)
+        with storage_errors(f"making {self.folder}"):
+            self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
         others = [other for other in self._files() if other != path]
         for old in others[0 if alone else _FILES - 1 :]:

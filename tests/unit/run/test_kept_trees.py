@@ -13,7 +13,10 @@ import pytest
 from command import CONTRACT, Ran, command, events_of_one, inside, project_in
 from faults.tiers import each
 from faults.zygote import Zygote
+from trainwright.checkpoint.kept_trees import KeptTrees
 from trainwright.core.files import read_json, write_json
+from trainwright.model.tree_growth import NOTHING_GROWN
+from trainwright.tracking.identity import RunIdentity
 
 TREES = CONTRACT.replace(
     "max_trees: 5", "max_trees: 12\n  learning_rate: 0.05\n  early_stopping_rounds: 12"
@@ -229,6 +232,14 @@ def test_a_full_disk_ends_the_run_or_is_counted(
     assert dies(f"file.replace:{nth + 1}:enospc", *settings) in JUDGED
     assert len(events_of_one("save_missed")) == 1
     assert model() == whole
+
+
+def test_the_folder_is_made_with_the_first_trees(tmp_path: Path) -> None:
+    store = KeptTrees(
+        tmp_path / "run" / "checkpoints", RunIdentity.new("plan", "data"), lambda *_: NOTHING_GROWN
+    )
+    name, size = store.save(NOTHING_GROWN, {})
+    assert (tmp_path / "run" / "checkpoints" / name).stat().st_size == size
 
 
 def _writes_before_the_first_tree(project: Path) -> int:
