@@ -8,6 +8,7 @@ from trainwright.contract.sections.section import Auto
 from trainwright.model.input_shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,
+    Shape,
     TableShape,
     embedding_width,
 )
@@ -26,6 +27,12 @@ class ColumnSettings(Protocol):
     def numeric_embedding(self) -> Literal["none", "periodic"]:
         """Encoding of a number."""
         ...
+
+
+def of_table(shape: Shape) -> TableShape:
+    """The shape, which the rules have settled to be a table's."""
+    assert isinstance(shape, TableShape)
+    return shape
 
 
 def embedding_widths(section: ColumnSettings, shape: TableShape) -> list[int]:

@@ -15,6 +15,7 @@ from trainwright.model.table_counting import (
     count_column_products,
     count_linear,
     embedding_sizes,
+    of_table,
     table_width,
 )
 
@@ -30,7 +31,7 @@ class MlpFamily(NetworkFamily[Mlp]):
         """See `NetworkFamily`."""
         from trainwright.model.mlp.mlp_network import build_mlp
 
-        return build_mlp(section, _of_table(shape))
+        return build_mlp(section, of_table(shape))
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:  # noqa: ARG002
         """None."""
@@ -42,32 +43,27 @@ class MlpFamily(NetworkFamily[Mlp]):
 
     def count_parameters(self, section: Mlp, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        layers = _layers(section, _of_table(shape))
+        layers = _layers(section, of_table(shape))
         dense = sum(count_linear(inner, outer) for inner, outer in pairwise(layers))
-        return count_column_parameters(section, _of_table(shape)) + dense
+        return count_column_parameters(section, of_table(shape)) + dense
 
     def count_largest(self, section: Mlp, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        layers = _layers(section, _of_table(shape))
+        layers = _layers(section, of_table(shape))
         sizes = (inner * outer for inner, outer in pairwise(layers))
-        return max(*embedding_sizes(section, _of_table(shape)), *sizes, 0)
+        return max(*embedding_sizes(section, of_table(shape)), *sizes, 0)
 
     def count_products(self, section: Mlp, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        layers = _layers(section, _of_table(shape))
+        layers = _layers(section, of_table(shape))
         dense = sum(inner * outer for inner, outer in pairwise(layers))
-        return count_column_products(section, _of_table(shape)) + dense
+        return count_column_products(section, of_table(shape)) + dense
 
     def count_activations(self, section: Mlp, shape: Shape) -> int:
         """See `NetworkFamily`."""
         hidden = sum(units * (3 if section.dropout else 1) for units in section.hidden)
-        return count_column_activations(section, _of_table(shape)) + hidden + 2 * shape.outputs
+        return count_column_activations(section, of_table(shape)) + hidden + 2 * shape.outputs
 
 
 def _layers(section: Mlp, shape: TableShape) -> tuple[int, ...]:
     return (table_width(section, shape), *section.hidden, shape.outputs)
-
-
-def _of_table(shape: Shape) -> TableShape:
-    assert isinstance(shape, TableShape)
-    return shape

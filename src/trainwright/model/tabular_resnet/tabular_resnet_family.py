@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.model.family import NetworkFamily
-from trainwright.model.input_shape import Shape, TableShape
+from trainwright.model.input_shape import Shape
 from trainwright.model.table_counting import (
     count_column_activations,
     count_column_parameters,
     count_column_products,
     count_linear,
     embedding_sizes,
+    of_table,
     table_width,
 )
 
@@ -29,7 +30,7 @@ class TabularResNetFamily(NetworkFamily[TabularResNet]):
         """See `NetworkFamily`."""
         from trainwright.model.tabular_resnet.tabular_resnet_network import build_tabular_resnet
 
-        return build_tabular_resnet(section, _of_table(shape))
+        return build_tabular_resnet(section, of_table(shape))
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Residual blocks."""
@@ -44,7 +45,7 @@ class TabularResNetFamily(NetworkFamily[TabularResNet]):
 
     def count_parameters(self, section: TabularResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        table = _of_table(shape)
+        table = of_table(shape)
         width, inner, hidden = table_width(section, table), section.width, _hidden(section)
         norm = 2 * inner
         block = norm + count_linear(inner, hidden) + count_linear(hidden, inner)
@@ -54,13 +55,13 @@ class TabularResNetFamily(NetworkFamily[TabularResNet]):
 
     def count_largest(self, section: TabularResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        table = _of_table(shape)
+        table = of_table(shape)
         widest = max(table_width(section, table), _hidden(section), shape.outputs)
         return max(*embedding_sizes(section, table), section.width * widest, 0)
 
     def count_products(self, section: TabularResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        table, inner = _of_table(shape), section.width
+        table, inner = of_table(shape), section.width
         dense = table_width(section, table) * inner + section.blocks * 2 * inner * _hidden(section)
         return count_column_products(section, table) + dense + inner * shape.outputs
 
@@ -69,14 +70,9 @@ class TabularResNetFamily(NetworkFamily[TabularResNet]):
         inner = section.width
         block = 2 * inner + _hidden(section) * (3 if section.hidden_dropout else 1)
         block += inner * bool(section.residual_dropout)
-        columns = count_column_activations(section, _of_table(shape))
+        columns = count_column_activations(section, of_table(shape))
         return columns + section.blocks * block + 2 * inner + 2 * shape.outputs
 
 
 def _hidden(section: TabularResNet) -> int:
     return round(section.width * section.hidden_factor)
-
-
-def _of_table(shape: Shape) -> TableShape:
-    assert isinstance(shape, TableShape)
-    return shape
