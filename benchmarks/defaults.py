@@ -31,7 +31,7 @@ from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.optimizer import AdamW
 from trainwright.contract.sections.section import settled
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.execution.compile import CompiledObjective
 from trainwright.engine.execution.precision import build_precision

@@ -24,7 +24,7 @@ from torch import nn
 
 from page import write_section
 from trainwright.contract.sections.section import settled
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import Job

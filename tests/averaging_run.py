@@ -18,7 +18,7 @@ from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.sections.averaging import ConstantRate
 from trainwright.contract.sections.guard import Guard
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
 from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff

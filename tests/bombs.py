@@ -389,8 +389,8 @@ def tokenizer_words(folder: Path) -> str:
 
 
 def tokenizer_size(folder: Path) -> str:
-    """More words than 16 bits tell apart."""
-    vocabulary = {f"w{i}": i for i in range(300_000)}
+    """More words than any tokenizer has."""
+    vocabulary = {f"w{i}": i for i in range(600_000)}
     model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "w0"}
     return _tokenizer(folder, _model(model=model), "a b " * 2000)
 

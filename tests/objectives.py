@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn import functional
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.objective.losses import LossSum
 
 

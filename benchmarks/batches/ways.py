@@ -16,7 +16,8 @@ from trainwright.contract.sections.images import Augment
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.images.idx import read_idx
 from trainwright.data.loading.augment import ImageDataset
-from trainwright.data.loading.dataset import Batch, TensorRowDataset, WindowDataset
+from trainwright.data.loading.batch import Batch
+from trainwright.data.loading.dataset import TensorRowDataset, WindowDataset
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.pixel_rows import ResidentPixels
 

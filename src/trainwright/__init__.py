@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from trainwright.core.errors import StorageFailed as StorageFailed
     from trainwright.core.errors import TrainwrightError as TrainwrightError
     from trainwright.core.progress import Progress as Progress
-    from trainwright.data.loading.dataset import Batch as Batch
+    from trainwright.data.loading.batch import Batch as Batch
     from trainwright.data.loading.feed import Feed as Feed
     from trainwright.data.loading.feed import StepBatches as StepBatches
     from trainwright.data.loading.length_ramp import ShortWindows as ShortWindows
@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from trainwright.optim.ema import EMA as EMA
     from trainwright.optim.eval_weights import Evaluating as Evaluating
     from trainwright.optim.lr_schedule import cosine_with_warmup as cosine_with_warmup
+    from trainwright.optim.parameter_groups import group_parameters as group_parameters
     from trainwright.optim.schedule import LearningRate as LearningRate
     from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
     from trainwright.optim.swa import SWA as SWA
@@ -180,7 +181,7 @@ if not TYPE_CHECKING:
         "data.loading.padded_dataset": "NO_TARGET Trimmed padded_targets",
         "data.loading.row_file": "RowFile parquet_batches write_row_file",
         "data.loading.length_ramp": "ShortWindows",
-        "data.loading.dataset": "Batch",
+        "data.loading.batch": "Batch",
         "data.loading.worker_pool": "Workers",
         "engine.execution.oom": "BackwardOutOfMemory",
         "engine.update.average_update": "AverageUpdate",
@@ -210,6 +211,7 @@ if not TYPE_CHECKING:
         "model.block_protocol": "InBlocks",
         "objective.classification_losses": "BinaryCrossEntropyLoss CrossEntropyLoss FocalLoss",
         "objective.contrastive": "info_nce nt_xent symmetric_info_nce triplet",
+        "optim.parameter_groups": "group_parameters",
         "objective.losses": "LossSum Padded Supervised",
         "objective.regression_losses": "HuberLoss",
         "objective.gradient_penalty": "GradientPenalty",

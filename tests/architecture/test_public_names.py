@@ -48,6 +48,7 @@ PUBLIC = frozenset(
         "GradientPenalty",
         "GroupSampler",
         "Guard",
+        "group_parameters",
         "Halt",
         "HaltOnNonFinite",
         "HuberLoss",

@@ -34,7 +34,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "needs an answer of half the memory": ("data/sources/sql.py: select fewer columns",),
     "names a number that is measured on the machine": ("planner/fit_to_budget.py: write budget.",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
-    "needs a vocabulary of 65,536 tokens": ("data/encoders/bpe.py: use a smaller one",),
+    "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),
     "a rule of the contract says it first": (
         "data/split/splits.py: set data.split.",
         "data/read_table.py: name a file",

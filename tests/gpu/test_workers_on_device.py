@@ -19,7 +19,7 @@ from trainwright.contract.sections.images import Augment  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets  # noqa: E402
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
 from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -124,12 +124,14 @@ def test_the_counts_of_packed_windows_stay_on_the_host() -> None:
     store = PackedDataset(text, 32, "split", torch.device("cpu"))
     forming = PackedBatches(store.packing)
     loader = Workers(store, 2, device=DEVICE, pin_memory=True)
-    with closing(Feed(loader, 8, count_targets=packed_targets, forming=forming)) as feed:
+    with closing(Feed(loader, 8, count_targets=padded_targets, forming=forming)) as feed:
         for _ in range(20):
             step = feed.next_step()
-            inputs, positions, counted, target = step.micro_batches[0]
+            batch = step.micro_batches[0]
+            inputs, positions, target = batch
             assert inputs.is_cuda
             assert positions.is_cuda
             assert target.is_cuda
-            assert not counted.is_cuda
-            assert step.targets == int(counted.sum())
+            assert batch.mask.tensor.is_cuda
+            assert not batch.mask.host.is_cuda
+            assert step.targets == batch.mask.targets

@@ -40,7 +40,7 @@ from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
 from trainwright.core.stop_flag import StopFlag  # noqa: E402
-from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402

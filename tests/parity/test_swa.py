@@ -16,7 +16,7 @@ from averaging_run import STEPS, TAKING, averaging, data, network  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402

@@ -59,9 +59,8 @@ MOST_JPEG_SCANS: Final = 200
 MOST_TAR_HEADER_BYTES: Final = 2**20
 """Metadata of a tar member."""
 
-MOST_TOKENIZER_BYTES: Final = 32 * 2**20
-"""Bytes of a `tokenizer.json`; one of 65,536 tokens, the most that 16 bits can encode, has 10
-MB."""
+MOST_TOKENIZER_BYTES: Final = 2**27
+"""Bytes of a `tokenizer.json`; one of 65,536 tokens has 10 MB, one of 262,144 about 35 MB."""
 
 MOST_TOKENIZER_GROWTH: Final = 64
 """Largest expansion of a text by the rules of a tokenizer."""

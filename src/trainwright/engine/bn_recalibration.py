@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from trainwright.checkpoint.states.random_state import RandomState
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.objective.losses import Objective
 from trainwright.optim.swa import NORMS
 

@@ -16,10 +16,12 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import DataChanged, Mistake, Problem
+from trainwright.data.loading.batch import Batch, as_batch
 from trainwright.data.loading.feed import StepBatches
 
-Batch = Any
-"""Element of the iterable: a tensor, or a tuple, list or mapping of tensors."""
+Collated = Any
+"""Element of the iterable: a tensor, or a tuple, list or mapping of tensors, which is named here. A
+single tensor stays one."""
 
 
 @final
@@ -39,20 +41,26 @@ class LoaderFeed:
         accumulate: batches per step; the last step of an epoch may have fewer.
         seed: seed of the order of a `DataLoader`.
         device: device of the tensors; empty leaves them in place.
-        count_targets: number of targets in a batch, if not its number of rows; the objective must
-            count the same.
+        count_targets: number of targets in a batch, if not its number of rows (without those that
+            are masked); the objective must count the same.
+        target: name of the target in batches that are mappings; by default the first of `target`,
+            `targets`, `labels`, `label` and `y`.
+        mask: name of the tensor that says which targets count, bool or 0 and 1 in the shape of the
+            target; empty if all do.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,
-        batches: Iterable[Batch],
+        batches: Iterable[Collated],
         accumulate: int = 1,
         *,
         seed: int = 0,
         device: str | torch.device = "",
-        count_targets: Callable[[Batch], int] | None = None,
+        count_targets: Callable[[Collated], int] | None = None,
+        target: str = "",
+        mask: str = "",
     ) -> None:
         if accumulate < 1:
             raise Mistake(Problem("a feed needs at least one batch a step", found=f"{accumulate}"))
@@ -60,7 +68,8 @@ class LoaderFeed:
         self.accumulate = accumulate
         self.seed = seed
         self._device = device
-        self._count = count_targets or count_rows
+        self._count = count_targets or _count_targets
+        self._target, self._mask = target, mask
         self.samples = 0
         self._pass = 0
         self._taken = 0
@@ -68,10 +77,10 @@ class LoaderFeed:
         self._digest = 0
         self._takes_others = False
         self._has_workers = False
-        self._iterator: Iterator[Batch] | None = None
+        self._iterator: Iterator[Collated] | None = None
 
     @property
-    def batches(self) -> Iterable[Batch]:
+    def batches(self) -> Iterable[Collated]:
         """What is iterated."""
         return self._batches
 
@@ -96,8 +105,7 @@ class LoaderFeed:
         self._digest = digest_of(batches[-1])
         rows = sum(map(count_rows, batches))
         self.samples += rows
-        if self._device:
-            batches = [_to(batch, self._device) for batch in batches]
+        batches = list(map(self._named, batches))
         waited = time.perf_counter() - started
         targets = sum(map(self._count, batches))
         return StepBatches(batches, targets, rows, self.samples, self._pass, waited)
@@ -121,7 +129,7 @@ class LoaderFeed:
             )
         taken, rows = self._taken, self._rows
         self._begin_again()
-        last: Batch = None
+        last: Collated = None
         while self._taken < taken and (last := self._take()) is not None:
             pass
         if not taken or (last is not None and digest_of(last) == self._digest):
@@ -133,6 +141,13 @@ class LoaderFeed:
             while self._rows < rows and (batch := self._take()) is not None:
                 last = batch
         self._digest = digest_of(last) if last is not None else 0
+
+    def _named(self, batch: Collated) -> Batch | Tensor:
+        """The batch with names, on the device."""
+        if not isinstance(batch, Tensor):
+            batch = as_batch(batch, target=self._target, mask=self._mask)
+        named: Batch | Tensor = _to(batch, self._device) if self._device else batch
+        return named
 
     def _begin_again(self) -> None:
         self._taken, self._rows, self._iterator = 0, 0, None
@@ -149,13 +164,13 @@ class LoaderFeed:
         self._rows = values.get("rows", self.samples if self._pass == 0 else 0)
         self._iterator = None
 
-    def _take_step(self) -> list[Batch]:
-        batches: list[Batch] = []
+    def _take_step(self) -> list[Collated]:
+        batches: list[Collated] = []
         while len(batches) < self.accumulate and (batch := self._take()) is not None:
             batches.append(batch)
         return batches
 
-    def _take(self) -> Batch:
+    def _take(self) -> Collated:
         """Next batch of the epoch; None at its end. Its randomness follows from its position, and
         the RNG state of the training is preserved."""
         with _seeded((self.seed, self._pass, self._taken)):
@@ -167,7 +182,7 @@ class LoaderFeed:
             self._rows += count_rows(batch)
         return batch
 
-    def _begin_pass(self) -> Iterator[Batch]:
+    def _begin_pass(self) -> Iterator[Collated]:
         if isinstance(self._batches, DataLoader):
             self._start_workers(self._batches)
             if isinstance(self._batches.sampler, DistributedSampler):
@@ -176,7 +191,7 @@ class LoaderFeed:
                 self._batches.generator.manual_seed(_seed_of((self.seed, self._pass)))
         return iter(self._batches)
 
-    def _start_workers(self, loader: DataLoader[Batch]) -> None:
+    def _start_workers(self, loader: DataLoader[Collated]) -> None:
         """Start workers that live on where an unbroken run has them from its first pass: a pass
         that starts them draws one random number more, and its order would be another."""
         if loader.persistent_workers and self._pass and not self._has_workers:
@@ -205,18 +220,18 @@ def _seeded(key: tuple[int, ...]) -> Iterator[None]:
         torch.set_rng_state(before[2])
 
 
-def tensors_of(batch: Batch) -> list[Tensor]:
+def tensors_of(batch: Collated) -> list[Tensor]:
     """Tensors of a batch, in order."""
     if isinstance(batch, Tensor):
         return [batch]
-    if isinstance(batch, Mapping):
+    if isinstance(batch, Mapping | Batch):
         batch = list(batch.values())
     if isinstance(batch, tuple | list):
         return [tensor for one in batch for tensor in tensors_of(one)]
     return []
 
 
-def count_rows(batch: Batch) -> int:
+def count_rows(batch: Collated) -> int:
     """Length of the first tensor of a batch.
 
     Raises:
@@ -235,7 +250,7 @@ def count_rows(batch: Batch) -> int:
     )
 
 
-def digest_of(batch: Batch) -> int:
+def digest_of(batch: Collated) -> int:
     """CRC-32 of the tensors of a batch."""
     digest = 0
     for tensor in tensors_of(batch):
@@ -244,7 +259,15 @@ def digest_of(batch: Batch) -> int:
     return digest
 
 
-def _to(batch: Batch, device: str | torch.device) -> Batch:
+def _count_targets(batch: Batch | Tensor) -> int:
+    if isinstance(batch, Tensor) or isinstance(batch.mask, str):
+        return count_rows(batch)
+    return batch.mask.targets
+
+
+def _to(batch: Collated, device: str | torch.device) -> Any:
+    if isinstance(batch, Batch):
+        return batch.move(lambda one: _to(one, device))
     if isinstance(batch, Tensor):
         return batch.to(device, non_blocking=True)
     if isinstance(batch, Mapping):

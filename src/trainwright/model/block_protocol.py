@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import nn
 
 
+@runtime_checkable
 class InBlocks(Protocol):
     """Network that consists mostly of a sequence of blocks, for block-wise treatment.
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.table import Floats, Inputs, Integers, TokenInputs
+from trainwright.data.base.token_dtype import Tokens
 from trainwright.data.base.typed_fields import check_annotated
-from trainwright.data.encoders.vocabulary import Tokens
 
 _MOST_PAIRS = 2**22
 _BLOCK_TOKENS = 2**22
@@ -29,10 +29,12 @@ class Frequencies:
     def score(self, inputs: Inputs) -> Floats:
         """Negative log-likelihood (nats) of each evaluation segment, [N, 1]."""
         text = TokenInputs.of_kind(inputs)
-        sums = [
-            float(self._of(text.tokens[start - 1 : start + length]).sum())
-            for start, length in zip(text.starts, text.lengths, strict=True)
-        ]
+        sums = []
+        for start, length in zip(text.starts, text.lengths, strict=True):
+            each = self._of(text.tokens[start - 1 : start + length])
+            if not isinstance(text.mask, str):
+                each = each[text.mask[start : start + length]]
+            sums.append(float(each.sum()))
         return np.array(sums, np.float64).reshape(-1, 1)
 
     def write(self, folder: Path) -> None:

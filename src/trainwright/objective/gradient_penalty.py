@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch, as_batch
 from trainwright.objective.losses import LossSum, Objective
 
 
@@ -31,7 +31,8 @@ class GradientPenalty:
         """Penalised loss; without gradients, as in a validation, the loss alone."""
         if not torch.is_grad_enabled():
             return self._objective(model, batch)
+        batch = as_batch(batch)
         inputs = batch[0].detach().requires_grad_()
-        loss = self._objective(model, (inputs, *batch[1:]))
+        loss = self._objective(model, batch.with_tensors(**{batch.names[0]: inputs}))
         (gradient,) = torch.autograd.grad(loss.sum, inputs, create_graph=True)
         return LossSum(loss.sum + self._weight * gradient.square().sum(), loss.targets)

@@ -3,14 +3,14 @@ step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol, final, runtime_checkable
+from typing import NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch, TargetMask, as_batch
+from trainwright.objective.model_call import call_model
 
 SHORT = (torch.bfloat16, torch.float16)
 
@@ -51,40 +51,6 @@ class TargetLoss(Protocol):
         ...
 
 
-@runtime_checkable
-class _WithLogits(Protocol):
-    """Output with several attributes, as those of transformers."""
-
-    @property
-    def logits(self) -> Tensor: ...
-
-
-def outputs_of(given: object) -> Tensor:
-    """Tensor of a model's output from which the loss is computed: the output itself, or its
-    `logits` attribute or key.
-
-    Raises:
-        Mistake: there is no such tensor.
-    """
-    if isinstance(given, Tensor):
-        return given
-    found = given.logits if isinstance(given, _WithLogits) else None
-    if found is None and isinstance(given, Mapping):
-        found = given.get("logits")
-    if isinstance(found, Tensor):
-        return found
-    parts = f" with {', '.join(map(str, given))}" if isinstance(given, Mapping) else ""
-    raise Mistake(
-        Problem(
-            "the model's output has no tensor for the loss",
-            found=f"{type(given).__name__}{parts}",
-            expected="a tensor, or an output with `logits`",
-            fix="return the tensor from the model, or use a custom objective, "
-            "a function of (model, batch) that returns tw.LossSum(sum, targets)",
-        )
-    )
-
-
 def in_fp32(outputs: Tensor) -> Tensor:
     """Cast 16-bit outputs to fp32; others are unchanged. A 16-bit loss has two or three digits, and
     so would the 1 / targets that its backward pass starts from."""
@@ -93,48 +59,78 @@ def in_fp32(outputs: Tensor) -> Tensor:
 
 @final
 class Supervised:
-    """Loss between the model's output for all tensors of a batch but the last, and the last as
-    target. The output is a tensor, or has `logits`."""
+    """Loss between the model's output and the target of a batch. The model gets the other tensors
+    of the batch, see `call_model`; targets that are masked have no loss and do not count.
+
+    Output and target are compared position by position: `labels` that are the `input_ids`
+    themselves, as transformers takes them and shifts them within, are refused at the first batch.
+    """
 
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
+        self._is_checked = False
 
-    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
-        """Summed loss of (*inputs, target)."""
-        *inputs, target = batch
-        return self._loss.total(outputs_of(model(*inputs)), target)
+    def __call__(self, model: nn.Module, batch: Batch | tuple[Tensor, ...]) -> LossSum:
+        """Summed loss of a micro-batch; a tuple is (*inputs, target)."""
+        if type(batch) is not Batch:
+            batch = as_batch(batch)
+        # In this order compiled code does not depend on the flag, and is compiled once.
+        if not torch.compiler.is_compiling() and not self._is_checked:
+            check_shifted(batch)
+            self._is_checked = True
+        names, inputs, target, mask = batch.supervised()
+        outputs = call_model(model, names, inputs)
+        if isinstance(mask, str):
+            return self._loss.total(outputs, target)
+        return masked_total(self._loss, outputs, target, mask)
 
 
-@final
-class Packed:
-    """Loss of packed windows with several documents, (tokens, positions, counted, target), each [B,
-    L]: `positions` start at 0 in each document, and `counted`, kept on the host to avoid a
-    synchronisation, marks the targets that count; the others are negative."""
+def check_shifted(batch: Batch) -> None:
+    """Refuse labels that are the inputs themselves: their loss falls to 0 by copying.
 
-    def __init__(self, loss: TargetLoss) -> None:
-        self._loss = loss
+    Raises:
+        Mistake: they are.
+    """
+    if batch.target_name != "labels" or "input_ids" not in batch:
+        return
+    labels, inputs = batch["labels"], batch["input_ids"]
+    if labels.shape == inputs.shape and torch.equal(
+        torch.where(labels < 0, inputs, labels), inputs
+    ):
+        raise Mistake(
+            Problem(
+                "the labels are the input tokens themselves, not the tokens after them",
+                found="labels = input_ids",
+                expected="at each position the next token: tw.Supervised does not shift",
+                fix="input_ids = tokens[:, :-1] and labels = tokens[:, 1:]",
+            )
+        )
 
-    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
-        """Summed loss of a micro-batch."""
-        tokens, positions, counted, target = batch
-        rows = self._loss.rows(outputs_of(model(tokens, positions)), target.clamp_min(0))
-        return LossSum((rows * (target >= 0)).sum(), int(counted.sum()))
+
+def masked_total(loss: TargetLoss, outputs: Tensor, target: Tensor, mask: TargetMask) -> LossSum:
+    """Summed loss of the targets that count, and their number. What stands in the place of the
+    others does not matter."""
+    rows = loss.rows(outputs, torch.where(mask.tensor, target, 0))
+    return LossSum((rows * mask.tensor).sum(), mask.targets)
 
 
 @final
 class Padded:
-    """Loss of right-padded rows, (tokens [B, L], lengths [B], target [B, L]): `lengths`, kept on
-    the host to avoid a synchronisation, are the numbers of targets per row; targets beyond them are
-    negative and have no loss. A causal model needs no mask: no token attends to later ones."""
+    """Loss of right-padded rows: a batch with a mask, or (tokens [B, L], lengths [B], target [B,
+    L]), where `lengths`, kept on the host to avoid a synchronisation, are the numbers of targets
+    per row. A causal model needs no mask of its own: no token attends to later ones."""
 
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
 
-    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+    def __call__(self, model: nn.Module, batch: Batch | tuple[Tensor, ...]) -> LossSum:
         """Summed loss of a micro-batch."""
+        if isinstance(batch, Batch) and not isinstance(batch.mask, str):
+            return Supervised(self._loss)(model, batch)
         tokens, lengths, target = batch
-        rows = self._loss.rows(outputs_of(model(tokens)), target.clamp_min(0))
-        return LossSum((rows * (target >= 0)).sum(), int(lengths.sum()))
+        host = torch.arange(target.shape[1]) < lengths[:, None]
+        outputs = call_model(model, ("input",), (tokens,))
+        return masked_total(self._loss, outputs, target, TargetMask.of(host, target.device))
 
 
 @final
@@ -149,9 +145,10 @@ class Mixed:
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
 
-    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+    def __call__(self, model: nn.Module, batch: Batch | tuple[Tensor, ...]) -> LossSum:
         """Summed loss of a blended micro-batch."""
+        batch = as_batch(batch)
         *inputs, target, other, share = batch
-        outputs = outputs_of(model(*inputs))
+        outputs = call_model(model, batch.names[:-3], inputs)
         first, second = self._loss.rows(outputs, target), self._loss.rows(outputs, other)
         return LossSum((share * first + (1 - share) * second).sum(), len(target))

@@ -128,7 +128,10 @@ class NetworkScorer:
                 nll = functional.cross_entropy(
                     logits.float().flatten(0, 1), target.flatten(), reduction="none"
                 )
-                sums = nll.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
+                each = nll.view(len(part.starts), -1).double()
+                if not isinstance(part.mask, str):
+                    each = each * torch.from_numpy(part.counted()).to(device)
+                sums = each.sum(dim=1).cpu().numpy()
                 np.add.at(scores, part.segments, sums)
         return scores[:, None]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.stop_flag import StopFlag
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
@@ -32,6 +32,7 @@ from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, rea
 
 Check = Callable[[Strategy], Sequence[float]]
 
+_NAMES = ("input", "target", "counted")
 _STEPS = (18, 7, 3, 5)
 """Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
 
@@ -73,10 +74,11 @@ def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
     """All targets of a step are those of one row, on one rank."""
     ours, alone = _Trained(strategy), _Trained(SingleProcess())
     for work in _steps(1):
-        (x, y, mask), *_ = work.micro_batches
-        mask = torch.zeros_like(mask)
+        batch = work.micro_batches[0]
+        mask = torch.zeros_like(batch["counted"])
         mask[-1] = 1.0
-        one = work._replace(micro_batches=[(x, y, mask)], targets=int(mask.sum()))
+        batch = batch.with_tensors(counted=mask)
+        one = work._replace(micro_batches=[batch], targets=int(mask.sum()))
         _assert_same_outcome(ours.make(one), alone.make(one))
     return _assert_same_weights(ours, alone)
 
@@ -88,11 +90,11 @@ def check_nonfinite(strategy: Strategy) -> Sequence[float]:
         ours, alone = _Trained(strategy), _Trained(SingleProcess())
         first, second, *_ = _steps(1)
         before = ours.weights()
-        (x, y, mask), *_ = first.micro_batches
-        y = y.clone()
+        batch = first.micro_batches[0]
+        y, mask = batch.target.clone(), torch.ones_like(batch["counted"])
         y[-1] = bad
-        mask = torch.ones_like(mask)
-        poisoned = first._replace(micro_batches=[(x, y, mask)], targets=int(mask.sum()))
+        batch = batch.with_tensors(target=y, counted=mask)
+        poisoned = first._replace(micro_batches=[batch], targets=int(mask.sum()))
         outcome = ours.make(poisoned)
         assert read_number(outcome.found_nonfinite) > 0
         assert not math.isfinite(read_number(outcome.loss))
@@ -331,13 +333,14 @@ def _steps(accumulate: int) -> Sequence[StepBatches]:
         mask = (torch.arange(2) < lengths).double()
         parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, y, mask)), strict=True)
         samples += rows
-        works.append(StepBatches(list(parts), int(mask.sum()), rows, samples, 0, 0.0))
+        batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
+        works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
     return works
 
 
 def _shard(work: StepBatches, strategy: Strategy) -> StepBatches:
     """This rank's rows of each micro-batch. Targets and rows remain those of the whole step."""
-    batches = [tuple(strategy.shard(one) for one in batch) for batch in work.micro_batches]
+    batches = [batch.apply(strategy.shard) for batch in work.micro_batches]
     return work._replace(micro_batches=batches)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,18 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.data.loading.dataset import Batch, TensorRowDataset  # noqa: E402
-from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.loading.padded_dataset import Trimmed  # noqa: E402
+from trainwright.core.errors import Mistake  # noqa: E402
+from trainwright.data.base.table import TokenInputs  # noqa: E402
+from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.loading.batch import Batch, element_targets, row_targets  # noqa: E402
+from trainwright.data.loading.dataset import TensorRowDataset, WindowDataset  # noqa: E402
+from trainwright.data.loading.feed import AsStored, Collate, Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
+from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
-from trainwright.distributed.rank_share import RankShare  # noqa: E402
+from trainwright.data.text.prepare_text import document_part, token_part  # noqa: E402
+from trainwright.data.text.token_file import EncodedText  # noqa: E402
+from trainwright.distributed.rank_share import WHOLE, RankShare  # noqa: E402
 from trainwright.distributed.strategy import SingleProcess, Strategy  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
@@ -58,7 +67,7 @@ def feed(store: Fetched, rank: int, world_size: int) -> Feed:
         seed=3,
         count_targets=counted,
         share=RankShare(rank, world_size),
-        targets_of=lambda rows: int(store.lengths[rows].sum()),
+        targets_of=lambda _epoch, rows: int(store.lengths[rows].sum()),
     )
 
 
@@ -97,7 +106,14 @@ def test_a_rank_without_a_row_of_a_padded_micro_batch() -> None:
     lengths = np.array([3, 1, 2])
     tokens = torch.ones(3, 4, dtype=torch.int64)
     trimmed = Trimmed(lengths, PaddedShapes(multiple=1, context=4))
-    last = Feed([tokens, tokens], 2, forming=trimmed, share=RankShare(0, 2), shuffle=False)
+    last = Feed(
+        [tokens, tokens],
+        2,
+        forming=trimmed,
+        share=RankShare(0, 2),
+        shuffle=False,
+        targets_of=lambda _, rows: int(lengths[rows].sum()),
+    )
     widths = [len(one[0]) for _ in range(2) for one in last.next_step().micro_batches]
     assert widths == [1, 0]
 
@@ -130,3 +146,82 @@ def test_a_run_of_several_ranks_ends_with_the_weights_of_one(world_size: int) ->
     found = FakeRanks(world_size).run(lambda strategy: trained(strategy, 9))
     assert found == [found[0]] * world_size
     assert found[0] == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def masked_text() -> EncodedText:
+    """Documents of 7 tokens, of which those of even number do not count."""
+    tokens = np.random.default_rng(5).integers(0, 9, 301).astype(np.uint16)
+    return EncodedText(tokens, TextVocabulary("bytes"), np.arange(0, 301, 7), tokens % 2 == 1)
+
+
+def text_feed(windows: str, text: EncodedText, share: RankShare) -> Feed:
+    device, shapes = torch.device("cpu"), PaddedShapes(multiple=1, context=6)
+    inputs = TokenInputs.of_kind(document_part(text, "train", 0, len(text.tokens)).inputs)
+    store: WindowDataset | PackedDataset | PaddedDataset
+    forming: Collate = AsStored()
+    if windows == "across":
+        whole = token_part(text.tokens, "train", 0, len(text.tokens), text.mask)
+        store = WindowDataset(TokenInputs.of_kind(whole.inputs), 6, device=device)
+    elif windows == "packed":
+        store = PackedDataset(inputs, 12, "split", device)
+        forming = PackedBatches(store.packing)
+    else:
+        store = PaddedDataset(inputs, "split", shapes, device)
+        forming = Trimmed(store.lengths, shapes)
+    return Feed(
+        store,
+        4,
+        2,
+        count_targets=element_targets,
+        forming=forming,
+        share=share,
+        targets_of=store.count_targets,
+    )
+
+
+@pytest.mark.parametrize("windows", ["across", "packed", "padded"])
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_the_ranks_count_the_targets_of_a_text_that_are_not_masked(
+    windows: str, is_masked: bool
+) -> None:
+    text = masked_text()
+    text = text if is_masked else replace(text, mask="all")
+    alone = text_feed(windows, text, WHOLE)
+    ranks = [text_feed(windows, text, RankShare(rank, 3)) for rank in range(3)]
+    # Two epochs, as windows begin elsewhere in each of them.
+    for _ in range(2 * alone.steps_per_epoch):
+        whole, works = alone.next_step(), [one.next_step() for one in ranks]
+        counted = [element_targets(batch) for work in works for batch in work.micro_batches]
+        assert [work.targets for work in works] == [whole.targets] * 3
+        assert sum(counted) == whole.targets
+        assert isinstance(whole.micro_batches[0].mask, str) is (
+            windows == "across" and not is_masked
+        )
+
+
+@pytest.mark.parametrize("windows", ["across", "packed", "padded"])
+def test_a_rank_without_a_row_of_a_whole_block(windows: str) -> None:
+    first = text_feed(windows, masked_text(), RankShare(0, 3))
+    first.seek(first.rows - 1)
+    work = first.next_step()
+    assert (work.rows, [len(batch[0]) for batch in work.micro_batches]) == (1, [0])
+    assert element_targets(work.micro_batches[0]) == 0 < work.targets
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_a_rank_refuses_targets_that_it_can_not_count(is_masked: bool) -> None:
+    x, y = torch.randn(6, 2), torch.randn(6, 2)
+    rows = Batch({"x": x, "target": y}, mask=y > 0) if is_masked else Batch({"x": x, "target": y})
+    count = row_targets if is_masked else element_targets
+    share = RankShare(1, 2)
+    with pytest.raises(Mistake, match="the targets of the other ranks"):
+        Feed(rows, 4, count_targets=count, share=share).next_step()
+    counts = (y > 0).sum(1).numpy()
+    known = Feed(
+        rows,
+        6,
+        count_targets=count,
+        share=share,
+        targets_of=lambda _, rows: int(counts[rows].sum()),
+    )
+    assert known.next_step().targets == int((y > 0).sum())

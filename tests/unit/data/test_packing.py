@@ -151,12 +151,12 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
 
 def test_a_store_gives_what_the_packing_says() -> None:
     torch = pytest.importorskip("torch")
+    from trainwright.data.loading.batch import element_targets
     from trainwright.data.loading.feed import Feed
     from trainwright.data.loading.packed_dataset import (
         NO_TARGET,
         PackedBatches,
         PackedDataset,
-        packed_targets,
     )
 
     draw = np.random.default_rng(1)
@@ -171,7 +171,8 @@ def test_a_store_gives_what_the_packing_says() -> None:
     shown: list[int] = []
     order = np.random.default_rng(0).permutation(store.rows)
     forming = PackedBatches(store.packing)
-    x, positions, counted, y = forming.form(store.take(3, order), order)
+    batch = forming.form(store.take(3, order), order)
+    (x, positions, y), counted = batch, batch.mask.host
     assert x.shape == positions.shape == y.shape == (store.rows, 12)
     assert ((y != NO_TARGET) == counted).all()
     assert (y[counted] == x[counted] + 1).all()
@@ -181,10 +182,9 @@ def test_a_store_gives_what_the_packing_says() -> None:
     follows = positions[:, 1:] > 0
     assert (x[:, 1:][follows] == x[:, :-1][follows] + 1).all()
     one = forming.form(store.take(0, order[5:6]), order[5:6])
-    assert all(
-        torch.equal(a[0], b[5]) for a, b in zip(one, (x, positions, counted, y), strict=True)
-    )
-    feed = Feed(store, 4, 2, count_targets=packed_targets, forming=forming)
+    assert all(torch.equal(a[0], b[5]) for a, b in zip(one, batch, strict=True))
+    assert torch.equal(one.mask.host[0], counted[5])
+    feed = Feed(store, 4, 2, count_targets=element_targets, forming=forming)
     epoch = [feed.next_step() for _ in range(feed.steps_per_epoch)]
     assert sum(step.targets for step in epoch) == total - 50
     assert 0 <= store.packing.padding < 0.2
@@ -194,8 +194,9 @@ def test_a_store_gives_what_the_packing_says() -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     torch = pytest.importorskip("torch")
+    from trainwright.data.loading.batch import element_targets
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets
+    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
     from trainwright.data.loading.worker_pool import Workers
 
     lengths = np.random.default_rng(2).integers(1, 40, 60)
@@ -206,7 +207,7 @@ def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     store = PackedDataset(part.inputs, 16, "split", torch.device("cpu"))
     forming = PackedBatches(store.packing)
     here, there = (
-        Feed(loader, 4, 2, seed=1, count_targets=packed_targets, forming=forming)
+        Feed(loader, 4, 2, seed=1, count_targets=element_targets, forming=forming)
         for loader in (store, Workers(store, workers))
     )
     with closing(there):
@@ -215,3 +216,5 @@ def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
             assert (ours.targets, ours.places) == (theirs.targets, theirs.places)
             for a, b in zip(ours.micro_batches, theirs.micro_batches, strict=True):
                 assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+                assert torch.equal(a.mask.tensor, b.mask.tensor)
+                assert (a.names, a.rows.tolist()) == (b.names, b.rows.tolist())

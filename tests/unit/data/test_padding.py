@@ -250,9 +250,11 @@ def test_a_feed_shows_each_document_once_an_epoch(
     steps = two_epochs(long, workers, most)
     shown: list[int] = []
     for step in steps[: len(steps) // 2]:
-        assert step.targets == sum(int(lengths.sum()) for _, lengths, _ in step.micro_batches)
-        assert step.places == sum(tokens.numel() for tokens, _, _ in step.micro_batches)
-        for tokens, lengths, target in step.micro_batches:
+        assert step.targets == sum(batch.mask.targets for batch in step.micro_batches)
+        assert step.places == sum(tokens.numel() for tokens, _ in step.micro_batches)
+        for batch in step.micro_batches:
+            tokens, target = batch
+            lengths = batch.mask.host.sum(dim=1)
             longest = int(lengths.max())
             assert tokens.numel() <= most
             assert tokens.shape == target.shape == (len(lengths), min(24, -(-longest // 4) * 4))

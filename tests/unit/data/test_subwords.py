@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from made_data import make_text  # noqa: E402
 from trainwright.contract.sections.tokens import TokenData  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
-from trainwright.data.encoders.bpe import train_pieces  # noqa: E402
+from trainwright.data.encoders.bpe import MOST_TOKENS, train_pieces  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens, text_part  # noqa: E402
 from trainwright.data.types import Prepared, encoding_from_json  # noqa: E402
@@ -103,10 +104,27 @@ def test_a_broken_tokenizer_is_refused(tmp_path: Path, content: str, found: str)
         prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")
 
 
-def test_more_tokens_than_16_bits_tell_apart_are_refused(tmp_path: Path) -> None:
-    make_text(tmp_path / "t.txt")
-    words = {f"w{at}": at for at in range(65_537)}
+def test_more_tokens_than_16_bits_tell_apart(tmp_path: Path) -> None:
+    words = {f"w{at}": at for at in range(70_000)}
     model = tokenizers.models.WordLevel(words, unk_token="w0")
-    tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    numbers = np.random.default_rng(0).integers(0, 70_000, 9000)
+    (tmp_path / "t.txt").write_text(" ".join(f"w{number}" for number in numbers))
+    part = prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json").train
+    assert isinstance(part.inputs, TokenInputs)
+    tokens = part.inputs.tokens
+    assert tokens.dtype == np.uint32
+    assert tokens.max() > 65_535
+    # At the end of a part a word may be cut.
+    np.testing.assert_array_equal(tokens[:6000], numbers[:6000])
+
+
+def test_a_vocabulary_beyond_any_in_use_is_refused(tmp_path: Path) -> None:
+    make_text(tmp_path / "t.txt")
+    (tmp_path / "tokenizer.json").write_text(
+        json.dumps({"model": {"vocab": dict.fromkeys(map(str, range(MOST_TOKENS + 1)), 0)}})
+    )
     with pytest.raises(DataMistake, match="too many tokens"):
         prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import struct
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -11,11 +14,17 @@ from made_data import make_text
 from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import TokenInputs
+from trainwright.data.columns.target import NextToken
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
 from trainwright.data.text.text_sources import part_ends
-from trainwright.data.text.token_file import EncodedText, read_token_file, write_token_file
+from trainwright.data.text.token_file import (
+    EncodedText,
+    read_head,
+    read_token_file,
+    write_token_file,
+)
 
 TEXT = "Größe, 東京 and 🎉"
 
@@ -76,6 +85,105 @@ def test_a_token_file_is_mapped_and_checked(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(DataMistake, match="not whole"):
             read_token_file(file)
+
+
+def test_a_file_says_how_wide_its_tokens_are(tmp_path: Path) -> None:
+    text = "".join(map(chr, range(0x10000, 0x10000 + 70_000))) + "abc"
+    for vocabulary, dtype in ((fit_characters("abc"), "uint16"), (fit_characters(text), "uint32")):
+        file = tmp_path / f"{dtype}.tokens"
+        tokens = vocabulary.encode(text)
+        write_token_file(file, EncodedText(tokens, vocabulary))
+        assert tokens.dtype == dtype
+        assert read_head(file, "").about["dtype"] == dtype
+        read = read_token_file(file)
+        assert read.tokens.dtype == dtype
+        np.testing.assert_array_equal(read.tokens, tokens)
+        file.write_bytes(file.read_bytes().replace(f'"{dtype}"'.encode(), b'"uint64"'))
+        with pytest.raises(DataMistake, match="header cannot be read"):
+            read_token_file(file)
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_a_file_written_before_widths_were_said_is_read(tmp_path: Path) -> None:
+    file, vocabulary = tmp_path / "t.tokens", fit_characters("abc")
+    header = json.dumps({**vocabulary.to_json(), "documents": 2}).encode()
+    header += b" " * (-(12 + len(header)) % 8)
+    starts = np.array([0, 3], "<i8").tobytes()
+    tokens = np.array([1, 2, 3, 3, 2, 1, 0], "<u2")
+    file.write_bytes(
+        b"TWTOKENS" + struct.pack("<I", len(header)) + header + starts + tokens.tobytes()
+    )
+    read = read_token_file(file)
+    np.testing.assert_array_equal(read.tokens, tokens)
+    assert (read.documents.tolist(), read.mask) == ([0, 3], "all")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("windows", ["across", "packed", "padded"])
+def test_tokens_that_are_masked_count_in_no_loss_and_no_score(
+    tmp_path: Path, windows: Literal["across", "packed", "padded"]
+) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.contract.sections.model.gpt import Gpt
+    from trainwright.data.loading.batch import element_targets
+    from trainwright.data.loading.dataset import RowDataset, WindowDataset
+    from trainwright.data.loading.feed import AsStored, Collate, Feed
+    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
+    from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
+    from trainwright.data.text.padding import PaddedShapes
+    from trainwright.model.gpt.gpt_network import GptNetwork
+    from trainwright.model.input_shape import TokenShape
+    from trainwright.model.ngram_baseline import fit_frequencies
+    from trainwright.predictor.network_scorer import NetworkScorer
+
+    draw = np.random.default_rng(0)
+    # A document begins every 25 tokens; even tokens do not count.
+    encoded = draw.integers(0, 9, 3000).astype(np.uint16)
+    vocabulary = fit_characters("abcdefgh")
+    documents = np.arange(0, 3000, 25)
+    mask = encoded % 2 == 1
+    file = tmp_path / "t.tokens"
+    write_token_file(file, EncodedText(encoded, vocabulary, documents, mask))
+    section = TokenData(kind="tokens", path=file.name, windows=windows)
+    found = prepare_tokens(read_tokens(section, tmp_path), section)
+    inputs, device, context = inputs_of(found.train), torch.device("cpu"), 10
+    store: RowDataset
+    forming: Collate = AsStored()
+    if windows == "across":
+        store = WindowDataset(inputs, context, device=device)
+    elif windows == "packed":
+        store = PackedDataset(inputs, context, "split", device)
+        forming = PackedBatches(store.packing)
+    else:
+        shapes = PaddedShapes(multiple=1, context=context)
+        store = PaddedDataset(inputs, "split", shapes, device)
+        forming = Trimmed(store.lengths, shapes)
+    feed = Feed(store, 4, 2, count_targets=element_targets, forming=forming)
+    for _ in range(feed.steps_per_epoch):
+        work = feed.next_step()
+        for batch in work.micro_batches:
+            assert batch.mask != "all"
+            target = batch.target
+            assert torch.equal(batch.mask.tensor, (target % 2 == 1) & (target >= 0))
+        assert work.targets == sum(int(b.mask.tensor.sum()) for b in work.micro_batches)
+    # Held-out tokens: each that counts once, with the loss it has without a mask.
+    validation = inputs_of(found.validation)
+    places = np.concatenate(
+        [np.arange(a, a + n) for a, n in zip(validation.starts, validation.lengths, strict=True)]
+    )
+    assert found.validation.target.sum() == mask[places].sum() < len(places)
+    frequencies = fit_frequencies(inputs, 9, pairs=False)
+    counted = encoded[places[mask[places]]]
+    by_hand = frequencies.surprise[counted].sum()
+    assert frequencies.score(validation).sum() == pytest.approx(by_hand, rel=1e-12)
+    section_of_model = Gpt(kind="gpt", layers=1, heads=2, width=8, context=60)
+    model = GptNetwork(section_of_model, TokenShape(9)).double().eval()
+    network = NetworkScorer(section_of_model, TokenShape(9), NextToken(9), model)
+    every, rest = replace(validation, mask="all"), replace(validation, mask=~mask)
+    for scorer in (network, frequencies):
+        both = scorer.score(validation) + scorer.score(rest)
+        np.testing.assert_allclose(both, scorer.score(every), rtol=1e-9)
+        assert (scorer.score(validation) > 0).any()
 
 
 def test_a_token_file_and_its_text_are_prepared_alike(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from trainwright.contract.sections.loading import Loading  # noqa: E402
 from trainwright.core.errors import PeerLost  # noqa: E402
 from trainwright.data.base.permutation import Positions  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset  # noqa: E402
-from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.loading.pixel_rows import ResidentPixels  # noqa: E402
 from trainwright.data.loading.worker_pool import Workers  # noqa: E402

@@ -18,7 +18,7 @@ from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from observed import observed  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.execution.precision import Full, LossScale  # noqa: E402
 from trainwright.engine.signals.noise_scale import NoiseScale, noise_parts  # noqa: E402

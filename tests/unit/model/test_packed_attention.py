@@ -10,11 +10,12 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.model.attention.causal_attention import attend, attend_whole, within_documents  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
-from trainwright.objective.losses import Packed, Supervised  # noqa: E402
+from trainwright.objective.losses import Supervised  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -61,7 +62,8 @@ def test_loss_and_gradients_are_the_sum_of_each_alone() -> None:
     counted[:, -2:] = False
     target[:, -2:] = -100
     loss = CrossEntropyLoss(z_loss=0.01, label_smoothing=0.1)
-    found = Packed(loss)(made, (tokens, positions, counted, target))
+    named = {"tokens": tokens, "positions": positions, "target": target}
+    found = Supervised(loss)(made, Batch(named, mask=counted))
     assert found.targets == sum(sizes)
     found.sum.backward()
     together = [parameter.grad.clone() for parameter in made.parameters()]

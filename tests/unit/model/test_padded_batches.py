@@ -11,7 +11,7 @@ from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets  # noqa: E402
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
 from trainwright.data.loading.padded_dataset import (  # noqa: E402
     NO_TARGET,
     PaddedDataset,
@@ -27,7 +27,7 @@ from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
-from trainwright.objective.losses import Packed, Padded, Supervised  # noqa: E402
+from trainwright.objective.losses import Padded, Supervised  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -109,10 +109,10 @@ def test_an_epoch_weighs_each_token_as_packed_windows_do() -> None:
     padded = padded_feed(12)
     store = PackedDataset(documents(), CONTEXT, "split", CPU)
     packed = Feed(
-        store, store.rows, count_targets=packed_targets, forming=PackedBatches(store.packing)
+        store, store.rows, count_targets=padded_targets, forming=PackedBatches(store.packing)
     )
     sums, counts, found = [], [], []
-    for feed, objective in ((padded, Padded), (packed, Packed)):
+    for feed, objective in ((padded, Padded), (packed, Supervised)):
         total, targets = torch.zeros((), dtype=torch.float64), 0
         model.zero_grad()
         for _ in range(feed.steps_per_epoch):
@@ -131,7 +131,8 @@ def test_an_epoch_weighs_each_token_as_packed_windows_do() -> None:
 
 def test_what_stands_in_the_padding_changes_no_bit() -> None:
     model = network()
-    tokens, lengths, target = padded_feed(12).next_step().micro_batches[0]
+    batch = padded_feed(12).next_step().micro_batches[0]
+    (tokens, target), lengths = batch, batch.mask.host.sum(dim=1)
     assert (target == NO_TARGET).any()
     objective = Padded(CrossEntropyLoss(z_loss=0.1))
     found = []
@@ -197,7 +198,8 @@ def test_a_step_that_is_split_when_memory_runs_out_is_the_same() -> None:
 def test_a_mean_over_places_would_be_another_loss() -> None:
     """That the tests above can fail: padding is a large part of these batches."""
     model = network().eval()
-    tokens, lengths, target = padded_feed(12).next_step().micro_batches[0]
+    batch = padded_feed(12).next_step().micro_batches[0]
+    (tokens, target), lengths = batch, batch.mask.host.sum(dim=1)
     right = Padded(CrossEntropyLoss())(model, (tokens, lengths, target))
     wrong = Supervised(CrossEntropyLoss())(model, (tokens, target.clamp_min(0)))
     assert wrong.targets > 1.05 * right.targets

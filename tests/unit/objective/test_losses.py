@@ -29,7 +29,6 @@ from trainwright.objective.gradient_penalty import GradientPenalty  # noqa: E402
 from trainwright.objective.losses import (  # noqa: E402
     LossSum,
     Mixed,
-    Packed,
     Padded,
     Supervised,
     TargetLoss,
@@ -326,7 +325,6 @@ BATCHES = {
     Supervised: (logits(6).view(2, 3, 5), LABELS),
     Mixed: (logits(6), labels(6), labels(6).flip(0), torch.ones(6)),
     Padded: (logits(6).view(2, 3, 5), torch.tensor([3, 3]), LABELS),
-    Packed: (logits(6).view(2, 3, 5), LABELS, torch.tensor([3, 3]), LABELS),
 }
 
 
@@ -336,9 +334,10 @@ BATCHES = {
     [
         lambda x: ModelOutput(loss=x.sum(), logits=x),
         lambda x: {"hidden": x + 1, "logits": x},
+        lambda x: (x.sum(), x, x + 1),
         WithPasts,
     ],
-    ids=["ModelOutput", "mapping", "attribute"],
+    ids=["ModelOutput", "mapping", "tuple", "attribute"],
 )
 def test_the_logits_of_an_output_of_several_parts_are_taken(objective: Any, wrap: Any) -> None:
     loss, batch = objective(CrossEntropyLoss()), BATCHES[objective]
@@ -349,7 +348,7 @@ def test_the_logits_of_an_output_of_several_parts_are_taken(objective: Any, wrap
     ("wrap", "found"),
     [
         (lambda x: ModelOutput(last_hidden_state=x), "ModelOutput with last_hidden_state"),
-        (lambda x: (x, x), "tuple"),
+        (lambda x: (None, x.sum()), "tuple"),
         (lambda x: {"logits": [x]}, "dict with logits"),
     ],
 )

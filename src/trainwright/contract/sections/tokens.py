@@ -60,7 +60,7 @@ class TokenData(Feeding):
     often (byte-level byte-pair encoding; Sennrich et al. 2016, arXiv:1508.07909, section 3.2);
     `tokenizer` is the one of a file. A token file has its own."""
 
-    vocabulary_size: Annotated[int, Field(ge=256, le=65_536)] = 4096
+    vocabulary_size: Annotated[int, Field(ge=256, le=524_288)] = 4096
     """Tokens of a `bpe` vocabulary, at most: the 256 bytes and what is joined of them. More tokens
     make texts shorter and the embedding larger."""
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Integers, TokenInputs
-from trainwright.data.encoders.vocabulary import Tokens
+from trainwright.data.base.token_dtype import Tokens
 
 COPIED = 0.8
 """Minimum share of a segment's tokens in repeated n-grams for a copy: the share from which Llama 2

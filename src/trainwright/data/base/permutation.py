@@ -63,6 +63,7 @@ class Permutation:
 
 
 @lru_cache
+@lru_cache(maxsize=1024)
 def even_pieces(rows: int, most: int) -> tuple[int, ...]:
     """The fewest pieces of at most `most` rows, as even as possible: batch normalisation fails on a
     remainder of one row."""

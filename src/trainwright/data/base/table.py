@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.sparse import NO_TERMS, SparseColumns
+from trainwright.data.base.token_dtype import Mask, Tokens
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -229,18 +230,19 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class TokenInputs(Inputs):
-    """N segments of one sequence of tokens, uint16 [T], which may be memory-mapped.
+    """N segments of one sequence of tokens [T], which may be memory-mapped.
 
     Segment i is the `lengths[i]` tokens predicted from position `starts[i]` on, each from the
     preceding tokens of its document (`documents` are start positions, 0 first). No document spans
-    two of the `sources`.
+    two of the `sources`. `mask` says which tokens count as targets.
     """
 
-    tokens: npt.NDArray[np.uint16]
+    tokens: Tokens
     starts: Integers
     lengths: Integers
     documents: Integers = field(default_factory=_from_the_beginning)
     sources: Sources = field(default_factory=Sources)
+    mask: Mask = "all"
 
     kind: ClassVar[str] = "tokens"
     are_samples: ClassVar[bool] = False
@@ -270,6 +272,14 @@ class TokenInputs(Inputs):
         codes = self.sources.of(self.starts)
         firsts = _firsts(codes)
         return np.stack([codes[firsts], self.starts[firsts], self._ends(firsts)], axis=1)
+
+    def target_counts(self) -> Integers:
+        """Tokens of each segment that count as targets, int64 [N]."""
+        if isinstance(self.mask, str):
+            return self.lengths
+        spans = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
+        counts = [np.count_nonzero(self.mask[start : start + n]) for start, n in spans]
+        return np.array(counts, dtype=np.int64)
 
     def take(self, rows: Integers) -> TokenInputs:
         """The given segments, in the given order."""

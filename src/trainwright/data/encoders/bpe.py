@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import show_bytes
 from trainwright.core.optional_dependencies import need_tokenizers
+from trainwright.data.base.token_dtype import Tokens, token_dtype
 
-MOST_TOKENS = 65_536
-"""Tokens are kept as 16-bit numbers."""
+MOST_TOKENS = 2**19
+"""Largest vocabulary, twice that of the largest tokenizers in use: an embedding has a row for
+each token."""
 
 _BLOCK = 2**18
 _BLOCKS_AT_ONCE = 16
@@ -121,7 +122,7 @@ def _too_many(size: int, written: str) -> DataMistake:
             "the tokenizer has too many tokens",
             path="data.tokenizer",
             found=f"{size:,}",
-            expected=f"at most {MOST_TOKENS:,}, which 16 bits tell apart",
+            expected=f"at most {MOST_TOKENS:,}",
             fix="use a smaller one, or write vocabulary: bpe and remove tokenizer",
             place=Place(written),
         )
@@ -141,20 +142,20 @@ def count_pieces(text: str) -> int:
     return _counted(text)
 
 
-def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
+def encode_pieces(text: str, texts: Sequence[str]) -> list[Tokens]:
     """Tokens of each text, without special tokens."""
-    tokenizer = _tokenizer(text)
+    tokenizer, dtype = _tokenizer(text), token_dtype(_counted(text))
     if not ends_at_words(text):
         found = _encoded(tokenizer, list(texts))
-        return [np.array(one.ids, dtype=np.uint16) for one in found]
+        return [np.array(one.ids, dtype=dtype) for one in found]
     blocks = [(number, one) for number, each in enumerate(texts) for one in blocks_of(each)]
-    encoded: list[list[npt.NDArray[np.uint16]]] = [[] for _ in texts]
+    encoded: list[list[Tokens]] = [[] for _ in texts]
     for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
         some = blocks[start : start + _BLOCKS_AT_ONCE]
         found = _encoded(tokenizer, [one for _, one in some])
         for (number, _), one in zip(some, found, strict=True):
-            encoded[number].append(np.array(one.ids, dtype=np.uint16))
-    return [np.concatenate(one) if one else np.zeros(0, np.uint16) for one in encoded]
+            encoded[number].append(np.array(one.ids, dtype=dtype))
+    return [np.concatenate(one) if one else np.zeros(0, dtype) for one in encoded]
 
 
 def _encoded(tokenizer: Any, texts: list[str]) -> Any:
@@ -266,7 +267,7 @@ def ends_at_words(text: str) -> bool:
     )
 
 
-def decode_pieces(text: str, tokens: npt.NDArray[np.uint16]) -> str:
+def decode_pieces(text: str, tokens: Tokens) -> str:
     """Decode tokens."""
     return str(_tokenizer(text).decode(tokens.tolist(), skip_special_tokens=False))
 

@@ -10,17 +10,15 @@ from typing import ClassVar, Literal, assert_never, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.errors import DataMistake, NotAvailable, Problem
+from trainwright.core.errors import NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.row_distribution import rounded, safe_quantiles
 from trainwright.data.base.table import Inputs, Part, TokenInputs
+from trainwright.data.base.token_dtype import Tokens, token_dtype
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 
-Tokens = npt.NDArray[np.uint16]
-
-_MOST_CHARACTERS = 65_535
 UNKNOWN = 0
 """The token of a character that the training part does not hold."""
 
@@ -82,7 +80,7 @@ class TextVocabulary(Encoding):
 
     def trial_inputs(self) -> list[Inputs]:
         """The last token, twice."""
-        last = np.full(2, self.size - 1, np.uint16)
+        last = np.full(2, self.size - 1, token_dtype(self.size))
         return [TokenInputs(last, np.ones(1, np.int64), np.ones(1, np.int64))]
 
     @property
@@ -99,7 +97,7 @@ class TextVocabulary(Encoding):
                 assert_never(self.kind)
 
     def encode(self, text: str) -> Tokens:
-        """The tokens of a text, uint16 [T]."""
+        """The tokens of a text, as wide as `size` needs, [T]."""
         (tokens,) = self.encode_each([text])
         return tokens
 
@@ -116,7 +114,7 @@ class TextVocabulary(Encoding):
         known = _points(self.symbols)
         found = np.searchsorted(known, points)
         near = np.minimum(found, len(known) - 1)
-        return np.where(known[near] == points, near + 1, UNKNOWN).astype(np.uint16)
+        return np.where(known[near] == points, near + 1, UNKNOWN).astype(token_dtype(self.size))
 
     def decode(self, tokens: Tokens) -> str:
         """The text of tokens; what is unknown or broken is U+FFFD."""
@@ -150,23 +148,8 @@ class TextVocabulary(Encoding):
 
 
 def fit_characters(text: str) -> TextVocabulary:
-    """Fit a character vocabulary on the training part.
-
-    Raises:
-        DataMistake: more than 65,535 different ones.
-    """
-    symbols = "".join(sorted(set(text)))
-    if len(symbols) > _MOST_CHARACTERS:
-        raise DataMistake(
-            Problem(
-                "the text has too many different characters",
-                path="data.vocabulary",
-                found=f"{len(symbols):,}",
-                expected=f"at most {_MOST_CHARACTERS:,}",
-                fix="use vocabulary: bytes",
-            )
-        )
-    return TextVocabulary("characters", symbols)
+    """Fit a character vocabulary on the training part."""
+    return TextVocabulary("characters", "".join(sorted(set(text))))
 
 
 def _points(text: str) -> npt.NDArray[np.uint32]:

@@ -18,7 +18,7 @@ from trainwright.data.base.counter_rng import integers, uniform
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats
 from trainwright.data.loading import color_ops
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.host_to_device import sent
 from trainwright.data.loading.pixel_rows import PixelRows
 from trainwright.data.loading.randaugment import rand_augmented
@@ -30,9 +30,10 @@ _SHAPE = (0.3, 1 / 0.3)
 class ImageDataset:
     """Training images and labels, augmented in every epoch.
 
-    `take` gives (pixels uint8 [B, C, H, W], labels int64 [B]); with mixup or cutmix (pixels,
-    labels, labels of the other image, share of the first [B]), where mixup makes the pixels
-    float32. The other image is a random training image with its own augmentation of that epoch.
+    `take` gives `pixels` uint8 [B, C, H, W] and `target` int64 [B]; with mixup or cutmix also
+    `other_target`, the label of the other image, and `share` [B], that of the first, where mixup
+    makes the pixels float32. The other image is a random training image with its own augmentation
+    of that epoch.
     """
 
     def __init__(self, pixels: PixelRows, labels: Tensor, section: Augment, seed: int) -> None:
@@ -49,11 +50,13 @@ class ImageDataset:
         labels = self._labels.index_select(0, sent(rows, device))
         pixels = self._changed(epoch, rows)
         if not (self._section.mixup or self._section.cutmix):
-            return pixels, labels
+            return Batch({"pixels": pixels, "target": labels}, rows=rows)
         others = integers(self.rows, self._seed, "other", epoch, rows)
         drawn = self._changed(epoch, others)
         pixels, shares = self._blended(epoch, rows, pixels, drawn)
-        return pixels, labels, self._labels.index_select(0, sent(others, device)), shares
+        other = self._labels.index_select(0, sent(others, device))
+        named = {"pixels": pixels, "target": labels, "other_target": other, "share": shares}
+        return Batch(named, rows=rows)
 
     def _changed(self, epoch: int, rows: Positions) -> Tensor:
         section, seed = self._section, self._seed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol, final
 
 from trainwright.data.base.permutation import Positions
-from trainwright.data.loading.dataset import Batch, RowDataset
+from trainwright.data.loading.batch import Batch, as_batch
+from trainwright.data.loading.dataset import RowDataset
 
 _SHOWN = 12
 
@@ -83,7 +84,7 @@ class Direct:
 def make(store: RowDataset, epoch: int, rows: Positions) -> Batch:
     """Load rows of a dataset; an error gets a note with the rows that cause it."""
     try:
-        return store.take(epoch, rows)
+        return as_batch(store.take(epoch, rows)).with_rows(rows)
     except Exception as error:
         guilty = _guilty(store, epoch, rows)
         error.add_note(f"while it made training {name_rows(guilty)} of epoch {epoch}")

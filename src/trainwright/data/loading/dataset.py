@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -12,9 +12,7 @@ from torch import Tensor
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers, TokenInputs
-
-Batch = tuple[Tensor, ...]
-"""Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
+from trainwright.data.loading.batch import Batch, as_batch
 
 
 @runtime_checkable
@@ -35,8 +33,9 @@ class RowDataset(Protocol):
         """Approximate bytes per row of `take`."""
         ...
 
-    def take(self, epoch: int, rows: Positions) -> Batch:
-        """The rows of an epoch, in the given order, on the device."""
+    def take(self, epoch: int, rows: Positions) -> Batch | tuple[Tensor, ...]:
+        """The rows of an epoch, in the given order, on the device. Who takes them adds their
+        numbers, and to a tuple names by position."""
         ...
 
 
@@ -49,13 +48,17 @@ class TextDataset(RowDataset, Protocol):
         ...
 
 
-def as_store(rows: Sequence[Tensor] | RowDataset) -> RowDataset:
+AlignedTensors = Batch | Mapping[str, Tensor] | Sequence[Tensor]
+"""Tensors of one length, by name or in order with the target last."""
+
+
+def as_store(rows: AlignedTensors | RowDataset) -> RowDataset:
     """The dataset itself, or one of aligned tensors.
 
     Raises:
         Mistake: it is neither.
     """
-    if isinstance(rows, Sequence):
+    if isinstance(rows, Batch | Mapping | Sequence):
         return TensorRowDataset(rows)
     if isinstance(rows, RowDataset):
         return rows
@@ -73,9 +76,10 @@ def as_store(rows: Sequence[Tensor] | RowDataset) -> RowDataset:
 class TensorRowDataset:
     """Aligned tensors in memory on any device; the same in every epoch."""
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        given: Sequence[object] = tensors
-        if odd := [type(one).__name__ for one in given if not isinstance(one, Tensor)]:
+    def __init__(self, tensors: AlignedTensors) -> None:
+        batch = as_batch(tensors)
+        values: Sequence[object] = batch.values()
+        if odd := [type(one).__name__ for one in values if not isinstance(one, Tensor)]:
             raise Mistake(
                 Problem(
                     "a feed needs tensors",
@@ -84,31 +88,30 @@ class TensorRowDataset:
                     fix="torch.from_numpy(array) turns a NumPy array into one without a copy",
                 )
             )
-        rows = {len(tensor) for tensor in tensors}
+        rows = {len(tensor) for tensor in batch}
         if len(rows) != 1 or not min(rows):
             raise Mistake(
                 Problem(
                     "a feed needs tensors of one length, with at least one row",
-                    found=f"{[len(tensor) for tensor in tensors]} rows",
+                    found=f"{[len(tensor) for tensor in batch]} rows",
                     fix="pass tensors whose first axis is the same rows",
                 )
             )
-        self._tensors = tuple(tensors)
+        self._tensors = batch
         self.rows = rows.pop()
-        self.row_bytes = sum(one[0].numel() * one.element_size() for one in tensors)
+        self.row_bytes = sum(one[0].numel() * one.element_size() for one in batch)
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The rows of each tensor."""
         index = torch.from_numpy(rows)
-        return tuple(
-            tensor.index_select(0, index.to(tensor.device, non_blocking=True))
-            for tensor in self._tensors
+        return self._tensors.apply(
+            lambda one: one.index_select(0, index.to(one.device, non_blocking=True))
         )
 
 
 @final
 class WindowDataset:
-    """Windows of the sources of a text: (tokens int64 [B, L], the token after each int64 [B, L]).
+    """Windows of the sources of a text: `tokens` int64 [B, L], and as `target` those one later.
 
     Row i of a source in epoch e is its window that starts at offset(e) + i L, with an offset below
     L that differs from epoch to epoch, so that the position of a token in its window varies. Rows
@@ -128,6 +131,7 @@ class WindowDataset:
         # Where the first row of all would lie, were the rows before it of this source, too.
         self._origins = begins - 1 - (self._row_ends - counts) * context
         self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
+        self._mask = inputs.mask
         self.context = context
         self._seed = seed
         self._device = device
@@ -143,6 +147,21 @@ class WindowDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:
         """Windows, and the same shifted by one token."""
-        windows = torch.from_numpy(self._windows[self.starts(epoch, rows)].astype(np.int64))
+        starts = self.starts(epoch, rows)
+        windows = torch.from_numpy(self._windows[starts].astype(np.int64))
         windows = windows.to(self._device, non_blocking=True)
-        return windows[:, :-1], windows[:, 1:]
+        batch = Batch({"tokens": windows[:, :-1], "target": windows[:, 1:]}, rows=rows)
+        if isinstance(self._mask, str):
+            return batch
+        return batch.with_mask(torch.from_numpy(self._mask[self._predicted(starts)]))
+
+    def count_targets(self, epoch: int, rows: Positions) -> int:
+        """Targets of these rows."""
+        if isinstance(self._mask, str):
+            return len(rows) * self.context
+        return int(np.count_nonzero(self._mask[self._predicted(self.starts(epoch, rows))]))
+
+    def _predicted(self, starts: Positions) -> Positions:
+        """Positions of the targets of windows, [B, L]."""
+        positions: Positions = starts[:, None] + np.arange(1, self.context + 1)
+        return positions

@@ -7,7 +7,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 
 
 class DeviceCopy(Protocol):
@@ -33,7 +33,7 @@ class OnHost:
 
     def begin(self, views: Batch) -> Batch:
         """The copies."""
-        return tuple(view.clone() for view in views)
+        return views.apply(Tensor.clone)
 
     def end(self, batch: Batch) -> Batch:
         """They are complete."""
@@ -53,17 +53,19 @@ class OnGpu:
     def begin(self, views: Batch) -> Batch:
         """Enqueue the device copies."""
         with torch.cuda.stream(self._stream):
-            return tuple(self._staged(view).to(self._device, non_blocking=True) for view in views)
+            return views.move(self._sent)
 
     def end(self, batch: Batch) -> Batch:
         """Let the device's own stream wait for the copies."""
         current = torch.cuda.current_stream(self._device)
         current.wait_stream(self._stream)
-        for tensor in batch:
+        mask = () if isinstance(batch.mask, str) else (batch.mask.tensor,)
+        for tensor in (*batch, *mask):
             # Its memory was given out on the other stream, and must not be reused there too early.
             tensor.record_stream(current)
         return batch
 
-    def _staged(self, view: Tensor) -> Tensor:
+    def _sent(self, view: Tensor) -> Tensor:
         # Page-locked memory is kept by torch's allocator, which knows when the copy has ended.
-        return torch.empty_like(view, pin_memory=self._pins).copy_(view)
+        staged = torch.empty_like(view, pin_memory=self._pins).copy_(view)
+        return staged.to(self._device, non_blocking=True)

@@ -15,13 +15,13 @@ from itertools import islice
 from typing import NamedTuple, Protocol, final
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.permutation import Permutation, Positions, even_pieces
+from trainwright.data.loading.batch import Batch, as_batch, row_targets
 from trainwright.data.loading.block_loader import Direct, Loader
-from trainwright.data.loading.dataset import Batch, RowDataset, as_store
+from trainwright.data.loading.dataset import AlignedTensors, RowDataset, as_store
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.sampling.step_ramps import Stages, steps_at_epoch_ends
@@ -51,15 +51,15 @@ class StepBatches(NamedTuple):
 class Collate(Protocol):
     """Collates the rows of a dataset into micro-batches.
 
-    Both must be pure functions. The sizes that `cut` gives add up to the rows, and the first tensor
-    that `form` gives has the same rows.
+    Both must be pure functions. The sizes that `cut` gives add up to the rows, and what `form`
+    gives has the same rows.
     """
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
         """How many of the rows of a step are in each of its micro-batches, at most so many."""
         ...
 
-    def form(self, batch: Batch, rows: Positions) -> Batch:
+    def form(self, batch: Batch, rows: Positions) -> Batch | tuple[Tensor, ...]:
         """The micro-batch of these rows."""
         ...
 
@@ -107,9 +107,20 @@ def _other_rows(drawn: int, there: int) -> Mistake:
     )
 
 
-def rows_of(batch: Batch) -> int:
-    """Rows of a micro-batch, which are its targets but for a text."""
-    return len(batch[0])
+def _targets_unknown() -> Mistake:
+    return Mistake(
+        Problem(
+            "a rank does not know the targets of the other ranks",
+            path="targets_of",
+            found="masked or counted targets, and no function of the row numbers",
+            fix="Feed(..., targets_of=lambda epoch, rows: int(counts[rows].sum()))",
+        )
+    )
+
+
+def one_a_row(epoch: int, rows: Positions) -> int:  # noqa: ARG001
+    """Targets of rows with one each."""
+    return len(rows)
 
 
 @final
@@ -120,36 +131,37 @@ class Feed:
     Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
 
     Args:
-        tensors: aligned tensors, each with N rows on its first axis, a `RowDataset`, or `Workers`.
+        tensors: aligned tensors, each with N rows on its first axis, by name or in order (the last
+            is the target), a `RowDataset`, or `Workers`.
         batch_size: rows of a micro-batch, over all ranks.
         accumulate: micro-batches of a step.
         seed: where the order starts.
         shuffle: whether each epoch has a new random order.
-        count_targets: targets in a micro-batch where that is not its number of rows; the objective
-            must count the same.
+        count_targets: targets in a micro-batch where that is not its number of rows (without those
+            that are masked); the objective must count the same.
         ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
             have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
         draws: the order of the samples, in the place of `seed` and `shuffle`.
         forming: what becomes of the rows of a micro-batch, where that depends on all of them.
         share: this rank's share of each micro-batch; no other rows are fetched.
-        targets_of: number of targets of any rows, by their numbers: with `count_targets` what tells
-            a rank the targets of the rows that it does not fetch.
+        targets_of: number of targets of any rows of an epoch, by their numbers: with
+            `count_targets` what tells a rank the targets of the rows that it does not fetch.
     """
 
     def __init__(
         self,
-        tensors: Sequence[Tensor] | RowDataset | Workers,
+        tensors: AlignedTensors | RowDataset | Workers,
         batch_size: int,
         accumulate: int = 1,
         *,
         seed: int = 0,
         shuffle: bool = True,
-        count_targets: Callable[[Batch], int] = rows_of,
+        count_targets: Callable[[Batch], int] = row_targets,
         ramp: Stages | None = None,
         draws: Sampler | None = None,
         forming: Collate = _AS_STORED,
         share: RankShare = WHOLE,
-        targets_of: Callable[[Positions], int] = len,
+        targets_of: Callable[[int, Positions], int] = one_a_row,
     ) -> None:
         loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
         store = loader.store
@@ -242,7 +254,11 @@ class Feed:
 
     def of_rows(self, rows: Positions) -> Batch:
         """A micro-batch of any rows, as the first epoch has them; the cursor stays where it is."""
-        return self.forming.form(self._loader.now(0, rows), rows)
+        return self._formed(self._loader.now(0, rows))
+
+    def _formed(self, batch: Batch) -> Batch:
+        """A micro-batch; an own `Collate` may leave it without names."""
+        return as_batch(self.forming.form(batch, batch.rows)).with_rows(batch.rows)
 
     def _gather(self) -> None:
         """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
@@ -254,21 +270,24 @@ class Feed:
         # Cut a step at a time: a short step must not shift the micro-batches of the next.
         cuts = self._cuts(block)
         sizes = [size for cut in cuts for size in cut]
-        parts = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
-        micro: Iterator[Batch] = parts
+        parts = gathered.split(sizes)
         if not isinstance(self.forming, AsStored):
-            micro = map(self.forming.form, parts, np.split(block.rows, np.cumsum(sizes[:-1])))
+            parts = list(map(self._formed, parts))
+        counts = self._count is not row_targets or not isinstance(parts[0].mask, str)
+        micro = iter(parts)
         base = block.start
         self._ready = []
         for rows, cut in zip(block.steps, cuts, strict=True):
             batches = list(islice(micro, len(cut)))
             base += rows
             targets, places = rows, 0
-            if self._count is not rows_of:
+            if counts:
                 targets = sum(map(self._count, batches))
                 places = sum(batch[0].numel() for batch in batches)
             self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0, places))
         if self._share.world_size > 1:
+            if counts and self._targets_of is one_a_row:
+                raise _targets_unknown()
             self._ready = self._with_all_targets(block)
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
@@ -277,10 +296,9 @@ class Feed:
     def _with_all_targets(self, block: _Block) -> list[StepBatches]:
         """The steps with the targets of all ranks; how many places these have is not known here."""
         parts = np.split(block.of_all_ranks, np.cumsum(block.steps[:-1]))
-        targets = map(self._targets_of, parts)
         return [
-            step._replace(targets=count, places=0)
-            for step, count in zip(self._ready, targets, strict=True)
+            step._replace(targets=self._targets_of(block.epoch, rows), places=0)
+            for step, rows in zip(self._ready, parts, strict=True)
         ]
 
     def _cuts(self, block: _Block) -> list[Sequence[int]]:

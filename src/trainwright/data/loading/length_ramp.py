@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.data.sampling.step_ramps import Stages
 
@@ -40,12 +40,9 @@ class ShortWindows:
         length = self._lengths.at(work.samples - work.rows)
         if length == self._lengths.values[-1]:
             return work
-        return work._replace(micro_batches=[_cut(batch, length) for batch in work.micro_batches])
+        short = [as_batch(batch).reshape(-1, length) for batch in work.micro_batches]
+        return work._replace(micro_batches=short)
 
     def seek(self, samples: int) -> None:
         """Move the cursor to `samples` consumed."""
         self._feed.seek(samples)
-
-
-def _cut(batch: Batch, length: int) -> Batch:
-    return tuple(tensor.reshape(-1, length) for tensor in batch)

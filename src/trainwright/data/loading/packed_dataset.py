@@ -10,7 +10,7 @@ import torch
 
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers, TokenInputs
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.text.chunks import LongDocuments
 from trainwright.data.text.packing import Packing, pack_inputs
 
@@ -20,8 +20,8 @@ NO_TARGET = -100
 
 @final
 class PackedDataset:
-    """Documents packed into windows: (tokens, positions, target), each [B, L]; `PackedBatches` says
-    which places have a target.
+    """Documents packed into windows: `tokens`, `positions` and `target`, each [B, L];
+    `PackedBatches` masks the positions without a target.
 
     `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
     places without a token are pieces of one place each. Which documents share a window is the same
@@ -35,6 +35,8 @@ class PackedDataset:
         self.rows = len(self.packing.ends)
         assert self.rows >= 2, "the plan refuses documents of fewer than two windows"
         self._tokens = inputs.tokens
+        self._mask = inputs.mask
+        self._filled = window_targets(self.packing)
         self._begins = inputs.document_starts()[self.packing.documents] + self.packing.offsets
         self._device = device
         self.row_bytes = 3 * 8 * context
@@ -46,14 +48,8 @@ class PackedDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The windows of these rows."""
-        ends = self.packing.ends
-        firsts = np.where(rows > 0, ends[rows - 1], 0)
-        counts = ends[rows] - firsts
-        pieces = np.repeat(firsts, counts) + _running(counts)
-        lengths = self.packing.lengths[pieces]
-        within = _running(lengths)
-        source = np.repeat(self._begins[pieces], lengths) + within
-        filled = np.add.reduceat(lengths, np.cumsum(counts) - counts)
+        within, source = self._places(rows)
+        filled = self._filled[rows]
         row, column = np.repeat(np.arange(len(rows)), filled), _running(filled)
         shape = (len(rows), self.packing.context)
         tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -61,20 +57,41 @@ class PackedDataset:
         tokens[row, column] = self._tokens[source]
         target[row, column] = self._tokens[source + 1]
         positions[row, column] = within
-        return tuple(
-            torch.from_numpy(one).to(self._device, non_blocking=True)
-            for one in (tokens, positions, target)
+        named = {"tokens": tokens, "positions": positions, "target": target}
+        batch = Batch(
+            {
+                name: torch.from_numpy(one).to(self._device, non_blocking=True)
+                for name, one in named.items()
+            },
+            rows=rows,
         )
+        if isinstance(self._mask, str):
+            return batch
+        counted = np.zeros(target.shape, dtype=np.bool_)
+        counted[row, column] = self._mask[source + 1]
+        return batch.with_mask(torch.from_numpy(counted))
+
+    def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
+        """Targets of these windows."""
+        if isinstance(self._mask, str):
+            return int(self._filled[rows].sum())
+        return int(np.count_nonzero(self._mask[self._places(rows)[1] + 1]))
+
+    def _places(self, rows: Positions) -> tuple[Positions, Positions]:
+        """Of each token that predicts one its position in its piece and in the text."""
+        ends = self.packing.ends
+        firsts = np.where(rows > 0, ends[rows - 1], 0)
+        counts = ends[rows] - firsts
+        pieces = np.repeat(firsts, counts) + _running(counts)
+        lengths = self.packing.lengths[pieces]
+        within = _running(lengths)
+        return within, np.repeat(self._begins[pieces], lengths) + within
 
 
 @final
 class PackedBatches:
-    """Micro-batches of packed windows with a target mask: (tokens, positions, counted, target),
-    each [B, L].
-
-    `counted` (bool) follows from the packing and stays on the host, so counting targets needs no
-    device synchronisation.
-    """
+    """Micro-batches of packed windows, masked where a window has no token. The mask follows from
+    the packing, so it is known on the host."""
 
     def __init__(self, packing: Packing) -> None:
         self._filled = window_targets(packing)
@@ -86,9 +103,8 @@ class PackedBatches:
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows: windows are filled from their beginning."""
-        tokens, positions, target = batch
         counted = np.arange(self._context) < self._filled[rows][:, None]
-        return tokens, positions, torch.from_numpy(counted), target
+        return batch.with_mask(torch.from_numpy(counted))
 
 
 def window_targets(packing: Packing) -> Integers:
@@ -97,12 +113,7 @@ def window_targets(packing: Packing) -> Integers:
     return np.add.reduceat(packing.lengths, starts)
 
 
-def packed_targets(batch: Batch) -> int:
-    """Targets of a micro-batch, counted on the host."""
-    return int(batch[2].sum())
-
-
 def _running(counts: Positions) -> Positions:
     """0, 1, ... up to each count, one after the other."""
     ends = np.cumsum(counts)
-    return np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
+    return np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)

@@ -10,7 +10,7 @@ import torch
 
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers, TokenInputs
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.text.chunks import LongDocuments, cut_documents
 from trainwright.data.text.padding import PaddedShapes
 
@@ -20,7 +20,7 @@ NO_TARGET = -100
 
 @final
 class PaddedDataset:
-    """Documents, or pieces of long ones, as rows: (tokens int64 [B, W], target int64 [B, W]).
+    """Documents, or pieces of long ones, as rows: `tokens` and `target`, int64 [B, W].
 
     A row begins with its tokens; behind them the target is `NO_TARGET`. W is the width of the
     longest row of all, so that what is made of a row does not depend on its batch; `Trimmed` cuts
@@ -38,6 +38,7 @@ class PaddedDataset:
         self.rows = len(self.pieces.lengths)
         assert self.rows >= 2, "the plan refuses documents of fewer than two rows"
         self._tokens = inputs.tokens
+        self._mask = inputs.mask
         self._begins = inputs.document_starts()[self.pieces.documents] + self.pieces.offsets
         self.sources = inputs.sources.of(self._begins)
         self._width = int(shapes.widths(self.pieces.lengths.max()))
@@ -52,26 +53,44 @@ class PaddedDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The documents of these rows."""
-        lengths = self.pieces.lengths[rows]
-        ends = np.cumsum(lengths)
-        row = np.repeat(np.arange(len(rows)), lengths)
-        column = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
-        source = np.repeat(self._begins[rows], lengths) + column
+        row, column, source = self._places(rows)
         tokens = np.zeros((len(rows), self._width), dtype=np.int64)
         target = np.full((len(rows), self._width), NO_TARGET, dtype=np.int64)
         tokens[row, column] = self._tokens[source]
         target[row, column] = self._tokens[source + 1]
-        first, last = (
-            torch.from_numpy(one).to(self._device, non_blocking=True) for one in (tokens, target)
+        named = {"tokens": tokens, "target": target}
+        batch = Batch(
+            {
+                name: torch.from_numpy(one).to(self._device, non_blocking=True)
+                for name, one in named.items()
+            },
+            rows=rows,
         )
-        return first, last
+        if isinstance(self._mask, str):
+            return batch
+        counted = np.zeros(target.shape, dtype=np.bool_)
+        counted[row, column] = self._mask[source + 1]
+        return batch.with_mask(torch.from_numpy(counted))
+
+    def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
+        """Targets of these rows."""
+        if isinstance(self._mask, str):
+            return int(self.lengths[rows].sum())
+        return int(np.count_nonzero(self._mask[self._places(rows)[2] + 1]))
+
+    def _places(self, rows: Positions) -> tuple[Positions, Positions, Positions]:
+        """Of each token that predicts one its row, its column and its position in the text."""
+        lengths = self.lengths[rows]
+        starts = np.cumsum(lengths) - lengths
+        row = np.repeat(np.arange(len(rows)), lengths)
+        column = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
+        return row, column, np.repeat(self._begins[rows], lengths) + column
 
 
 @final
 class Trimmed:
-    """Micro-batches of rows [B, W] cut to the width of their longest row, (*inputs, lengths,
-    target), each [B, w] but for `lengths` int64 [B], which stays on the host, so counting targets
-    needs no device synchronisation.
+    """Micro-batches of rows [B, W] cut to the width of their longest row, each [B, w], and masked
+    beyond the length of each row. The mask follows from the lengths, so it is known on the host.
 
     Args:
         lengths: of each row of the store, [N].
@@ -90,8 +109,9 @@ class Trimmed:
         """The micro-batch of these rows."""
         lengths = self.lengths[rows]
         width = int(self._shapes.widths(lengths.max(initial=1)))
-        *inputs, target = (one[:, :width].contiguous() for one in batch)
-        return (*inputs, torch.from_numpy(lengths), target)
+        counted = np.arange(width) < lengths[:, None]
+        short = batch.apply(lambda one: one[:, :width].contiguous())
+        return short.with_mask(torch.from_numpy(counted))
 
     def widest(self, most: int) -> Positions:
         """The rows of the widest micro-batch of at most so many: the longest ones."""
@@ -100,5 +120,6 @@ class Trimmed:
 
 
 def padded_targets(batch: Batch) -> int:
-    """Targets of a micro-batch, counted on the host."""
-    return int(batch[-2].sum())
+    """Targets of a micro-batch, counted on the host: by its mask, or by the lengths before the
+    target where an own `Collate` gives (*inputs, lengths, target)."""
+    return int(batch[-2].sum()) if isinstance(batch.mask, str) else batch.mask.targets

@@ -16,10 +16,10 @@ from typing import final
 import numpy as np
 import polars as pl
 import torch
+from torch import Tensor
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.permutation import Positions
-from trainwright.data.loading.dataset import Batch
 
 _MAGIC = b"trainwright rows 1\n"
 _HEAD_BYTES = 4096
@@ -99,7 +99,7 @@ class RowFile:
         self.rows = len(self._rows)
         self.row_bytes = self._record.itemsize
 
-    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+    def take(self, epoch: int, rows: Positions) -> tuple[Tensor, ...]:  # noqa: ARG002
         """The tensors of the rows; the same in every epoch."""
         # In file order, for sequential reads.
         forwards = np.argsort(rows, kind="stable")

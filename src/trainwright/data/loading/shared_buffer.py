@@ -14,13 +14,15 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Positions
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import NO_MASK, Batch, TargetMask
 
 _ALIGNED_BYTES = 64
 _FIRST_BYTES = 2**20
+_MASK = ""
 
 
 @final
@@ -46,31 +48,40 @@ class SharedBuffer:
         return np.frombuffer(self._memory, "<i8", count).astype(np.int64)
 
     def write(self, batch: Batch, rows: int) -> Json:
-        """What was made of the rows; gives where it lies."""
-        places: list[tuple[str, list[int], int]] = []
+        """What was made of the rows; gives their names and where they lie."""
+        mask = {} if isinstance(batch.mask, str) else {_MASK: batch.mask.host}
+        places: list[tuple[str, str, list[int], int]] = []
         start = 8 * rows
-        for tensor in batch:
+        named = {**dict(batch.items()), **mask}
+        for name, tensor in named.items():
             start = -(-start // _ALIGNED_BYTES) * _ALIGNED_BYTES
-            places.append((str(tensor.dtype).removeprefix("torch."), list(tensor.shape), start))
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            places.append((name, dtype, list(tensor.shape), start))
             start += tensor.numel() * tensor.element_size()
         self._hold(start)
-        for view, tensor in zip(self.views(places), batch, strict=True):
-            view.copy_(tensor)
-        return places
+        for name, view in self._views(places).items():
+            view.copy_(named[name])
+        return {"target": batch.target_name, "tensors": places}
 
-    def views(self, places: Sequence[Sequence[Json]]) -> Batch:
+    def view(self, written: Json) -> Batch:
         """What `write` left there, as it lies in the memory: the next block is written over it."""
-        views = []
-        for name, shape, start in places:
-            dtype = getattr(torch, name)
+        tensors = self._views(written["tensors"])
+        host = tensors.pop(_MASK, None)
+        mask = NO_MASK if host is None else TargetMask(host, host)
+        return Batch(tensors, target=written["target"], mask=mask)
+
+    def _views(self, places: Sequence[Sequence[Json]]) -> dict[str, Tensor]:
+        views: dict[str, Tensor] = {}
+        for name, kind, shape, start in places:
+            dtype = getattr(torch, kind)
             count = math.prod(shape)
             self._map(start + count * dtype.itemsize)
             if count:
                 flat = torch.frombuffer(self._memory, dtype=dtype, count=count, offset=start)
-                views.append(flat.view(shape))
+                views[name] = flat.view(shape)
             else:
-                views.append(torch.empty(shape, dtype=dtype))
-        return tuple(views)
+                views[name] = torch.empty(shape, dtype=dtype)
+        return views
 
     def close(self) -> None:
         """Give the memory back once nothing of it is in use."""

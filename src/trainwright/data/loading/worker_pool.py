@@ -12,18 +12,18 @@ import os
 import select
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, final
 
 import torch
-from torch import Tensor
 
 from trainwright.contract.sections.loading import Loading
 from trainwright.core.errors import PeerLost
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Positions
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.block_loader import make, name_rows
-from trainwright.data.loading.dataset import Batch, RowDataset, as_store
+from trainwright.data.loading.dataset import AlignedTensors, RowDataset, as_store
 from trainwright.data.loading.device_copy import build_landing
 from trainwright.data.loading.shared_buffer import SharedBuffer
 from trainwright.data.loading.worker_process import REPLY_BYTES, Worker
@@ -62,7 +62,7 @@ class Workers:
 
     def __init__(
         self,
-        rows: Sequence[Tensor] | RowDataset,
+        rows: AlignedTensors | RowDataset,
         count: int,
         loading: Loading = _USUAL,
         *,
@@ -107,8 +107,7 @@ class Workers:
 
     def now(self, epoch: int, rows: Positions) -> Batch:
         """Rows made in this process."""
-        batch = make(self.store, epoch, rows)
-        return tuple(tensor.to(self._device) for tensor in batch)
+        return make(self.store, epoch, rows).move(lambda tensor: tensor.to(self._device))
 
     def advance(self) -> None:
         """Begin to copy the next block to the device if it is made: on the host there would be
@@ -171,8 +170,9 @@ class Workers:
 
     def _land(self, reply: Json) -> None:
         asked = self._asked[0]
-        if "places" in reply:
-            self._landed.append(self._landing.begin(self._slots[asked.slot].views(reply["places"])))
+        if "batch" in reply:
+            views = self._slots[asked.slot].view(reply["batch"]).with_rows(asked.rows)
+            self._landed.append(self._landing.begin(views))
             return
         # The rows are a pure function: an error that lies in them comes again here, with its own
         # type and trace.

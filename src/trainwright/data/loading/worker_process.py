@@ -23,6 +23,7 @@ import torch
 
 from trainwright.core.faultpoints import reached
 from trainwright.data.base.permutation import Positions
+from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.loading.shared_buffer import SharedBuffer
 
@@ -127,8 +128,8 @@ def _serve(store: RowDataset, slots: Sequence[SharedBuffer], asked: socket.socke
         slot = slots[number]
         try:
             reached("data.worker")
-            batch = store.take(epoch, slot.read_rows(count))
-            reply = {"places": slot.write(batch, count)}
+            batch = as_batch(store.take(epoch, slot.read_rows(count)))
+            reply = {"batch": slot.write(batch, count)}
         except Exception as error:
             reply = {"failed": f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]}
         asked.send(json.dumps(reply).encode())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.table import Integers, TokenInputs
+from trainwright.data.base.token_dtype import Mask, Tokens
 
 
 @final
@@ -18,23 +19,30 @@ class EvalWindows:
     """Windows of one length: `length` tokens from each of `starts` [W], of which the last
     `predicted` positions are scored; `segments` [W] is the segment of each."""
 
-    text: npt.NDArray[np.uint16]
+    text: Tokens
     starts: Integers
     length: int
     predicted: int
     segments: Integers
+    mask: Mask = "all"
 
     def between(self, first: int, last: int) -> EvalWindows:
         """A slice of the windows."""
         chosen = slice(first, last)
-        return EvalWindows(
-            self.text, self.starts[chosen], self.length, self.predicted, self.segments[chosen]
-        )
+        return replace(self, starts=self.starts[chosen], segments=self.segments[chosen])
 
-    def tokens(self, shift: int) -> npt.NDArray[np.uint16]:
-        """Tokens of each window, shifted by `shift`: uint16 [W, length]."""
+    def tokens(self, shift: int) -> Tokens:
+        """Tokens of each window, shifted by `shift`: [W, length]."""
         places = self.starts[:, None] + np.arange(shift, shift + self.length)
-        return np.asarray(self.text[places], np.uint16)
+        tokens: Tokens = self.text[places]
+        return tokens
+
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """Which of the scored positions count, bool [W, predicted]."""
+        positions = self.starts[:, None] + np.arange(1, self.length + 1)[-self.predicted :]
+        if isinstance(self.mask, str):
+            return np.ones(positions.shape, dtype=np.bool_)
+        return np.asarray(self.mask[positions])
 
 
 def cut_windows(inputs: TokenInputs, context: int) -> Iterator[EvalWindows]:
@@ -53,4 +61,5 @@ def cut_windows(inputs: TokenInputs, context: int) -> Iterator[EvalWindows]:
             pieces.setdefault((end - 1 - opened, end - first), []).append((opened, segment))
     for (length, predicted), found in pieces.items():
         table = np.array(found, dtype=np.int64)
-        yield EvalWindows(inputs.tokens, table[:, 0], length, predicted, table[:, 1])
+        starts, owners = table.T
+        yield EvalWindows(inputs.tokens, starts, length, predicted, owners, inputs.mask)

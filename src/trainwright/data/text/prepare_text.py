@@ -18,10 +18,11 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
+from trainwright.data.base.token_dtype import Mask, Tokens
 from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.bpe import ends_at_words, read_pieces
-from trainwright.data.encoders.vocabulary import TextVocabulary, Tokens, fit_characters
+from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.split_report import SplitReport
@@ -226,7 +227,8 @@ def text_segments(
         if apart:
             parts.append(document_part(text, name, start, end))
         else:
-            parts.append(token_part(text.tokens, name, max(source.start + 1, start), end))
+            begin = max(source.start + 1, start)
+            parts.append(token_part(text.tokens, name, begin, end, text.mask))
     if not sources[0].name:
         return parts[0]
     segments = [TokenInputs.of_kind(part.inputs) for part in parts]
@@ -242,22 +244,22 @@ def text_segments(
     return Part(
         name,
         frame,
-        TokenInputs(text.tokens, starts, lengths, documents, places),
+        TokenInputs(text.tokens, starts, lengths, documents, places, text.mask),
         np.concatenate([part.target for part in parts]),
         starts,
         np.concatenate([part.units + n for part, n in zip(parts, units, strict=True)]),
     )
 
 
-def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
+def token_part(tokens: Tokens, name: PartName, start: int, end: int, mask: Mask = "all") -> Part:
     """The tokens from `start` to `end` as segments, each a row and a unit; the first token of a
     text has no context and is not predicted."""
     starts: Integers = np.arange(start, end, SEGMENT_TOKENS, dtype=np.int64)
     lengths = np.minimum(SEGMENT_TOKENS, end - starts)
     frame = pl.DataFrame({"position": starts, "tokens": lengths})
-    target = NextToken(0).encode(frame["tokens"])
-    rows = np.arange(len(starts))
-    return Part(name, frame, TokenInputs(tokens, starts, lengths), target, starts, rows)
+    inputs = TokenInputs(tokens, starts, lengths, mask=mask)
+    target = NextToken(0).encode(pl.Series(inputs.target_counts()))
+    return Part(name, frame, inputs, target, starts, np.arange(len(starts)))
 
 
 def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Part:
@@ -271,9 +273,9 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
     place = np.arange(len(units)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = begins[units] + 1 + place * SEGMENT_TOKENS
     lengths = np.minimum(SEGMENT_TOKENS, np.repeat(counted, pieces) - place * SEGMENT_TOKENS)
-    inputs = TokenInputs(text.tokens, starts, lengths, text.documents)
+    inputs = TokenInputs(text.tokens, starts, lengths, text.documents, mask=text.mask)
     frame = pl.DataFrame({"position": starts, "tokens": lengths})
-    target = NextToken(0).encode(frame["tokens"])
+    target = NextToken(0).encode(pl.Series(inputs.target_counts()))
     return Part(name, frame, inputs, target, starts, units)
 
 

@@ -25,7 +25,13 @@ from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
 from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths, split_documents
-from trainwright.data.text.token_file import EncodedText, head_of, read_head, read_token_file
+from trainwright.data.text.token_file import (
+    EncodedText,
+    head_of,
+    read_head,
+    read_token_file,
+    token_bytes,
+)
 
 MOST_LEARNED = 2**25
 """Limit of training characters for learning merges."""
@@ -193,7 +199,7 @@ def _encode(
             waiting, vocabulary.encode_each([text for _, text in waiting]), strict=True
         ):
             lengths[number] += len(tokens)
-            stream.write(tokens.astype("<u2").tobytes())
+            stream.write(token_bytes(tokens, vocabulary))
         waiting.clear()
 
     letters = 0

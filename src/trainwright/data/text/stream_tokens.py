@@ -22,7 +22,7 @@ from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
-from trainwright.data.text.token_file import EncodedText, head_of, read_token_file
+from trainwright.data.text.token_file import EncodedText, head_of, read_token_file, token_bytes
 
 SingleKind = Literal["characters", "bytes"]
 
@@ -93,7 +93,7 @@ def keep_tokens(
         with target.open("wb") as stream:
             stream.write(head_of(vocabulary, begins))
             for block in documents.blocks():
-                stream.write(vocabulary.encode(block).astype("<u2").tobytes())
+                stream.write(token_bytes(vocabulary.encode(block), vocabulary))
         for version in documents.files if not section.text else ():
             check_unchanged(folder / version.path, version.path, version.sha256)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.objective.losses import LossSum, Objective
 
 _FEWEST_BYTES = 2**20

@@ -9,7 +9,7 @@ from typing import Literal, final
 import torch
 from torch import nn
 
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.objective.losses import LossSum, Objective
 

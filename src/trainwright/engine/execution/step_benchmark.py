@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import RandomState
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.kernel_settings import matrix_products
 from trainwright.engine.execution.precision import Precision

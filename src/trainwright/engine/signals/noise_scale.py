@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.execution.precision import LossScale, Unscaled
 from trainwright.engine.signals.telemetry import Window

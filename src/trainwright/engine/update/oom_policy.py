@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol, final
 
-import torch
 from torch import nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch, as_batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.execution.oom import BackwardOutOfMemory, give_back_memory
 from trainwright.engine.guards.rng_rewind import StepGenerators
@@ -138,7 +137,9 @@ class SplitOnOutOfMemory:
         for batch in work.micro_batches:
             rows = batch[0].shape[0]
             parts = max(1, min(math.ceil(rows / self._most_rows), rows // self._fewest_rows))
-            micro_batches += zip(*(torch.tensor_split(one, parts) for one in batch), strict=True)
+            least, larger = divmod(rows, parts)
+            sizes = [least + 1] * larger + [least] * (parts - larger)
+            micro_batches += as_batch(batch).split(sizes)
         return work._replace(micro_batches=micro_batches)
 
     def failed(self, cut: StepBatches, why: str) -> int:

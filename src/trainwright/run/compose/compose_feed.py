@@ -12,19 +12,14 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers
+from trainwright.data.loading.batch import Batch, element_targets, row_targets
 from trainwright.data.loading.dataset import (
-    Batch,
     RowDataset,
     WindowDataset,
 )
-from trainwright.data.loading.feed import AsStored, Collate, Feed, rows_of
-from trainwright.data.loading.packed_dataset import (
-    PackedBatches,
-    PackedDataset,
-    packed_targets,
-    window_targets,
-)
-from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed, padded_targets
+from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
+from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
 from trainwright.data.types import Prepared
@@ -32,7 +27,7 @@ from trainwright.distributed.rank_share import WHOLE, RankShare
 from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
-from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
+from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
 
@@ -69,7 +64,7 @@ def build_feed(
         loader,
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
-        count_targets=_count(contract, prepared),
+        count_targets=_count(prepared),
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
         draws=draws,
         forming=_forming(store),
@@ -93,11 +88,7 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """Training loss: of rows, blended rows, or documents."""
-    if contract.data.is_packed:
-        return Packed(loss)
-    if contract.data.is_padded:
-        return Padded(loss)
+    """Training loss: of rows, or of blended rows."""
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
 
 
@@ -149,29 +140,13 @@ def target_unit(prepared: Prepared) -> str:
     return prepared.target.unit
 
 
-def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
+def _count(prepared: Prepared) -> Callable[[Batch], int]:
     """Counts the targets of a micro-batch."""
-    if contract.data.is_packed:
-        return packed_targets
-    if contract.data.is_padded:
-        return padded_targets
-    return _tokens_of if prepared.target.unit == "tokens" else rows_of
+    return element_targets if prepared.target.unit == "tokens" else row_targets
 
 
-def _targets_of_rows(store: RowDataset) -> Callable[[Positions], int]:
-    """Counts the targets of any rows, by their numbers."""
-    match store:
-        case PaddedDataset():
-            lengths = store.lengths
-        case PackedDataset():
-            lengths = window_targets(store.packing)
-        case WindowDataset():
-            context = store.context
-            return lambda rows: len(rows) * context
-        case _:
-            return len
-    return lambda rows: int(lengths[rows].sum())
-
-
-def _tokens_of(batch: Batch) -> int:
-    return batch[1].numel()
+def _targets_of_rows(store: RowDataset) -> Callable[[int, Positions], int]:
+    """Counts the targets of any rows of an epoch, by their numbers."""
+    if isinstance(store, WindowDataset | PackedDataset | PaddedDataset):
+        return store.count_targets
+    return one_a_row

@@ -15,6 +15,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import Training
 from trainwright.data.base.table import Part
+from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
@@ -129,7 +130,7 @@ class _LossOverRows:
         rows = self._portions.rows(min(8192, max(64, rows), self._store.rows))
         for start in range(0, self._store.rows, rows):
             end = min(start + rows, self._store.rows)
-            batch = self._store.take(0, np.arange(start, end))
+            batch = as_batch(self._store.take(0, np.arange(start, end)))
             loss_sum, targets = self._objective(self._model, batch)
             total += float(loss_sum)
             count += targets

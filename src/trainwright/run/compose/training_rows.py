@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
+import numpy.typing as npt
 import torch
 
 from trainwright.contract.document import Contract
@@ -72,10 +73,18 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDatas
     table = TableInputs.of_kind(part.inputs).dense()
     finish = partial(_finished, prepared.target)
     if table.in_files:
-        return MemmapDataset((table.numeric, table.categories, part.target), finish, device)
-    target = finish(torch.tensor(part.target))
-    tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
-    return TensorRowDataset([tensor.to(device) for tensor in tensors])
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "numeric": table.numeric,
+            "categories": table.categories,
+            "target": part.target,
+        }
+        return MemmapDataset(arrays, finish, device)
+    tensors = {
+        "numeric": torch.tensor(table.numeric),
+        "categories": torch.tensor(table.categories),
+        "target": finish(torch.tensor(part.target)),
+    }
+    return TensorRowDataset({name: tensor.to(device) for name, tensor in tensors.items()})
 
 
 def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:

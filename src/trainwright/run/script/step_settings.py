@@ -18,7 +18,7 @@ from trainwright.objective.classification_losses import (
     FocalLoss,
 )
 from trainwright.objective.gradient_penalty import GradientPenalty
-from trainwright.objective.losses import Mixed, Packed, Padded, Supervised
+from trainwright.objective.losses import Mixed, Padded, Supervised
 from trainwright.objective.regression_losses import (
     AbsoluteErrorLoss,
     HuberLoss,
@@ -31,10 +31,10 @@ from trainwright.run.script.reachable import find_within
 
 PRECISION, LOSSES, MEANS = "step.precision", "step.losses", "step.means"
 _MOST_NUMBERS = 20
-_WITHOUT_EFFECT = ("device", "training", "scale")
+_WITHOUT_EFFECT = ("device", "training", "scale", "is_checked")
 _OF_TARGETS = (AbsoluteErrorLoss, HuberLoss, QuantileLoss, SquaredErrorLoss)
 _OF_CLASSES = (BinaryCrossEntropyLoss, CrossEntropyLoss, FocalLoss)
-_OBJECTIVES = (GradientPenalty, Mixed, Packed, Padded, Supervised)
+_OBJECTIVES = (GradientPenalty, Mixed, Padded, Supervised)
 _LOSSES = (*_OBJECTIVES, *_OF_TARGETS, *_OF_CLASSES, _Loss)
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from trainwright.contract.sections.resume import Determinism
 from trainwright.contract.sections.section import settled
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.compile import CompiledObjective, compiling
 from trainwright.engine.execution.kernel_settings import (

@@ -10,7 +10,7 @@ from typing import final
 import torch
 
 from trainwright.contract.sections.section import settled
-from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.backward import run_backward
