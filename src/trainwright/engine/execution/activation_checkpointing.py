@@ -15,6 +15,8 @@ from torch.utils.checkpoint import (
 )
 
 from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth, KeptOps
+from trainwright.core.errors import Mistake, Problem
+from trainwright.model.block_protocol import InBlocks
 
 _aten = torch.ops.aten
 
@@ -37,30 +39,54 @@ _Pair = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 """Contexts around a block's forward pass and around its recomputation."""
 
 
-def recompute(blocks: Iterable[nn.Module], how: ActivationCheckpointing) -> None:
-    """Checkpoint the activations of a network's blocks, as in `InBlocks`: discard them in the
+def recompute(
+    network: InBlocks | nn.Module | Iterable[nn.Module], how: ActivationCheckpointing
+) -> None:
+    """Checkpoint the activations of a network's blocks, or of these blocks: discard them in the
     forward pass and recompute them in the backward pass.
 
     Bit-identical to training without it: random numbers are redrawn from the same state, and
     running statistics are updated once.
 
-    Parameter names do not change. Without gradients the forward pass is unchanged.
+    Parameter names do not change. Without gradients the forward pass is unchanged. The blocks of a
+    module written elsewhere are found, see `find_blocks`.
+
+    Raises:
+        Mistake: the module has no blocks.
     """
-    chosen = list(blocks)
-    pair = _nothing
+    every, pair = 1, _nothing
     match how:
         case "off":
             return
         case "full":
             pass
         case EveryNth(n=n):
-            chosen = chosen[n - 1 :: n]
+            every = n
         case ByOp(keep=keep):
             pair = _Keeping(frozenset(op for family in keep for op in _OPS[family])).pair
         case _:
             assert_never(how)
-    for block in chosen:
+    for block in find_blocks(network)[every - 1 :: every]:
         block.forward = Recomputed(block, pair)
+
+
+def find_blocks(network: InBlocks | nn.Module | Iterable[nn.Module]) -> list[nn.Module]:
+    """Blocks of a network: its `blocks`, or of a module without them the list (`ModuleList`,
+    `Sequential`) of two or more modules of one class that holds the most parameters, as the layers
+    of a transformer. Blocks that are given are returned.
+
+    Raises:
+        Mistake: there is no such list.
+    """
+    if isinstance(network, InBlocks):
+        return list(network.blocks)
+    if isinstance(network, nn.ModuleList) or not isinstance(network, nn.Module):
+        return list(network)
+    lists = [one for one in network.modules() if isinstance(one, nn.ModuleList | nn.Sequential)]
+    repeated = [one for one in lists if len(one) > 1 and len(set(map(type, one))) == 1]
+    if not repeated:
+        raise _no_blocks(network)
+    return list(max(repeated, key=lambda one: sum(p.numel() for p in one.parameters())))
 
 
 @final
@@ -79,6 +105,8 @@ class Recomputed:
         """Outputs of the block."""
         if not torch.is_grad_enabled():
             return self._forward(*inputs, **options)
+        if options.get("past_key_values") is not None:
+            raise _fills_a_cache(self._block)
         # Passed as two positional inputs: torch takes its own options out of the keyword arguments,
         # and preserves the RNG state only of devices on which positional tensors lie.
         return checkpoint(
@@ -108,6 +136,28 @@ class _Keeping:
         if op in self._ops and not _draws(op, inputs, options):
             return CheckpointPolicy.MUST_SAVE
         return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _no_blocks(network: nn.Module) -> Mistake:
+    return Mistake(
+        Problem(
+            "activation checkpointing needs the blocks of a model",
+            found=f"{type(network).__name__} has no list of two or more modules of one class",
+            fix="give the model a property `blocks`, from the first to the last",
+        )
+    )
+
+
+def _fills_a_cache(block: nn.Module) -> Mistake:
+    return Mistake(
+        Problem(
+            "a block that fills a cache of keys and values cannot be computed again",
+            found=f"{type(block).__name__} was called with past_key_values",
+            expected="use_cache=False in training",
+            fix="model(..., use_cache=False), or model.config.use_cache = False; tw.Supervised "
+            "does so",
+        )
+    )
 
 
 def _nothing() -> _Pair:
