@@ -106,7 +106,8 @@ def train(made: Made, folder: Path, exclude: tuple[str, ...] = ()) -> Trained:
     (folder / "contract.yaml").write_text(yaml.safe_dump(contract))
     screen = StreamScreen(io.StringIO())
     ready = make_ready(Request(folder / "contract.yaml"), StageTimes(), screen)
-    run = RunContext(RunFolder(folder / "run"), (), screen, StopFlag())
+    own = Path(tempfile.mkdtemp(prefix="run-", dir=folder))  # trees that are kept are its own
+    run = RunContext(RunFolder(own), (), screen, StopFlag())
     predictor = build_learner(ready.plan).fit(ready.prepared, run).predictor
     prepared, decided = ready.prepared, ready.plan.contract
     scored = Scored(

@@ -12,7 +12,8 @@ def mask_digits(line: str) -> str:
     """A line without what differs between machines: digits, units of time and padding."""
     masked = re.sub(r"[\d,.]*\d", "#", line)
     durations = re.sub(r"#[hm]#[ms]\b", "#s", masked)
-    return re.sub(r"\s+", " ", durations).strip()
+    stages = durations.replace(" · other #s", "")  # there if it took long enough to be shown
+    return re.sub(r"\s+", " ", stages).strip()
 
 
 def shown(text: str, said: list[str], masked: Callable[[str], str]) -> bool:

@@ -96,11 +96,6 @@ _CASES = (
     ),
     Case('write for example data.separator: "\\n\\n", or remove windows', ("data.windows=packed",)),
     Case(
-        "use vocabulary: bytes",
-        ("data.vocabulary=characters",),
-        files={"notes.txt": "".join(map(chr, range(0x10000, 0x20200))) * 3},
-    ),
-    Case(
         "put the texts of each source into a folder of its own, or remove sampling",
         ("data.sampling={kind: mixture}",),
     ),

@@ -25,7 +25,11 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/script/",
         "run/after/evaluate_rows.py: predict in the script",
         "checkpoint/states/optimizer_state.py: name those outside",
+        "data/loading/feed.py: Feed(",
+        "engine/execution/activation_checkpointing.py: model(",
+        "run/prepare_run.py: prepare it with these values",
     ),
+    "gives an example of a setting": ("run/after/data_quality.py: write for example",),
     "needs a GPU": ("planner/device_rules.py: write exact",),
     "needs a program that is not installed everywhere": (
         "data/formats/json_lines.py: write one object",
@@ -49,6 +53,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     ),
     "needs the rows of many groups, times or wrong labels": (
         "data/audit/group_leaks.py: to generalise",
+        "data/audit/interpolated_rows.py: interpolate",
         "data/audit/row_overlap.py: split by",
         "data/audit/time_leaks.py: to forecast",
         "data/quality/labels/label_errors.py: inspect the rows",

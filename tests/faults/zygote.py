@@ -18,7 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from trainwright.tracking.run_folder import RunFolder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -280,7 +283,7 @@ def _arrange(asked: dict[str, object]) -> None:
         # A killed process loses nothing that it wrote: only a power cut asks for a sync.
         os.fsync = lambda descriptor: None  # type: ignore[assignment]
     if not asked["reports"]:
-        page.write_report = lambda folder: folder.report  # type: ignore[assignment]
+        page.write_report = _undrawn
     if asked["write_bytes"]:
         checkpoint_files._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
     if asked["dies_at"]:
@@ -373,6 +376,14 @@ def _poison(cursor: object) -> None:
         return step
 
     Feed.next_step = poisoned  # type: ignore[assignment,method-assign]
+
+
+def _undrawn(folder: RunFolder) -> Path:
+    """The point is passed, and no page is drawn."""
+    from trainwright.core.faultpoints import reached
+
+    reached("report")
+    return folder.report
 
 
 def _count_points(path: str) -> None:

@@ -129,9 +129,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
             "warning" if is_much else "info",
             message,
             packing.cut,
-            fix="choose another model.context_length, or data.long_documents: split"
-            if is_much
-            else "",
+            fix="choose another model.context, or data.long_documents: split" if is_much else "",
         ),
     )
 
@@ -183,7 +181,7 @@ def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) ->
 def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenData) -> Finding:
     fix = ""
     if pieces.lost:
-        fix = "raise model.context_length, or write data.long_documents: split"
+        fix = "raise model.context, or write data.long_documents: split"
     elif padding > _MUCH_PADDING:
         fix = "lower data.padding.multiple, or write data.windows: packed and remove data.padding"
         if isinstance(data.sampling, Uniform):

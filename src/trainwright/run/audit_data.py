@@ -32,7 +32,7 @@ from trainwright.run.summary import labelled
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
 """Arguments that the findings depend on."""
 
-_STAGES = ("core", "contract", "data")
+_STAGES = ("core", "contract", "data", "distributed")
 """`data` and the stages it is built on."""
 
 

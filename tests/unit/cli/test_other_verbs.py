@@ -45,7 +45,7 @@ def test_a_run_is_shown() -> None:
     assert "state     finished" in ran.out
     assert "roc_auc >= 0.6" in ran.out
     shown = json.loads(command("runs", "show", "small-1", "--json").out)
-    assert sorted(shown) == ["extensions", "record", "result", "run"]
+    assert sorted(shown) == ["extensions", "model", "record", "result", "run"]
     assert_frozen(shown["result"])
     assert command("runs", "show", "absent").code == 2
 

@@ -122,7 +122,7 @@ def test_results_and_progress_do_not_mix(fresh: Path) -> None:
     assert lines[-3] == "report    runs/small-1/report.html"
     assert lines[-2].startswith("next      trainwright predict small-1 rows.csv")
     assert lines[-1] == "          trainwright runs list"
-    assert max(len(line) for line in (*ran.err.splitlines(), *lines)) <= 160
+    assert max(len(line) for line in (*ran.err.splitlines(), *lines)) <= 180
     assert "\x1b" not in ran.out + ran.err
 
 

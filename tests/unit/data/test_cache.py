@@ -51,7 +51,7 @@ def test_a_file_is_read_once_and_in_other_ways_again(
     first = read(tmp_path)
     entries = Cache(tmp_path / "cache").entries()
     assert [entry.name for entry in entries] == ["a.csv"]
-    monkeypatch.setattr("trainwright.data.sources.local_files.read_delimited", None)
+    monkeypatch.setattr("trainwright.data.formats.delimited.read_delimited", None)
     again = read(tmp_path)
     assert again.frame.equals(first.frame)
     assert again.lines.tolist() == first.lines.tolist() == [2, 3]
@@ -158,18 +158,18 @@ def test_builders_at_one_time_build_once(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainwright.data.sources import local_files
+    from trainwright.data.formats import delimited
 
     file = tmp_path / "a.csv"
     file.write_text("a,y\n1,no\n2,yes\n")
-    real = local_files.read_delimited
+    real = delimited.read_delimited
 
     def meanwhile(*arguments: object) -> ParseResult:
         parsed = real(*arguments)  # type: ignore[arg-type]
         file.write_text("a,y\n1,no\n3,yes\n")
         return parsed
 
-    monkeypatch.setattr("trainwright.data.sources.local_files.read_delimited", meanwhile)
+    monkeypatch.setattr("trainwright.data.formats.delimited.read_delimited", meanwhile)
     with pytest.raises(DataMistake, match="changed while it was read"):
         read(tmp_path)
     monkeypatch.undo()

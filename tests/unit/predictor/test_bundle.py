@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from trainwright.predictor.scorer import Scorer
 
 from trainwright.contract.sections.data import StratifiedSplit, TableData
 from trainwright.contract.sections.features import Features
@@ -24,6 +23,7 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
+from trainwright.model.scorer import Scorer
 from trainwright.predictor.bundle import (
     FILES,
     MANIFEST,

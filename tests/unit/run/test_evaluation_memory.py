@@ -23,13 +23,14 @@ from command import command, project_in, with_layers  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
+from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.base.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
-from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
+from trainwright.model.input_shape import ImageShape, Shape, TokenShape  # noqa: E402
 from trainwright.predictor.network_scorer import NetworkScorer  # noqa: E402
 from trainwright.tracking.events import Noted  # noqa: E402
 
@@ -121,8 +122,19 @@ def test_other_errors_pass() -> None:
 def memory(monkeypatch: pytest.MonkeyPatch) -> SmallMemory:
     """Of the machine on which runs are composed."""
     small = SmallMemory()
-    build = composing.build_network
-    monkeypatch.setattr(composing, "build_network", lambda *how: small.limit(build(*how)))
+    find = composing.network_family
+
+    class Limited:
+        def __init__(self, section: ModelSection) -> None:
+            self._family = find(section)
+
+        def build(self, section: ModelSection, shape: Shape) -> nn.Module:
+            return small.limit(self._family.build(section, shape))
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._family, name)
+
+    monkeypatch.setattr(composing, "network_family", Limited)
     return small
 
 

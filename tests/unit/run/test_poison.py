@@ -33,14 +33,15 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 def fitted(run: str) -> dict[str, str]:
     """The files of a run's bundle, its fitted baselines with it. What is noted of the whole file in
-    passing (how many values a column has) is no part of what was fitted."""
+    passing (how many values a column has), and the profile, which holds the predictions of the
+    validation rows, are no part of what was fitted."""
     assert command("train", "small.yaml", "--run", run).code in (0, 3)
     bundle, baselines = Path("runs", run, "bundle"), Path("runs", run, "baselines")
     files = [*bundle.iterdir(), *baselines.rglob("*")]
     return {
         str(path.relative_to(f"runs/{run}")): known(path)
         for path in files
-        if path.is_file() and path.name != "bundle.json"
+        if path.is_file() and path.name not in ("bundle.json", "profile.json")
     }
 
 
