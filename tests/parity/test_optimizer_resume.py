@@ -114,7 +114,7 @@ def run(
         feed=Feed([x[:48], y[:48]], 8, 1, seed=3),
         step=OptimizerStep(model, squared_error, optimizer, max_norm=5.0),
         stop_rules=(StepLimit(STEPS), Cut(stop_at)),
-        knobs=(LearningRate(optimizer, schedule), Unfreezing(model, freeze)),
+        knobs=(LearningRate(optimizer, schedule), Unfreezing(model, freeze, 48)),
         state={
             "model": state,
             "optimizer": OptimizerState(optimizer, model.named_parameters()),

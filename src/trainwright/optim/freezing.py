@@ -35,10 +35,12 @@ class Unfreezing:
     first epochs, trained from then on.
 
     The optimizer must contain the parameters from the start; one without a gradient is neither
-    updated nor decayed. Norms of a frozen module still update their running statistics.
+    updated nor decayed. Norms of a frozen module still update their running statistics. `rows` are
+    those of an epoch: the epoch of the next step follows from the rows that were consumed.
     """
 
-    def __init__(self, model: nn.Module, modules: Mapping[str, Epochs]) -> None:
+    def __init__(self, model: nn.Module, modules: Mapping[str, Epochs], rows: int) -> None:
+        self._rows = rows
         staged = by_module(model, modules, _PATH).items()
         self._until = [
             (p, math.inf if epochs == "always" else epochs)
@@ -49,8 +51,9 @@ class Unfreezing:
 
     def __call__(self, progress: Progress) -> None:
         """Freeze and unfreeze for the next step."""
-        if progress.epoch == self._set_for:
+        epoch = progress.samples // self._rows
+        if epoch == self._set_for:
             return
-        self._set_for = progress.epoch
+        self._set_for = epoch
         for parameter, until in self._until:
-            parameter.requires_grad_(progress.epoch >= until)
+            parameter.requires_grad_(epoch >= until)

@@ -221,10 +221,10 @@ def test_what_is_frozen_thaws_by_the_epoch_and_the_longest_path_counts() -> None
     optimizer = build_optimizer(AdamW(learning_rate=0.1), model, rows_per_step=1)
     held = {p for group in optimizer.param_groups for p in group["params"]}
     assert held == set(model.parameters()) - set(model.head.parameters())
-    knob = Unfreezing(model, modules)
+    knob = Unfreezing(model, modules, 10)
 
     def trained(epoch: int) -> list[bool]:
-        knob(Progress(epoch=epoch))
+        knob(Progress(samples=10 * epoch, epoch=max(epoch - 1, 0)))  # the last step's epoch
         parts = (model.norm, model.body[0].linear1, model.body[1].linear1, model.head)
         return [part.weight.requires_grad for part in parts]
 

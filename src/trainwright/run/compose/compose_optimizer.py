@@ -76,7 +76,7 @@ def build_updates(
     if training.checkpointing.save_optimizer_state:
         own["optimizer"] = OptimizerState(optimizer, model.named_parameters())
     state = merge_state(own, evaluated_state(weights, model_state), averaged.state)
-    unfreezing = Unfreezing(model, training.freeze)
+    unfreezing = Unfreezing(model, training.freeze, length.rows)
     unfreezing(Progress())  # before the first checkpoint, whose base holds what is frozen then
     knobs = (
         LearningRate(optimizer, schedule),

@@ -24,10 +24,11 @@ from trainwright.engine.stopping.stop_rules import SampleLimit, StepLimit, StopR
 @final
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Rows of a step by position, and what follows from it if no step is dropped: optimizer steps
-    at the end of each epoch, steps within the limits, steps spanned by the schedule, steps to
-    validate after, and steps at which token-based checkpoints are due."""
+    """Rows of an epoch, rows of a step by position, and what follows from them if no step is
+    dropped: optimizer steps at the end of each epoch, steps within the limits, steps spanned by the
+    schedule, steps to validate after, and steps at which token-based checkpoints are due."""
 
+    rows: int
     step_rows: Stages
     epoch_ends: tuple[int, ...]
     most_steps: int
@@ -52,6 +53,7 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
     return Length(
+        feed.rows,
         feed.step_rows,
         ends,
         most,
