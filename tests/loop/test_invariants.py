@@ -162,9 +162,8 @@ def test_the_way_that_reads_nothing_is_the_way_that_does(max_norm: float, tmp_pa
         # The gradient of a bias before batch norm is rounding alone, which Adam must not blow up.
         canary.model.double()
         canary.optimizer.param_groups[0]["eps"] = 1e-3
-        canary.feed._loader.store._tensors = tuple(
-            tensor.double() for tensor in canary.feed._loader.store._tensors
-        )
+        store = canary.feed._loader.store
+        store._tensors = store._tensors.apply(lambda tensor: tensor.double())
         old = canary.job.step
         steps.append(
             OptimizerStep(

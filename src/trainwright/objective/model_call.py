@@ -8,7 +8,6 @@ from inspect import Parameter
 from itertools import takewhile
 from typing import Literal, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
@@ -54,14 +53,18 @@ def call_model(model: nn.Module, names: tuple[str, ...], tensors: Sequence[Tenso
 _KNOWN: dict[tuple[type, tuple[str, ...]], _Arguments] = {}
 
 
-# Constant to torch.compile, which does not trace through the inspection.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _arguments(kind: type, names: tuple[str, ...]) -> _Arguments:
     """How a model of this type takes inputs of these names."""
     known = _KNOWN.get((kind, names))
     if known is None:
         known = _KNOWN[kind, names] = _inspect(kind, names)
     return known
+
+
+# Constant to torch.compile, which does not trace through the inspection. This is what
+# torch.compiler.assume_constant_result does; calling it imports the compiler, which takes as long
+# as torch itself.
+vars(_arguments)["_dynamo_marked_constant"] = True
 
 
 def _inspect(kind: type, names: tuple[str, ...]) -> _Arguments:
