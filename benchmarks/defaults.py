@@ -29,8 +29,8 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.optimizer import AdamW
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.optimizer import AdamW
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.execution.compile import CompiledObjective

@@ -16,8 +16,8 @@ from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.sections.averaging import ConstantRate
-from trainwright.contract.sections.guard import Guard
+from trainwright.contract.sections.training.averaging import ConstantRate
+from trainwright.contract.sections.training.guard import Guard
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
 from trainwright.engine.bn_recalibration import BatchNormRecalibration

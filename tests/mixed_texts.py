@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from trainwright.contract.sections.sampling import Mixture, Sampling
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture, Sampling
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.base.table import Part, TokenInputs
 
 Windows = Literal["across", "packed", "padded"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from trainwright.contract.sections.images import Augment
+from trainwright.contract.sections.data.images import Augment
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.images.idx import read_idx
 from trainwright.data.loading.augment import ImageDataset

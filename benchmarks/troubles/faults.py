@@ -11,8 +11,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import nn
 
-from trainwright.contract.sections import optimizer as optimizers
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import optimizer as optimizers
 from troubles.recipes import Recipe, clean
 from troubles.tasks import mlp
 

@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from torch import nn
 
-from trainwright.contract.sections import optimizer as optimizers
+from trainwright.contract.sections.training import optimizer as optimizers
 from trainwright.optim.lr_schedule import (
     Schedule,
     constant,

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from trainwright.checkpoint.store import Checkpoints as Checkpoints
     from trainwright.checkpoint.store import Loaded as Loaded
     from trainwright.contract.reading.read_contract import read_contract as read_contract
-    from trainwright.contract.sections.guard import Guard as Guard
-    from trainwright.contract.sections.memory import ByOp as ByOp
-    from trainwright.contract.sections.tokens import TokenData as TokenData
+    from trainwright.contract.sections.data.tokens import TokenData as TokenData
+    from trainwright.contract.sections.training.guard import Guard as Guard
+    from trainwright.contract.sections.training.memory import ByOp as ByOp
     from trainwright.core.errors import ContractMistake as ContractMistake
     from trainwright.core.errors import DamagedFile as DamagedFile
     from trainwright.core.errors import DataChanged as DataChanged
@@ -147,10 +147,10 @@ if not TYPE_CHECKING:
     # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
         "api": "FittedRun TrainedRun fit judge load train",
-        "contract.sections.guard": "Guard",
-        "contract.sections.memory": "ByOp",
+        "contract.sections.training.guard": "Guard",
+        "contract.sections.training.memory": "ByOp",
         "contract.reading.read_contract": "read_contract",
-        "contract.sections.tokens": "TokenData",
+        "contract.sections.data.tokens": "TokenData",
         "core.errors": "ContractMistake DamagedFile DataChanged DataMistake Interrupted "
         "MissingExtra Mistake NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked "
         "StorageFailed TrainwrightError",

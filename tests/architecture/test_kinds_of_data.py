@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.data.dispatch import MODALITIES, modality_of
 from trainwright.data.types import ENCODINGS
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from made_data import saved_dataset
-from trainwright.contract.sections.sources import USUAL, Sql
+from trainwright.contract.sections.data.sources import USUAL, Sql
 from trainwright.core.errors import Mistake
 from trainwright.data.sources.data_source import SourceFile, read_query, read_source
 

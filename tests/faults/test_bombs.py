@@ -161,7 +161,7 @@ def test_an_honest_file_that_packs_well_is_read(kind: str, tmp_path: Path) -> No
 
 
 def test_a_wide_table_is_read_where_the_contract_says_so(tmp_path: Path) -> None:
-    from trainwright.contract.sections.sources import Reading
+    from trainwright.contract.sections.data.sources import Reading
     from trainwright.core.errors import DataMistake
     from trainwright.data.sources.data_source import read_source
 

@@ -15,7 +15,7 @@ import zstandard
 from command import tree, write_rows
 from faults.tiers import times
 from made_pictures import encoded, picture, samples, tar_bytes, write_tfrecord
-from trainwright.contract.sections.images import ImageFields
+from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.decode import ImageFault, decode

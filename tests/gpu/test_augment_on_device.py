@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.contract.sections.images import (  # noqa: E402
+from trainwright.contract.sections.data.images import (  # noqa: E402
     Augment,
     ColorJitter,
     Erasing,

@@ -21,7 +21,7 @@ from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.sections.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.execution.precision import LossScale, build_precision  # noqa: E402
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402

@@ -19,8 +19,13 @@ from faults.tiers import each  # noqa: E402
 from held import Held  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.sections.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
-from trainwright.contract.sections.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.clipping import (  # noqa: E402
+    AutoClip,
+    ByValue,
+    GradientClipping,
+    ZClip,
+)
+from trainwright.contract.sections.training.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.execution.precision import Autocast, Full, LossScale  # noqa: E402
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402

@@ -16,7 +16,7 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.contract.sections.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.guard import Guard  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402

@@ -20,7 +20,7 @@ from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.sections.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
+from trainwright.contract.sections.training.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402

@@ -15,12 +15,12 @@ from torch import Tensor, nn  # noqa: E402
 from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
 from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
+from trainwright.contract.sections.training.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402

@@ -17,7 +17,7 @@ from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
-from trainwright.contract.sections.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402

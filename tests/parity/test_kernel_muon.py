@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.contract.sections.optimizer import Muon  # noqa: E402
+from trainwright.contract.sections.training.optimizer import Muon  # noqa: E402
 from trainwright.optim.build_optimizer import build_optimizer  # noqa: E402
 from trainwright.optim.conv_muon import ConvMuon  # noqa: E402
 from trainwright.optim.multi_optimizer import MultiOptimizer  # noqa: E402

@@ -20,8 +20,8 @@ from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.plateau_state import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.contract.sections import optimizer as contract  # noqa: E402
-from trainwright.contract.sections import scheduler as schedules  # noqa: E402
+from trainwright.contract.sections.training import optimizer as contract  # noqa: E402
+from trainwright.contract.sections.training import scheduler as schedules  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import numpy as np  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.contract.sections import optimizer as contract  # noqa: E402
+from trainwright.contract.sections.training import optimizer as contract  # noqa: E402
 from trainwright.optim.build_optimizer import build_optimizer, build_weights  # noqa: E402
 
 LR = 0.03

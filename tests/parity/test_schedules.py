@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.optim import lr_scheduler  # noqa: E402
 
-from trainwright.contract.sections import scheduler as contract  # noqa: E402
+from trainwright.contract.sections.training import scheduler as contract  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 from trainwright.optim.plateau import Plateau  # noqa: E402
 

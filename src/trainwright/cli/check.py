@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.cli.data_check import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
-from trainwright.contract.sections.data_base import DELIVERY
+from trainwright.contract.sections.data.data_base import DELIVERY
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind

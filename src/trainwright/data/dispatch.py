@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.data.modalities.modality import Modality, SplitSettings
 from trainwright.data.read_table import Raw

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     GroupSplit,
     StratifiedGroupSplit,
     TableData,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     Column,
     ColumnSplit,
     FileSplit,

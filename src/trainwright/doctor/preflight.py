@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.contract.sections.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs

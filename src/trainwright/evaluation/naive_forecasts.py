@@ -11,8 +11,8 @@ from typing import Any, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data import Data, TableData, TimeSplit
-from trainwright.contract.sections.features import History
+from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
+from trainwright.contract.sections.data.features import History
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.split.groups import combined_label_codes

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import torch
 
-from trainwright.contract.sections.objective import (
+from trainwright.contract.sections.training.objective import (
     AbsoluteError,
     AutoLoss,
     CrossEntropy,

@@ -9,8 +9,8 @@ from typing import Any, Literal, assert_never
 import torch
 from torch import nn
 
-from trainwright.contract.sections import optimizer as contract
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training import optimizer as contract
 from trainwright.optim.conv_muon import ConvMuon
 from trainwright.optim.dependencies import need_optimizer
 from trainwright.optim.dynamo_workaround import leave_compiler_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from trainwright.contract.sections import optimizer as contract
+from trainwright.contract.sections.training import optimizer as contract
 from trainwright.core.errors import MissingExtra, Problem
 
 

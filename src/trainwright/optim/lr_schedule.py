@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal, assert_never
 
-from trainwright.contract.sections import scheduler as contract
+from trainwright.contract.sections.training import scheduler as contract
 from trainwright.optim.plateau import Plateau
 
 Schedule = Callable[[int], float]

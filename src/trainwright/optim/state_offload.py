@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
+from trainwright.contract.sections.training.memory import OFFLOADED_PART_BYTES
 
 _ALIGNED_BYTES = 512
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import assert_never, final
 
-from trainwright.contract.sections.averaging import ConstantRate, CyclicRate
+from trainwright.contract.sections.training.averaging import ConstantRate, CyclicRate
 from trainwright.core.progress import Progress
 from trainwright.optim.lr_schedule import half_cosine
 from trainwright.optim.optimizer_protocol import Optimizer

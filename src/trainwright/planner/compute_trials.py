@@ -9,7 +9,7 @@ from itertools import product
 from typing import Literal, NamedTuple, Protocol, final
 
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.scheduler import ReduceOnPlateau
+from trainwright.contract.sections.training.scheduler import ReduceOnPlateau
 from trainwright.core.formatting import many
 from trainwright.planner.estimate import epoch_ends, most_steps
 

@@ -13,10 +13,10 @@ from trainwright.contract.rules.metric_rules import (
 )
 from trainwright.contract.rules.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules.sampling_rules import check_balanced
-from trainwright.contract.sections.averaging import CyclicRate, Swa
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import EarlyStopping
+from trainwright.contract.sections.training.averaging import CyclicRate, Swa
+from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts

@@ -10,8 +10,8 @@ from typing import NamedTuple, final
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_seconds

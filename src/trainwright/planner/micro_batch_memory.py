@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.memory import OFFLOADED_PART_BYTES
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes

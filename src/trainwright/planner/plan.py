@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document, placed
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value

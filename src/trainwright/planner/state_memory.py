@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from trainwright.contract.sections.optimizer import (
+from trainwright.contract.sections.training.optimizer import (
     Adafactor,
     Adam,
     AdamW,

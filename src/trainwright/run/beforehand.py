@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines
 from trainwright.planner.budget_shares import Rows

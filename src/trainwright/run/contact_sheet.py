@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
 from trainwright.data.base.table import Bytes, ImageInputs, Integers

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from trainwright.contract.reading.read_contract import placed
 from trainwright.contract.rules.all_rules import problems_of_rules
-from trainwright.contract.sections.data import fold_count
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.data.dispatch import modality_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.contract.sections.checkpointing import Checkpointing
+from trainwright.contract.sections.training.checkpointing import Checkpointing
 from trainwright.engine.save_interval import BestSpacing, FixedSpacing, Spacing
 
 

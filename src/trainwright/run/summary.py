@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said

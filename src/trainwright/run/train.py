@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached

@@ -13,8 +13,8 @@ import polars as pl
 
 from spectra.spectra_encoding import SpectraEncoding, as_frame
 from spectra.spectra_section import SpectraData
-from trainwright.contract.sections.data import RandomSplit
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.data import RandomSplit
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.base.table import Floats, Integers, Part, PartName
 from trainwright.data.columns.fit_target import fit_target

@@ -10,7 +10,7 @@ import quality
 from qualities.faults import FAULTS
 from qualities.sets import TARGETS
 from real_data import real_data
-from trainwright.contract.sections.quality import FindingKind
+from trainwright.contract.sections.data.quality import FindingKind
 
 
 def test_precision_and_recall_are_of_the_rows() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections import optimizer as optimizers
+from trainwright.contract.sections.training import optimizer as optimizers
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.planner.resolve.optimizer_choices import learning_rates
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st  # noqa: E402
 from PIL import Image, ImageEnhance, ImageOps  # noqa: E402
 from scipy.stats import beta  # noqa: E402
 
-from trainwright.contract.sections.images import Augment, ColorJitter, Erasing, RandAugment  # noqa: E402
+from trainwright.contract.sections.data.images import Augment, ColorJitter, Erasing, RandAugment  # noqa: E402
 from trainwright.data.base.counter_rng import integers, uniform  # noqa: E402
 from trainwright.data.base.table import ImageInputs  # noqa: E402
 from trainwright.data.loading import color_ops, randaugment  # noqa: E402

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
 from trainwright.core.hashing import hash_file
 from trainwright.data.formats.arrow_mmap import open_arrow

@@ -8,8 +8,8 @@ from typing import IO, Any
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.formats import delimited
 from trainwright.data.formats.encodings import text_blocks

@@ -10,9 +10,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import Column, GroupSplit, RandomSplit, Split, TableData
-from trainwright.contract.sections.features import ColumnFeatures, Encoding, TextFeatures
-from trainwright.contract.sections.features import Features as FeaturesSection
+from trainwright.contract.sections.data.data import (
+    Column,
+    GroupSplit,
+    RandomSplit,
+    Split,
+    TableData,
+)
+from trainwright.contract.sections.data.features import ColumnFeatures, Encoding, TextFeatures
+from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table, read_part

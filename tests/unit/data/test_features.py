@@ -11,9 +11,9 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from trainwright.contract.sections.data import Column, RandomSplit, TableData
-from trainwright.contract.sections.features import Encoding, Imputing, Scaling
-from trainwright.contract.sections.features import Features as FeaturesSection
+from trainwright.contract.sections.data.data import Column, RandomSplit, TableData
+from trainwright.contract.sections.data.features import Encoding, Imputing, Scaling
+from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers

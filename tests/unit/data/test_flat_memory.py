@@ -13,7 +13,7 @@ import pytest
 READ = """
 import sys, threading, time
 from pathlib import Path
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.data.sources.data_source import read_source
 
 def held():

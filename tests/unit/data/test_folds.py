@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     ColumnSplit,
     Features,
     GroupSplit,
@@ -21,7 +21,7 @@ from trainwright.contract.sections.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.quality import Quality
+from trainwright.contract.sections.data.quality import Quality
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Integers
 from trainwright.data.prepare_table import prepare_fold, prepare_table

@@ -15,7 +15,7 @@ import zstandard
 
 from command import CONTRACT, command, inside, tree, write_project
 from made_data import saved_dataset
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.secret_urls import holds_secret
 from trainwright.data.formats.encodings import encoding_of

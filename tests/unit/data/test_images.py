@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from made_data import idx_bytes, make_images
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.counter_rng import integers, uniform
 from trainwright.data.base.table import ImageInputs, as_columns

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data.formats import json_lines
 from trainwright.data.sources.data_source import read_source

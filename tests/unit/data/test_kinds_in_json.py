@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.data.data import TableData
 from trainwright.core.files import Json
 from trainwright.data.columns.target import Classes, NextToken, Numbers, target_from_json
 from trainwright.data.columns.target_kind import Target

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from faults.tiers import each
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     EVERY_COLUMN,
     Column,
     ColumnSplit,
@@ -24,9 +24,9 @@ from trainwright.contract.sections.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.features import Features, Scaling
-from trainwright.contract.sections.quality import Quality
-from trainwright.contract.sections.sampling import (
+from trainwright.contract.sections.data.features import Features, Scaling
+from trainwright.contract.sections.data.quality import Quality
+from trainwright.contract.sections.data.sampling import (
     Balanced,
     Blocks,
     Curriculum,
@@ -34,7 +34,7 @@ from trainwright.contract.sections.sampling import (
     Sampling,
     Weighted,
 )
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data.base import row_storage as space_module
 from trainwright.data.base.row_storage import IN_MEMORY, InFiles

@@ -11,9 +11,9 @@ import pytest
 
 from command import command, inside
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.dispatch import read_data
 from trainwright.data.formats.nested_json import nested_text

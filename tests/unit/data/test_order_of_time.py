@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import StratifiedSplit, TableData, TimeSplit
+from trainwright.contract.sections.data.data import StratifiedSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_fold, prepare_table

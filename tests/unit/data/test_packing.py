@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary

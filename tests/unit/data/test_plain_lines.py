@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data.formats import delimited, plain_lines
 from trainwright.data.formats.plain_lines import count_plain_lines

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     ColumnSplit,
     GroupSplit,
     RandomSplit,
@@ -19,7 +19,7 @@ from trainwright.contract.sections.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.features import Features as FeaturesSection
+from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.target import Classes, Numbers, target_from_json

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     AutoSplit,
     Column,
     GroupSplit,

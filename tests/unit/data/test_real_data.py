@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from real_data import real_data
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     Column,
     Features,
     GroupSplit,

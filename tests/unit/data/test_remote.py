@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
 from trainwright.data.sources.data_source import read_source
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import Features, FileSplit, TableData
+from trainwright.contract.sections.data.data import Features, FileSplit, TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base import row_storage
 from trainwright.data.prepare_table import prepare_table

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.encoders import bpe
 from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces
 from trainwright.data.formats import encodings

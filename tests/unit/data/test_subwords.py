@@ -12,7 +12,7 @@ import pytest
 tokenizers = pytest.importorskip("tokenizers")
 
 from made_data import make_text  # noqa: E402
-from trainwright.contract.sections.tokens import TokenData  # noqa: E402
+from trainwright.contract.sections.data.tokens import TokenData  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.encoders.bpe import MOST_TOKENS, train_pieces  # noqa: E402

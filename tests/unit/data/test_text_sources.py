@@ -21,9 +21,9 @@ from mixed_texts import (
     source_of,
     table,
 )
-from trainwright.contract.sections.sampling import Mixture, Uniform
-from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.quality.content.document_quality import document_faults, document_parts

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from made_data import make_text
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.columns.target import NextToken

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.text_overlap import audit_text

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.training.memory import ActivationCheckpointing, ByOp  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
 from trainwright.model.attention import attention_cpu  # noqa: E402
 from trainwright.model.attention.attention_cpu import attend_pieces, takes_pieces  # noqa: E402

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
+from trainwright.contract.sections.training.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.objective.build_objective import balanced_weights, build_loss  # noqa: E402
 from trainwright.objective.classification_losses import (  # noqa: E402

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.contract.sections.optimizer import AdamW, Muon, Sgd  # noqa: E402
+from trainwright.contract.sections.training.optimizer import AdamW, Muon, Sgd  # noqa: E402
 from trainwright.core.errors import ContractMistake, MissingExtra, Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.optim import dependencies  # noqa: E402
@@ -236,7 +236,7 @@ def test_what_is_frozen_thaws_by_the_epoch_and_the_longest_path_counts() -> None
 
 def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependencies, "find_spec", lambda _module: None)
-    from trainwright.contract.sections.optimizer import AdamW8bit, Lion
+    from trainwright.contract.sections.training.optimizer import AdamW8bit, Lion
 
     dependencies.need_optimizer(AdamW())
     with pytest.raises(MissingExtra, match="bitsandbytes") as caught:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 STEPPED = """
 import sys
 from torch import nn
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.optim.fused_adam import stepping_of

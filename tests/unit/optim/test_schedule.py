@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainwright.contract.sections.scheduler import Constant, CosineWithWarmup
+from trainwright.contract.sections.training.scheduler import Constant, CosineWithWarmup
 from trainwright.optim.lr_schedule import build_schedule
 
 

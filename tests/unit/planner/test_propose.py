@@ -13,7 +13,12 @@ import pytest
 from real_data import real_data
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data import GroupSplit, StratifiedSplit, TableData, TimeSplit
+from trainwright.contract.sections.data.data import (
+    GroupSplit,
+    StratifiedSplit,
+    TableData,
+    TimeSplit,
+)
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.read_table import read_table
 from trainwright.data.statistics.leak_tests import find_leaks

@@ -8,7 +8,7 @@ import pytest
 
 from planned_tables import CPU
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import ContractMistake
 from trainwright.data.text.prepare_text import read_tokens
 from trainwright.planner.plan import Plan, plan

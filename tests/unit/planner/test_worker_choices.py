@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.images import Augment
+from trainwright.contract.sections.data.images import Augment
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.worker_choices import Making, choose_workers, workers_by_rule
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data import StratifiedSplit, TableData
-from trainwright.contract.sections.features import Features
+from trainwright.contract.sections.data.data import StratifiedSplit, TableData
+from trainwright.contract.sections.data.features import Features
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
 from trainwright.data.base.row_distribution import safe_quantiles
@@ -59,7 +59,7 @@ def _prepared(folder: Path, task: str = "classification") -> Prepared:
 
 
 def _random() -> object:
-    from trainwright.contract.sections.data import RandomSplit
+    from trainwright.contract.sections.data.data import RandomSplit
 
     return RandomSplit(kind="random")
 

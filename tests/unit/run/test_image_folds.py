@@ -13,8 +13,8 @@ from command import command, inside, tree
 from folded_runs import check_goes_on
 from made_data import make_images
 from made_pictures import encoded, picture, write_folder, write_table
-from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import read_json
 from trainwright.data.base.table import ImageInputs

@@ -100,7 +100,10 @@ def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.Monkey
     assert not missing
     code = audit_data._code.__wrapped__
     before, hashed = code(), audit_data.hash_file
-    for changed in (Path(audit_data.__file__), package / "contract" / "sections" / "quality.py"):
+    for changed in (
+        Path(audit_data.__file__),
+        package / "contract" / "sections" / "data" / "quality.py",
+    ):
         monkeypatch.setattr(
             audit_data, "hash_file", lambda one, it=changed: "" if one == it else hashed(one)
         )

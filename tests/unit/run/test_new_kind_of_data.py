@@ -21,9 +21,9 @@ TOYS = Path(__file__).resolve().parents[2] / "toys"
 PACKAGE = Path(trainwright.__file__).parent
 
 LINES = {
-    "contract/sections/data.py": (
+    "contract/sections/data/data.py": (
         (
-            "from trainwright.contract.sections.images import ImageData\n",
+            "from trainwright.contract.sections.data.images import ImageData\n",
             "from spectra.spectra_section import SpectraData\n",
         ),
         (

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from command import CONTRACT, Ran, command, inside, write_rows
-from trainwright.contract.sections.sources import USUAL, Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sources import USUAL, Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.text.documents import END

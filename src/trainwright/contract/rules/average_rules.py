@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.averaging import CyclicRate, Swa
+from trainwright.contract.sections.training.averaging import CyclicRate, Swa
 from trainwright.core.errors import Problem
 
 _AVERAGE = "training.average"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import Problem
 
 

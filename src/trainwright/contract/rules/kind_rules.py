@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import kinds_with
-from trainwright.contract.sections.objective import LOSSES_OF_CLASSES, AutoLoss, CrossEntropy
+from trainwright.contract.sections.training.objective import (
+    LOSSES_OF_CLASSES,
+    AutoLoss,
+    CrossEntropy,
+)
 from trainwright.core.errors import Problem
 
 

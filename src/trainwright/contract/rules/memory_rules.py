@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.memory import EveryNth
 from trainwright.contract.sections.model import kinds_with
-from trainwright.contract.sections.optimizer import Adam, AdamW, Sgd
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.memory import EveryNth
+from trainwright.contract.sections.training.optimizer import Adam, AdamW, Sgd
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 
 _PATH = "training.memory.activation_checkpointing"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import nearest_word
 from trainwright.contract.sections.metric import METRICS
-from trainwright.contract.sections.training import EarlyStopping
+from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.optimizer import ScheduleFreeAdamW, Sgd
-from trainwright.contract.sections.scheduler import (
+from trainwright.contract.sections.training.optimizer import ScheduleFreeAdamW, Sgd
+from trainwright.contract.sections.training.scheduler import (
     Constant,
     ReduceOnPlateau,
     StepDecay,
     WarmupStableDecay,
 )
-from trainwright.contract.sections.training import USUAL_PATIENCE
+from trainwright.contract.sections.training.training import USUAL_PATIENCE
 from trainwright.core.errors import Problem
 
 _SCHEDULER = "training.scheduler"

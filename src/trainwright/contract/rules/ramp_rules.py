@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.ramps import BatchRamp, SequenceRamp
+from trainwright.contract.sections.training.ramps import BatchRamp, SequenceRamp
 from trainwright.core.errors import Problem
 
 _RAMPS = "training.ramps"

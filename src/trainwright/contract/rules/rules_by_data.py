@@ -10,10 +10,10 @@ from trainwright.contract.document import Contract
 from trainwright.contract.rules.image_rules import IMAGE_RULES
 from trainwright.contract.rules.table_rules import TABLE_RULES
 from trainwright.contract.rules.token_rules import TOKEN_RULES
-from trainwright.contract.sections.data import TableData
-from trainwright.contract.sections.data_base import Feeding
-from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Problem
 
 S = TypeVar("S", bound=Feeding)

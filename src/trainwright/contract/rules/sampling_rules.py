@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.sampling import Balanced, Curriculum, Mixture, Uniform
+from trainwright.contract.sections.data.sampling import Balanced, Curriculum, Mixture, Uniform
 from trainwright.core.errors import Problem
 
 _PATH = "data.sampling"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import fold_count
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import Problem
 
 

@@ -10,7 +10,7 @@ from trainwright.contract.rules.feature_rules import FEATURE_RULES
 from trainwright.contract.rules.quality_rules import QUALITY_RULES
 from trainwright.contract.rules.sampling_rules import no_source_column
 from trainwright.contract.rules.source_rules import one_source, query_is_whole
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     AutoSplit,
     ColumnSplit,
     FileSplit,
@@ -19,7 +19,7 @@ from trainwright.contract.sections.data import (
     fold_count,
     split_columns,
 )
-from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.data.sampling import Mixture
 from trainwright.core.errors import Problem
 
 

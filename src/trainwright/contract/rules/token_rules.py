@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.sampling_rules import no_source_column
-from trainwright.contract.sections.sampling import Mixture
-from trainwright.contract.sections.tokens import TokenData
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 
 _MOST_COMPILED = 32

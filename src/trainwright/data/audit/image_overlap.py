@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.data import fold_count
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share

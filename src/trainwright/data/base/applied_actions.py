@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.sections.quality import Action, FindingKind
+from trainwright.contract.sections.data.quality import Action, FindingKind
 from trainwright.core.files import Json
 
 MOST_LISTED = 100_000

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_bytes
 from trainwright.core.machine import memory_bytes

@@ -9,7 +9,7 @@ import polars as pl
 from polars.exceptions import ComputeError
 
 from trainwright.contract.key_paths import join
-from trainwright.contract.sections.data import TableData
+from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.cell_values import FORMS, SERIAL, parse_moments
 

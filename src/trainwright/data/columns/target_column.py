@@ -9,7 +9,7 @@ from typing import Literal, final
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data import Column, TableData
+from trainwright.contract.sections.data.data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-from trainwright.contract.sections.images import Decoding
+from trainwright.contract.sections.data.images import Decoding
 from trainwright.core.files import Json
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.features import History as HistorySection
+from trainwright.contract.sections.data.features import History as HistorySection
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.cell_values import to_labels

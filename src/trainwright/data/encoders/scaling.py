@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.features import Imputing, Scaling
+from trainwright.contract.sections.data.features import Imputing, Scaling
 from trainwright.core.files import Json
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 from trainwright.data.base.table import Floats, Integers

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.features import TextFeatures
+from trainwright.contract.sections.data.features import TextFeatures
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.data.base.sparse import SparseColumns, sparse_of

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.limits import CELL_BYTES
 from trainwright.data.formats.decompress import check_columns, check_expansion
 from trainwright.data.formats.file_format import damaged_file

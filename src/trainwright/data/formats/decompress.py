@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core import limits
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TextIO, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_FIELD_LETTERS, MOST_LINE_LETTERS
 from trainwright.data.base.messages import quoted, some

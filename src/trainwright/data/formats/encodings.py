@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
 from trainwright.core.limits import MOST_LINE_LETTERS

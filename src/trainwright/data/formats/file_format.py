@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
-from trainwright.contract.sections.sources import USUAL, Reading
+from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem, ProblemKind
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]

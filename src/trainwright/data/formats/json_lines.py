@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Place, Problem
 from trainwright.core.files import Json
 from trainwright.core.limits import CELL_BYTES

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import polars as pl
 
-from trainwright.contract.sections.sources import USUAL, Reading
+from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.limits import CELL_BYTES
 from trainwright.data.formats.decompress import check_columns, check_expansion
 from trainwright.data.formats.file_format import damaged_file

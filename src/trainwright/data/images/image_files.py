@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, final
 
-from trainwright.contract.sections.images import ImageFields
+from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import NOWHERE, Place
 from trainwright.core.limits import MOST_IMAGE_BYTES
 from trainwright.data.images.decode import ImageFault

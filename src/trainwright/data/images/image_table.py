@@ -7,7 +7,7 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.sources import USUAL
+from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_IMAGE_BYTES
 from trainwright.data.formats.file_format import known_format, packing_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.data.base.table import ImageInputs, Integers, PartName

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainwright.contract.sections.images import ImageFields
+from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Bytes, Integers, Part
 from trainwright.data.columns.target import Classes

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.sections.images import ImageData, ImageFields
-from trainwright.contract.sections.sources import USUAL
+from trainwright.contract.sections.data.images import ImageData, ImageFields
+from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.data.base.messages import some

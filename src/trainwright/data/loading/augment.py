@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.contract.sections.images import Augment, ColorJitter
+from trainwright.contract.sections.data.images import Augment, ColorJitter
 from trainwright.data.base.counter_rng import integers, uniform
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats

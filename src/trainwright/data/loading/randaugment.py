@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.contract.sections.images import RandAugment
+from trainwright.contract.sections.data.images import RandAugment
 from trainwright.data.base.counter_rng import integers, uniform
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats

@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 
 import torch
 
-from trainwright.contract.sections.loading import Loading
+from trainwright.contract.sections.data.loading import Loading
 from trainwright.core.errors import PeerLost
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Positions

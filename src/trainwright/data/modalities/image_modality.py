@@ -9,8 +9,8 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.columns.target import Classes

@@ -11,9 +11,9 @@ from typing import Generic, Literal, NamedTuple, TypeVar, final
 
 import polars as pl
 
-from trainwright.contract.sections.data_base import Feeding
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.metric import TaskKind
-from trainwright.contract.sections.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.base.messages import nearest_option, quoted

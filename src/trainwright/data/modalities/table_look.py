@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from trainwright.contract.sections.data import TableData, fold_count
+from trainwright.contract.sections.data.data import TableData, fold_count
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
 from trainwright.data.modalities.modality import LookedAt, LookLimits, SplitSettings

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     GroupSplit,
     StratifiedGroupSplit,
     TableData,
     fold_count,
 )
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.cell_values import to_labels

@@ -9,8 +9,8 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.base.table import Integers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from trainwright.contract.sections.data import Column, TableData, TimeSplit, split_columns
+from trainwright.contract.sections.data.data import Column, TableData, TimeSplit, split_columns
 
 
 def key_columns(section: TableData) -> tuple[str, ...]:

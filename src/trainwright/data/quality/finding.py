@@ -9,7 +9,7 @@ from typing import Literal, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.quality import FindingKind
+from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data import Column, TableData
-from trainwright.contract.sections.quality import Action, FindingKind
+from trainwright.contract.sections.data.data import Column, TableData
+from trainwright.contract.sections.data.quality import Action, FindingKind
 from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.row_storage import RowStorage, bounds

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data import Data
-from trainwright.contract.sections.sampling import (
+from trainwright.contract.sections.data.data import Data
+from trainwright.contract.sections.data.sampling import (
     Balanced,
     Blocks,
     Curriculum,

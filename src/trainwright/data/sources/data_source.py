@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.sources import FRAME, USUAL, Reading, Sql
+from trainwright.contract.sections.data.sources import FRAME, USUAL, Reading, Sql
 from trainwright.core.errors import Place
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value

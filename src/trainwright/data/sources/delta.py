@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from trainwright.contract.sections.sources import USUAL, Reading
+from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from trainwright.contract.sections.sources import FRAME, Reading
+from trainwright.contract.sections.data.sources import FRAME, Reading
 from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import (

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import final
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_PATTERN_ENTRIES
 from trainwright.data.base.messages import quoted, some

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.sources import FRAME
+from trainwright.contract.sections.data.sources import FRAME
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.formats.parse_result import NO_LINES

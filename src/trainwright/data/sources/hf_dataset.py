@@ -13,7 +13,7 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value

@@ -10,7 +10,7 @@ from typing import Literal, assert_never, final
 
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import final
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.data.formats.file_format import EXPECTED, is_part, known_format

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading, Sql
+from trainwright.contract.sections.data.sources import Reading, Sql
 from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, MissingExtra, Place, Problem, TrainwrightError

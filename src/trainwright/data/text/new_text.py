@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.contract.sections.sampling import Mixture, Uniform
-from trainwright.contract.sections.sources import Reading
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.table import Part
 from trainwright.data.encoders.vocabulary import TextVocabulary

@@ -11,8 +11,8 @@ from typing import assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.sampling import Mixture
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.optional_dependencies import need_tokenizers

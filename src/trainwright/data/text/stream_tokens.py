@@ -13,8 +13,8 @@ from typing import Literal, final
 
 import numpy as np
 
-from trainwright.contract.sections.sampling import Mixture
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.table import Integers

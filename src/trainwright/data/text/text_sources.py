@@ -8,8 +8,8 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.sampling import Mixture
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.table import Integers, PartName, Sources
 from trainwright.data.sampling.build_sampler import check_shares

@@ -14,7 +14,12 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
-from trainwright.contract.sections.memory import ActivationCheckpointing, ByOp, EveryNth, KeptOps
+from trainwright.contract.sections.training.memory import (
+    ActivationCheckpointing,
+    ByOp,
+    EveryNth,
+    KeptOps,
+)
 from trainwright.core.errors import Mistake, Problem
 from trainwright.model.block_protocol import InBlocks
 

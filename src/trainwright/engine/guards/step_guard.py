@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, SupportsInt, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.contract.sections.guard import Guard as GuardSection
+from trainwright.contract.sections.training.guard import Guard as GuardSection
 from trainwright.engine.advice import OF_SCRIPTS, Advice
 from trainwright.engine.guards.bad_region import BadRegion
 from trainwright.engine.guards.rollback_backoff import RollbackBackoff

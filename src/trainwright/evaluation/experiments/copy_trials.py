@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data import Data, fold_count
+from trainwright.contract.sections.data.data import Data, fold_count
 from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.data.audit.image_overlap import ImageCopies, copies_of

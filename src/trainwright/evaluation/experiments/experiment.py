@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from trainwright.contract.sections.accepted_findings import BindingFinding
+from trainwright.contract.sections.data.accepted_findings import BindingFinding
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.clause import Clause

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, assert_never, final
 
-from trainwright.contract.sections.accepted_findings import Accepted, BindingFinding
-from trainwright.contract.sections.data import Data, TableData
+from trainwright.contract.sections.data.accepted_findings import Accepted, BindingFinding
+from trainwright.contract.sections.data.data import Data, TableData
 from trainwright.data.audit.audit_result import AuditResult
 
 RowTrial = Literal[

@@ -12,7 +12,7 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem, ProblemKind
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted, some

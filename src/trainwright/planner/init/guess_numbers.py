@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import Commas, Look, how_written
 from trainwright.data.sources.data_source import read_source

@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.images import ImageData, ImageFields
-from trainwright.contract.sections.sources import USUAL
+from trainwright.contract.sections.data.images import ImageData, ImageFields
+from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.core.limits import MOST_IMAGE_PIXELS

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data import ColumnSplit, FileSplit, Split, StratifiedSplit
-from trainwright.contract.sections.data_base import Feeding
+from trainwright.contract.sections.data.data import ColumnSplit, FileSplit, Split, StratifiedSplit
+from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts
 from trainwright.data.split.fractions import Shares

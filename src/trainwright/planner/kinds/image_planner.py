@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
 
 

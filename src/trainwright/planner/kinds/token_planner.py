@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never, final
 
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts
 from trainwright.data.text.chunks import cut_documents

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.contract.sections.averaging import Average, Ema
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.averaging import Average, Ema
+from trainwright.contract.sections.training.training import Training
 from trainwright.planner.resolve.choice import Choosing
 
 _MOST_STEPS, _FEWEST_STEPS = 1000, 2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.checkpointing import Checkpointing
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.checkpointing import Checkpointing
+from trainwright.contract.sections.training.training import Training
 from trainwright.planner.resolve.choice import Chosen
 
 

@@ -11,7 +11,7 @@ from typing import final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choosing, Chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from trainwright.contract.sections import optimizer as contract
+from trainwright.contract.sections.training import optimizer as contract
 from trainwright.planner.resolve.choice import Chosen
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
 from trainwright.data.text.chunks import cut_documents

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data import (
+from trainwright.contract.sections.data.data import (
     AutoSplit,
     Data,
     RandomSplit,
@@ -19,11 +19,16 @@ from trainwright.contract.sections.data import (
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import TableDefaults
-from trainwright.contract.sections.objective import AutoLoss, CrossEntropy, Loss, SquaredError
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
-from trainwright.contract.sections.training import USUAL_PATIENCE, EarlyStopping, Training
+from trainwright.contract.sections.training.objective import (
+    AutoLoss,
+    CrossEntropy,
+    Loss,
+    SquaredError,
+)
+from trainwright.contract.sections.training.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.fit_target import choose_positive

@@ -11,7 +11,7 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.sources import Reading
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.redaction import redact_named

@@ -11,8 +11,8 @@ from torch import nn
 
 from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.states.average_state import EMAState, SWAState
-from trainwright.contract.sections.averaging import Average, Ema, Swa
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.averaging import Average, Ema, Swa
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.objective.losses import Objective

@@ -22,7 +22,7 @@ from trainwright.checkpoint.storages.object_storage import open_objects
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Every
 from trainwright.engine.save_interval import ByClock, Due, FirstOf

@@ -17,7 +17,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed

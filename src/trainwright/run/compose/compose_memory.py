@@ -9,8 +9,8 @@ from typing import assert_never, final
 import torch
 from torch import nn
 
-from trainwright.contract.sections.memory import Memory
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.memory import Memory
+from trainwright.contract.sections.training.training import Training
 from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.activation_offload import Offloading
 from trainwright.engine.execution.precision import Precision

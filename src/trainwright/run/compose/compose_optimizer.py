@@ -13,7 +13,7 @@ from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.states.plateau_state import PlateauState
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Validate
 from trainwright.engine.update.average_update import AverageUpdate, Mean

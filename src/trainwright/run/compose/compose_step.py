@@ -12,7 +12,7 @@ from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.tracking import Tracking
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.engine.advice import OF_CONTRACTS
 from trainwright.engine.execution.compile import CompiledObjective
 from trainwright.engine.execution.precision import LossScale, Precision, build_precision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.stop import Stop
+from trainwright.contract.sections.training.stop import Stop
 from trainwright.engine.stopping.metric_stop_rules import (
     GradientNormBelow,
     LossPlateauRule,

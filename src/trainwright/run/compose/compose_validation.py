@@ -13,7 +13,7 @@ from torch import nn
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training import Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.data.base.table import Part
 from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset

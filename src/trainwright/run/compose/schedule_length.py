@@ -9,9 +9,9 @@ from typing import Literal, final
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.data.sampling import Mixture
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.stop import Stop
+from trainwright.contract.sections.training.stop import Stop
 from trainwright.data.base.table import Integers
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.length_ramp import ShortWindows

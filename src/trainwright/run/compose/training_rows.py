@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.sampling import Mixture
+from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tokens import TokenData
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.augment import ImageDataset

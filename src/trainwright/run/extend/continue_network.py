@@ -15,9 +15,9 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.size_rules import MOST
-from trainwright.contract.sections.sampling import Curriculum
-from trainwright.contract.sections.scheduler import Constant
+from trainwright.contract.sections.data.sampling import Curriculum
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.scheduler import Constant
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.averaging import Swa
-from trainwright.contract.sections.data import fold_count
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.training.averaging import Swa
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.extension_request import ExtensionRequest
 from trainwright.tracking.event_log import read_events

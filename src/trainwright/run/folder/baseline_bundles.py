@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, fit_baselines

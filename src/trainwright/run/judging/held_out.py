@@ -8,7 +8,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers, Part

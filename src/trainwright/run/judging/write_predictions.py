@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data import Data
+from trainwright.contract.sections.data.data import Data
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
 from trainwright.data.base.table import Integers, Part

@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import Any, final
 
 from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
-from trainwright.contract.sections.checkpointing import Checkpointing
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.training.checkpointing import Checkpointing
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

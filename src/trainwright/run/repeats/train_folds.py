@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.data import Data, fold_count
+from trainwright.contract.sections.data.data import Data, fold_count
 from trainwright.core.files import read_json
 from trainwright.data.dispatch import prepare_one_fold
 from trainwright.data.subsample import sampled

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data import fold_count
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
 from trainwright.data.base.table import Floats

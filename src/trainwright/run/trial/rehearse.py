@@ -19,7 +19,7 @@ import torch
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.ramps import Ramps
+from trainwright.contract.sections.training.ramps import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag

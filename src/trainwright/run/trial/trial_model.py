@@ -10,7 +10,7 @@ from torch import nn
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.ramps import Ramps
+from trainwright.contract.sections.training.ramps import Ramps
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.model.build_network import build_network

@@ -23,7 +23,7 @@ from made_pictures import (
     write_table,
     write_tfrecord,
 )
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.images.prepare_images import read_images
 from trainwright.data.images.raw_images import RawImages

@@ -10,7 +10,7 @@ import pytest
 
 from command import command, inside
 from made_pictures import encoded, picture, write_folder
-from trainwright.contract.sections.images import Decoding, ImageData
+from trainwright.contract.sections.data.images import Decoding, ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.encoders.decoding_rule import Rule

@@ -27,7 +27,7 @@ from made_pictures import (
     write_table,
     write_tfrecord,
 )
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.images.decode import ImageFault
@@ -287,7 +287,7 @@ READ = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from trainwright.contract.sections.images import ImageData
+from trainwright.contract.sections.data.images import ImageData
 from trainwright.data.images.prepare_images import read_images
 section = ImageData(kind="images", path="data", decoding={"cache": "cache"})
 print(int(read_images(section, Path(sys.argv[1])).images["train"].pixels.sum()))
@@ -348,7 +348,7 @@ def test_mean_and_deviation_know_nothing_of_other_rows(tmp_path: Path, seed: int
 FLAT = f"""
 import sys
 from pathlib import Path
-from trainwright.contract.sections.images import Decoding
+from trainwright.contract.sections.data.images import Decoding
 from trainwright.data.sources.cache import Cache
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.decoded_cache import keep_images

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from made_pictures import encoded, picture, tar_bytes
-from trainwright.contract.sections.images import ImageFields
+from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.images.image_record import ImageRequest
 from trainwright.data.images.webdataset import TarShard

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from made_pictures import encoded, example, frame, picture, write_tfrecord
-from trainwright.contract.sections.images import Decoding, ImageData, ImageFields
+from trainwright.contract.sections.data.images import Decoding, ImageData, ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.images.prepare_images import read_images
 from trainwright.data.images.raw_images import RawImages

@@ -12,8 +12,8 @@ import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from faults.tiers import each
-from trainwright.contract.sections.data import Column
-from trainwright.contract.sections.quality import POSSIBLE
+from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.quality import POSSIBLE
 from trainwright.data.quality.columns import outliers
 from trainwright.data.quality.columns.leak_findings import leaks
 from trainwright.data.quality.columns.mixed_units import mixed_units

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from command import command, inside
 from made_pictures import write_folder
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.files import Json, read_json
 from trainwright.data.formats import encodings
 from trainwright.data.quality.content import document_quality

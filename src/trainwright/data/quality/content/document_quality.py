@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.base.table import Integers
 from trainwright.data.quality.content import text_quality
 from trainwright.data.quality.copies import duplicates

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.quality import FindingKind
+from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import ImageInputs, PartName

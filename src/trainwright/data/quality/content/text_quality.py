@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.quality import FindingKind
+from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.spelling import INVISIBLE

@@ -6,11 +6,13 @@ from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
-from trainwright.contract.sections.data_base import Feeding
-from trainwright.contract.sections.features import ColumnFeatures, Features
-from trainwright.contract.sections.folds import Folded
-from trainwright.contract.sections.images import ImageData
-from trainwright.contract.sections.quality import Quality
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.features import ColumnFeatures, Features
+from trainwright.contract.sections.data.folds import Folded
+from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.quality import Quality
+from trainwright.contract.sections.data.sources import Reading, Sql
+from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import (
     Auto,
     Fraction,
@@ -19,8 +21,6 @@ from trainwright.contract.sections.section import (
     Section,
     tagged_by,
 )
-from trainwright.contract.sections.sources import Reading, Sql
-from trainwright.contract.sections.tokens import TokenData
 
 ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.data_base import Feeding
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.section import Auto, Fraction, Section
-from trainwright.contract.sections.sources import Reading
 
 
 class Padding(Section):

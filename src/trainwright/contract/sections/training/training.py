@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from trainwright.contract.sections.averaging import Average
-from trainwright.contract.sections.checkpointing import Checkpointing
-from trainwright.contract.sections.clipping import GradientClipping
-from trainwright.contract.sections.compute import Compute
-from trainwright.contract.sections.guard import Guard
-from trainwright.contract.sections.memory import Memory
-from trainwright.contract.sections.objective import AutoLoss, Loss
-from trainwright.contract.sections.optimizer import AdamW, Optimizer
-from trainwright.contract.sections.ramps import Ramps
-from trainwright.contract.sections.scheduler import CosineWithWarmup, Scheduler
 from trainwright.contract.sections.section import Auto, Count, NonNegative, Section
-from trainwright.contract.sections.stop import Stop
-from trainwright.contract.sections.validation import ValidationPass
+from trainwright.contract.sections.training.averaging import Average
+from trainwright.contract.sections.training.checkpointing import Checkpointing
+from trainwright.contract.sections.training.clipping import GradientClipping
+from trainwright.contract.sections.training.compute import Compute
+from trainwright.contract.sections.training.guard import Guard
+from trainwright.contract.sections.training.memory import Memory
+from trainwright.contract.sections.training.objective import AutoLoss, Loss
+from trainwright.contract.sections.training.optimizer import AdamW, Optimizer
+from trainwright.contract.sections.training.ramps import Ramps
+from trainwright.contract.sections.training.scheduler import CosineWithWarmup, Scheduler
+from trainwright.contract.sections.training.stop import Stop
+from trainwright.contract.sections.training.validation import ValidationPass
 
 USUAL_PATIENCE = 5
 """Default patience, in validations."""

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from trainwright.contract.sections.accepted_findings import Audit
-from trainwright.contract.sections.folds import Folded
-from trainwright.contract.sections.loading import Loading
-from trainwright.contract.sections.sampling import Sampling, Uniform
+from trainwright.contract.sections.data.accepted_findings import Audit
+from trainwright.contract.sections.data.folds import Folded
+from trainwright.contract.sections.data.loading import Loading
+from trainwright.contract.sections.data.sampling import Sampling, Uniform
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.section import Auto, Section
-from trainwright.contract.sections.sources import Reading
 
 SAMPLINGS = ("uniform", "balanced", "weighted", "mixture", "curriculum", "blocks")
 """Every way to visit training rows."""

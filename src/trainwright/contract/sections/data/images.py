@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.data_base import Feeding
-from trainwright.contract.sections.folds import Folded
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.folds import Folded
 from trainwright.contract.sections.section import Count, Fraction, NonNegative, Section
 from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS
 

@@ -1,0 +1,1 @@
+"""`data`: sources, columns, splits, encodings and order of what is learned from."""

@@ -1,0 +1,1 @@
+"""`training`: how a network is trained."""
