@@ -1,4 +1,4 @@
-"""What is known of a family of models stands in its own folders: nobody else names one, and a new
+"""What is known of a family of models stands in its own folders: no other code names one, and a new
 one is added by its files and an entry in each table."""
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ OTHER_KINDS = (
 )
 """What trees of a table, without a budget, copies or findings to try, have no use for."""
 
-MOST_MODULES = 450
+MOST_MODULES = 455
 """Of the package, in a training of boosted trees whose data is examined for the first time."""
 
 

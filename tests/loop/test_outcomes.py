@@ -1,4 +1,4 @@
-"""What is told of each step, and of each save and validation, and when."""
+"""Events of each step, and of each save and validation, and when."""
 
 from __future__ import annotations
 

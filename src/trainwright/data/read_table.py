@@ -110,7 +110,7 @@ class Raw(ABC):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """What was left out or is worth a note, each with the label of its line."""
+        """What was excluded or is worth a note, each with the label of its line."""
         return ()
 
     @property
@@ -136,7 +136,7 @@ class RawTable(Raw):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """The columns that are left out, by reason."""
+        """The excluded columns, by reason."""
         ignored = [column for column in self.columns if column.kind == "ignored"]
         reasons = list(dict.fromkeys(column.reason for column in ignored))
         shown = [

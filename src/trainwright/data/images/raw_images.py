@@ -49,7 +49,7 @@ class RawImages(Raw):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """The images that are left out."""
+        """The images that are skipped."""
         return tuple(("skipped", note) for note in self.notes)
 
     @property

@@ -11,6 +11,7 @@ import torch
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.loading.batch import Batch
+from trainwright.data.loading.document_batch import document_batch
 from trainwright.data.text.chunks import LongDocuments
 from trainwright.data.text.packing import Packing, pack_inputs
 
@@ -57,19 +58,8 @@ class PackedDataset:
         tokens[row, column] = self._tokens[source]
         target[row, column] = self._tokens[source + 1]
         positions[row, column] = within
-        named = {"tokens": tokens, "positions": positions, "target": target}
-        batch = Batch(
-            {
-                name: torch.from_numpy(one).to(self._device, non_blocking=True)
-                for name, one in named.items()
-            },
-            rows=rows,
-        )
-        if isinstance(self._mask, str):
-            return batch
-        counted = np.zeros(target.shape, dtype=np.bool_)
-        counted[row, column] = self._mask[source + 1]
-        return batch.with_mask(torch.from_numpy(counted))
+        arrays = {"tokens": tokens, "positions": positions, "target": target}
+        return document_batch(arrays, rows, self._device, self._mask, (row, column, source))
 
     def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
         """Targets of these windows."""

@@ -11,6 +11,7 @@ import torch
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.loading.batch import Batch
+from trainwright.data.loading.document_batch import document_batch
 from trainwright.data.text.chunks import LongDocuments, cut_documents
 from trainwright.data.text.padding import PaddedShapes
 
@@ -58,19 +59,8 @@ class PaddedDataset:
         target = np.full((len(rows), self._width), NO_TARGET, dtype=np.int64)
         tokens[row, column] = self._tokens[source]
         target[row, column] = self._tokens[source + 1]
-        named = {"tokens": tokens, "target": target}
-        batch = Batch(
-            {
-                name: torch.from_numpy(one).to(self._device, non_blocking=True)
-                for name, one in named.items()
-            },
-            rows=rows,
-        )
-        if isinstance(self._mask, str):
-            return batch
-        counted = np.zeros(target.shape, dtype=np.bool_)
-        counted[row, column] = self._mask[source + 1]
-        return batch.with_mask(torch.from_numpy(counted))
+        arrays = {"tokens": tokens, "target": target}
+        return document_batch(arrays, rows, self._device, self._mask, (row, column, source))
 
     def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
         """Targets of these rows."""

@@ -63,7 +63,7 @@ class LookedAt:
 @dataclass(frozen=True, slots=True)
 class NewPart:
     """Labelled new rows as a part, and their files. `ungrouped` names the groups of the training
-    that these rows lack; `notes` say what was left out."""
+    that these rows lack; `notes` say what was skipped or excluded."""
 
     part: Part
     files: Sequence[FileVersion]

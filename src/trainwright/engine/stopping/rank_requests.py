@@ -101,7 +101,7 @@ class _RequestedStop:
         self._text = "requested on another rank"
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """The reason, once all ranks were told of it."""
+        """The reason, once all ranks know it."""
         found = self._rule.reason(progress) if self._asks_here else None
         code = _CODES[self._kind]
         if found is not None:
@@ -119,7 +119,7 @@ class _RequestedSave:
         self._asks_here = asks_here
 
     def due(self, progress: Progress) -> bool:
-        """Due once all ranks were told of it."""
+        """Due once all ranks know it."""
         if self._asks_here and self._due.due(progress):
             self._requests.save = 1
         told, self._requests.told_save = self._requests.told_save, False

@@ -158,6 +158,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
     own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
+    recorders = _recorders(run, device, measured)
+    save_requested = requests.signalled_save(SaveRequested(run.flag))
     inventory = _inventory(plan, prepared, strategy)
     job = Job(
         model=model,
@@ -169,24 +171,13 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         guard=stepping.guard,
         stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
         state=merge_state(updates.state, stepping.state, measured.state, own_state),
-        observers=(
-            *run.observers,
-            _recorders(run, device, measured),
-            *saving.observers,
-            ends.reserve,
-            shown,
-        ),
+        observers=(*run.observers, recorders, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
         validate_every=length.validate_every,
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=with_same_bits(saving.store, contract.resume, inventory),
-        checkpoint_every=FirstOf(
-            [
-                stepping.saved(saving.due),
-                requests.signalled_save(SaveRequested(run.flag)),
-            ]
-        ),
+        checkpoint_every=FirstOf([stepping.saved(saving.due), save_requested]),
         inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
