@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -84,16 +85,17 @@ def _run(rank: int, world_size: int, folder: str) -> None:
         timeout=timedelta(seconds=120),
     )
     found: dict[str, Sequence[float] | str] = {}
-    try:
-        for name, check in CHECKS.items():
-            try:
-                found[name] = check(GlooStrategy())
-            except Exception:
-                found[name] = traceback.format_exc()
-                break  # the ranks are no longer at the same place
-        (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
-    finally:
-        distributed.destroy_process_group()
+    for name, check in CHECKS.items():
+        try:
+            found[name] = check(GlooStrategy())
+        except Exception:
+            found[name] = traceback.format_exc()
+            break  # the ranks are no longer at the same place
+    (Path(folder) / f"{rank}.json").write_text(json.dumps(found))
+    distributed.destroy_process_group()
+    # A thread of gloo may still hold the tensors of the last collective: it needs the interpreter
+    # to drop them, and aborts the process if that is ending (pytorch/pytorch#179291).
+    os._exit(0)
 
 
 def check_all(world_size: int, folder: Path) -> list[dict[str, Sequence[float] | str]]:
