@@ -11,10 +11,14 @@ import polars as pl
 import pytest
 from scipy.spatial import cKDTree
 
-from audited_tables import STRATIFIED, audited
+from audited_tables import STRATIFIED, audited, to_audit
 from command import command, inside
 from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.audit.interpolated_rows import interpolated_rows_of
+from trainwright.data.audit.run_audit import audit_sampled
 from trainwright.data.base.table import Floats
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.subsample import thinned
 
 COLUMNS = 6
 
@@ -97,6 +101,49 @@ def test_missing_numbers_and_a_class_of_its_own_are_no_trouble(tmp_path: Path) -
         x1=pl.when(pl.int_range(pl.len()) % 50 == 0).then(None).otherwise(pl.col("x1"))
     )
     assert found(tmp_path, frame).verdict == "leak"
+
+
+def test_columns_with_one_value_and_few_complete_rows_are_no_trouble(tmp_path: Path) -> None:
+    """A column with one value in the rows that lack none has no deviation to divide by."""
+    frame = balanced(300, 1500).with_row_index("at")
+    apart = frame.with_columns(
+        x0=pl.when(pl.col("at") % 3 != 0).then(0.1).otherwise(pl.col("x0")),
+        x1=pl.when(pl.col("at") % 3 == 0).then(None).otherwise(pl.col("x1")),
+    ).drop("at")
+    assert found(tmp_path, apart).verdict == "leak"
+    gaps = [
+        pl.when(pl.col("at") % COLUMNS == at).then(None).otherwise(pl.col(f"x{at}")).alias(f"x{at}")
+        for at in range(COLUMNS)
+    ]
+    empty = found(tmp_path, frame.with_columns(gaps).drop("at"))
+    assert (empty.verdict, empty.message[:11]) == ("clean", "not checked")
+
+
+def test_rows_in_a_plane_are_not_called_clean(tmp_path: Path) -> None:
+    rows = HONEST["functions of two"]()
+    half = len(rows) // 2
+    assert found(tmp_path, table(rows[:half], rows[half:], 9)).message.startswith("not checked")
+
+
+def test_a_rare_class_of_a_large_table_is_compared_whole(tmp_path: Path) -> None:
+    """A sample of all rows would hold few pairs that others were made of."""
+    rows = measured(1500)
+    rare = table(np.vstack([rows, smote(rows, 3000, 1)]), rows[:0])
+    train = pl.concat([rare[300:], table(rows[:0], measured(400_000, 2) + 0.5)])
+    test = rare[:300]
+    types = [ColumnType(f"x{at}", "numeric", "", 0, 1000, "0.1") for at in range(COLUMNS)]
+    mask = interpolated_rows_of(train, test, types, "kind")
+    assert mask is not None
+    assert mask.mean() > 0.1
+
+
+def test_of_a_large_table_all_rows_are_compared(tmp_path: Path) -> None:
+    balanced(300, 1500).write_csv(tmp_path / "rows.csv")
+    raw, prepared, section = to_audit(tmp_path / "rows.csv", "kind", STRATIFIED)
+    _, some = thinned(raw, prepared, 100)
+    results = audit_sampled(prepared, some, section)
+    (one,) = (each for each in results if each.test == "interpolated rows")
+    assert one.verdict == "leak"
 
 
 def test_check_names_it_as_an_error(tmp_path: Path) -> None:

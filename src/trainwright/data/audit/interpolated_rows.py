@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.audit.row_overlap import compared_numbers
 from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.copies.near_duplicates import FEWEST_NUMBERS
 
@@ -37,13 +38,13 @@ def interpolated_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows on the segment between two training rows of their class, in at least three
     columns of fine fractional numbers. In three dimensions and more no honest row is there by
     chance."""
-    names = _compared(sides.train, sides.columns)
-    if not names:
-        message = "not checked: fewer than three columns of fine fractional numbers"
-        return [AuditResult("interpolated rows", "clean", 0.0, message, "near_duplicates")]
     asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
     held_out = sides.held_out[asked]
-    found = asked[interpolated_rows_of(sides.train, held_out, sides.columns, sides.target)]
+    mask = interpolated_rows_of(sides.train, held_out, sides.columns, sides.target)
+    if mask is None:
+        message = "not checked: fewer than three independent columns of fine fractional numbers"
+        return [AuditResult("interpolated rows", "clean", 0.0, message, "near_duplicates")]
+    found = asked[mask]
     share = len(found) / max(1, len(asked))
     message = (
         f"{len(found):,} of {many(len(asked), 'held-out row')} "
@@ -73,28 +74,58 @@ def _verdict_of(share: float) -> Verdict:
 
 def interpolated_rows_of(
     train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
-) -> npt.NDArray[np.bool_]:
-    """Mask of held-out rows between two training rows of their class; of very many training rows an
-    even sample is compared."""
+) -> npt.NDArray[np.bool_] | None:
+    """Mask of held-out rows between two training rows of their class; None where the complete rows
+    span fewer than three dimensions. Of a class with very many training rows an even sample is
+    compared."""
+    if not (names := _compared(train, columns)):
+        return None
+    scale = _Scale.fit(_complete(train[spread_rows(train.height, _MOST_TRAIN)], names))
+    if scale is None:
+        return None
+    others = _points(held_out, names)
     found = np.zeros(held_out.height, dtype=np.bool_)
-    names = _compared(train, columns)
-    if not names:
-        return found
-    known = train[spread_rows(train.height, _MOST_TRAIN)]
-    points, others = _points(known, names), _points(held_out, names)
-    complete = np.isfinite(points).all(axis=1)
-    mean, spread = points[complete].mean(axis=0), points[complete].std(axis=0)
-    if not _has_three_dimensions((points[complete] - mean) / spread):
-        return found
-    points, others = (points - mean) / spread, (others - mean) / spread
-    is_class = train[target].dtype == pl.String
-    of_train = known[target].to_numpy() if is_class else np.zeros(len(points))
-    of_others = held_out[target].to_numpy() if is_class else np.zeros(len(others))
-    for value in dict.fromkeys(of_others.tolist()):
-        rows = np.flatnonzero((of_others == value) & np.isfinite(others).all(axis=1))
-        among = points[(of_train == value) & complete]
-        found[rows] = _between(others[rows], among)
+    of_train = _rows_of_classes(train[target])
+    for value, rows in _rows_of_classes(held_out[target]).items():
+        same = of_train.get(value, np.empty(0, dtype=np.int64))
+        same = same[spread_rows(len(same), _MOST_TRAIN)]
+        rows = rows[np.isfinite(others[rows]).all(axis=1)]
+        among = _complete(train[same], names)
+        found[rows] = _between(scale.apply(others[rows]), scale.apply(among))
     return found
+
+
+class _Scale(NamedTuple):
+    """What standardizes the columns that vary."""
+
+    varies: npt.NDArray[np.bool_]
+    mean: Floats
+    spread: Floats
+
+    @classmethod
+    def fit(cls, points: Floats) -> _Scale | None:
+        """Of points [N, F]; None where they span fewer than three dimensions."""
+        if len(points) <= FEWEST_NUMBERS:
+            return None
+        # A deviation of equal numbers may be above zero by rounding.
+        varies = points.max(axis=0) > points.min(axis=0)
+        points = points[:, varies]
+        scale = cls(varies, points.mean(axis=0), points.std(axis=0))
+        return scale if _has_three_dimensions((points - scale.mean) / scale.spread) else None
+
+    def apply(self, points: Floats) -> Floats:
+        """Points [N, F], without the columns that do not vary."""
+        return np.asarray((points[:, self.varies] - self.mean) / self.spread)
+
+
+def _rows_of_classes(target: pl.Series) -> dict[Any, Integers]:
+    """The rows of each class, int64, or all rows where the target is no class. Classes are sampled
+    apart: both rows that another was interpolated from must be among those compared, and SMOTE is
+    applied to small classes."""
+    if target.dtype != pl.String:
+        return {None: np.arange(len(target))}
+    groups = target.to_frame("class").with_row_index("row").group_by("class").agg("row")
+    return {value: rows.to_numpy().astype(np.int64) for value, rows in zip(*groups, strict=True)}
 
 
 def _compared(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list[str]:
@@ -112,10 +143,16 @@ def _points(frame: pl.DataFrame, names: Sequence[str]) -> Floats:
     return frame.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy()
 
 
+def _complete(frame: pl.DataFrame, names: Sequence[str]) -> Floats:
+    """The numbers [N, F] of the rows that lack none."""
+    points = _points(frame, names)
+    return points[np.isfinite(points).all(axis=1)]
+
+
 def _has_three_dimensions(points: Floats) -> bool:
     """Columns that are functions of two others have all rows near a plane, where three rows are in
     line by chance."""
-    if len(points) <= FEWEST_NUMBERS:
+    if points.shape[1] < FEWEST_NUMBERS:
         return False
     values = np.linalg.svd(points, compute_uv=False) / np.sqrt(len(points))
     return bool(values[FEWEST_NUMBERS - 1] > _LEAST_SPREAD)

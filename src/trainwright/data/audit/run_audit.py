@@ -32,7 +32,7 @@ _OF_THE_SPLIT: tuple[_Test, ...] = (
     future_rows,
     different_rows,
 )
-_OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, same_groups, future_rows)
+_OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, interpolated_rows, same_groups, future_rows)
 """Cheap pairwise comparisons, which a sample would mostly miss."""
 _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
