@@ -47,7 +47,7 @@ def test_columns_are_kept_on_request(tmp_path: Path) -> None:
         pl.read_csv("rows.csv").with_row_index("id").with_columns(pl.lit("x").alias("prediction"))
     )
     rows.write_csv(tmp_path / "new.csv")
-    words = ("--keep", "id", "--keep", "prediction", "-o", tmp_path / "out.csv")
+    words = ("--keep", "id", "--keep", "id", "--keep", "prediction", "-o", tmp_path / "out.csv")
     assert command("predict", "small-1", tmp_path / "new.csv", *words).code == 0
     frame = pl.read_csv(tmp_path / "out.csv")
     assert frame.columns[:3] == ["id", "input_prediction", "prediction"]
@@ -55,6 +55,11 @@ def test_columns_are_kept_on_request(tmp_path: Path) -> None:
     ran = command("predict", "small-1", tmp_path / "new.csv", "--keep", "idd")
     assert ran.code == 2
     assert "did you mean 'id'?" in ran.err
+    rows.with_columns(input_prediction=pl.lit("y")).write_csv(tmp_path / "new.csv")
+    both = ("--keep", "input_prediction", "--keep", "prediction")
+    ran = command("predict", "small-1", tmp_path / "new.csv", *both)
+    assert ran.code == 2
+    assert "two kept columns" in ran.err
 
 
 @pytest.mark.parametrize("to_stdout", [False, True])

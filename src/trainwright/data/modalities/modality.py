@@ -202,7 +202,7 @@ def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Columns to keep, renamed if they collide with a prediction column.
 
     Raises:
-        Mistake: the file lacks one.
+        Mistake: the file lacks one, or two would be called the same.
     """
     if missing := [name for name in names if name not in rows.columns]:
         near = nearest_option(missing[0], rows.columns)
@@ -214,7 +214,17 @@ def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
                 fix=f"did you mean {near!r}?" if near else "name a column of the file",
             )
         )
-    return rows.select(names).rename(lambda name: f"input_{name}" if _is_ours(name) else name)
+    kept = {name: f"input_{name}" if _is_ours(name) else name for name in dict.fromkeys(names)}
+    if len(set(kept.values())) < len(kept):
+        raise Mistake(
+            Problem(
+                "two kept columns would have one name beside the predictions",
+                path="--keep",
+                found=quoted(kept),
+                fix="keep one of them, or rename a column of the file",
+            )
+        )
+    return rows.select(list(kept)).rename(kept)
 
 
 def _is_ours(name: str) -> bool:
