@@ -12,7 +12,7 @@ import pytest
 
 from made_data import make_text
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.core.errors import DataMistake
+from trainwright.core.errors import DataMistake, Place
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.columns.target import NextToken
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
@@ -85,6 +85,20 @@ def test_a_token_file_is_mapped_and_checked(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(DataMistake, match="not whole"):
             read_token_file(file)
+
+
+@pytest.mark.parametrize("count", ["Infinity", "1e400", "NaN", "-Infinity", "-3", "1e30", "[]"])
+def test_a_header_whose_count_of_documents_is_no_number(tmp_path: Path, count: str) -> None:
+    file, vocabulary = tmp_path / "t.tokens", fit_characters("abc")
+    about = json.dumps(vocabulary.to_json())
+    header = f'{about[:-1]}, "documents": {count}}}'.encode()
+    tokens = vocabulary.encode("abcabc").tobytes()
+    file.write_bytes(b"TWTOKENS" + struct.pack("<I", len(header)) + header + tokens)
+    with pytest.raises(DataMistake, match="not whole") as raised:
+        read_token_file(file)
+    (problem,) = raised.value.problems
+    assert (problem.path, problem.place) == ("data.path", Place(str(file)))
+    assert problem.fix == "write it again from its text"
 
 
 def test_a_file_says_how_wide_its_tokens_are(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
         count = int(about.get("documents", 1))
         dtype = _DTYPES[about.get("dtype", "uint16")]
         is_masked = bool(about.get("mask", False))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise _not_whole(name, f"its header cannot be read ({error})") from error
     held = 8 * count if count > 1 else 0
     size = dtype.itemsize + is_masked
