@@ -43,7 +43,7 @@ def spellings(unit: str) -> list[str]:
     """The ways of writing a unit, the longest first: sign and code of a currency."""
     code = _CODES.get(unit.upper(), unit.upper())
     same = [sign for sign, other in _CODES.items() if other == code]
-    return sorted({unit, *same, code} if same else {unit}, key=len, reverse=True)
+    return sorted({unit, *same, code} if same else {unit}, key=lambda one: (-len(one), one))
 
 
 @final
