@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import UnionType
@@ -70,7 +71,7 @@ def _check_tuple(value: Any, parts: tuple[Any, ...], place: str) -> None:
 def _check_plain(value: Any, kind: Any, place: str) -> None:
     if kind is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        _ask(number and not np.isnan(value), value, place)
+        _ask(number and (isinstance(value, int) or not math.isnan(value)), value, place)
     elif kind in (int, bool):
         _ask(type(value) is kind, value, place)
     else:
