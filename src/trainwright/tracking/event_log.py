@@ -28,11 +28,6 @@ class EventLog:
         self._sequence = 0
         self._opened = False
 
-    @property
-    def lost_events(self) -> int:
-        """Events that were discarded because the disk rejected them for too long."""
-        return self._file.lost_lines
-
     def observe(self, event: Event) -> None:
         """Append a rare event.
 
