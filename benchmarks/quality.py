@@ -181,7 +181,11 @@ def missed_text(results: Sequence[tuple[Fault, Score]]) -> str:
         for fault, one in results
         if one.recall < 0.9 and fault.kind != "label_error"
     ]
-    return f"Planted and hardly found: {'; '.join(missed)}." if missed else "All were found."
+    return (
+        f"Planted and hardly found, label errors aside: {'; '.join(missed)}."
+        if missed
+        else "All were found."
+    )
 
 
 def labels_table(rows: Sequence[tuple[Fault, Score, list[Score]]]) -> str:
