@@ -12,6 +12,7 @@ from typing import final
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from trainwright.checkpoint.snapshot_buffers import later_copy_of
 
@@ -38,8 +39,9 @@ class FrozenBase:
 
     The base is what is frozen at the first checkpoint of a run. A tensor is referred to as long as
     it has not changed since: its version (torch's count of in-place writes) and a checksum of all
-    of its elements are compared at each snapshot, and its SHA-256 if the version differs, as it
-    does after weight averages were swapped in and out. One that changed is written again.
+    of its elements at their places are compared at each snapshot, and its SHA-256 if the version
+    differs, as it does after weight averages were swapped in and out. One that changed is written
+    again.
     """
 
     def __init__(self) -> None:
@@ -91,7 +93,7 @@ class FrozenBase:
             self._watch(tensor, entry, value, tensor._version)
 
     def _watch(self, tensor: Tensor, entry: BaseTensor, value: Tensor, version: int) -> None:
-        seen = (version, _checksum(value), _hash(value))
+        seen = (version, _layout(value), _checksum(value), _hash(value))
         self._watched[id(tensor)] = _Watched(weakref.ref(tensor), entry, *seen)
 
 
@@ -100,11 +102,14 @@ class _Watched:
     tensor: weakref.ref[Tensor]
     entry: BaseTensor
     version: int
+    layout: tuple[torch.Size, torch.dtype]
     checksum: int
     sha256: str
 
     def is_unchanged(self, tensor: Tensor) -> bool:
-        # The fused optimizers of torch write without counting: hence the checksum.
+        if _layout(tensor) != self.layout:
+            return False
+        # The fused optimizers of torch, and writes to `.data`, do not count: hence the checksum.
         if tensor._version == self.version:
             return _checksum(tensor) == self.checksum
         if _hash(tensor) != self.sha256:
@@ -120,6 +125,12 @@ class _Added:
     version: int
     copy: Tensor
 
+
+_WORDS_AT_ONCE = 1 << 16
+"""Words of 8 bytes that are copied while a checksum is computed: half a megabyte."""
+
+# Odd factors, as signed words, of SplitMix64 (Steele, Lea and Flood, 2014).
+_GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 _BASE: ContextVar[FrozenBase | NotInBase] = ContextVar("frozen base", default=NotInBase())  # noqa: B039
 
@@ -139,12 +150,37 @@ def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
+def _layout(tensor: Tensor) -> tuple[torch.Size, torch.dtype]:
+    return tensor.shape, tensor.dtype
+
+
 def _checksum(tensor: Tensor) -> int:
-    """Sum of the tensor's 8-byte words, modulo 2 ** 64, or of its bytes."""
+    """Sum of the tensor's 8-byte words, each times a factor of its place, modulo 2 ** 64: another
+    order has another sum. Zeros are added to the last word.
+
+    The upper half of a word is added to it first: small whole numbers end, as float64, in 32 zeros
+    or more, which products modulo 2 ** 64 would lose.
+    """
     found = _bytes_of(tensor)
-    if found.numel() % 8 == 0 and found.storage_offset() % 8 == 0:
-        found = found.view(torch.int64)
-    return int(found.sum(dtype=torch.int64).item())
+    factors = _factors(min(-(-found.numel() // 8), _WORDS_AT_ONCE), found.device)
+    total = torch.zeros((), dtype=torch.int64, device=found.device)
+    for start in range(0, found.numel(), 8 * _WORDS_AT_ONCE):
+        some = found[start : start + 8 * _WORDS_AT_ONCE]
+        if some.numel() % 8 or some.storage_offset() % 8:
+            some = pad(some, (0, -some.numel() % 8))  # A copy, which starts at a word.
+        words = some.view(torch.int64)
+        weighted = (words >> 32).add_(words).mul_(factors[: len(words)])
+        total = total * _GOLDEN + weighted.sum()
+    return int(total.item())
+
+
+def _factors(count: int, device: torch.device) -> Tensor:
+    """Odd factors of places, SplitMix64 of 1, 2 and so on: [count], int64. Its shifts keep the
+    sign, which does no harm here."""
+    found = torch.arange(1, count + 1, device=device) * _GOLDEN
+    found = ((found >> 30) ^ found) * _MIX_1
+    found = ((found >> 27) ^ found) * _MIX_2
+    return ((found >> 31) ^ found) | 1
 
 
 def _hash(tensor: Tensor) -> str:

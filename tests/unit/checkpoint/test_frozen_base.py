@@ -19,6 +19,11 @@ from trainwright.checkpoint.copies.recovery import (  # noqa: E402
     Recovered,
     recover_checkpoints,
 )
+from trainwright.checkpoint.frozen_base import (  # noqa: E402
+    BaseTensor,
+    FrozenBase,
+    NotInBase,
+)
 from trainwright.checkpoint.states.copy_fence import Fence  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
@@ -186,6 +191,93 @@ def test_what_becomes_trainable_is_written_from_then_on(fused: bool, tmp_path: P
     thaw(again)
     again.fit()
     assert_equal(again.bits(), whole.bits())
+
+
+@pytest.mark.parametrize("elements", [7, 8, 600_000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("how", ["assigned", "copied"])
+def test_another_order_that_torch_does_not_count_is_written(
+    how: str, dtype: torch.dtype, elements: int, tmp_path: Path
+) -> None:
+    model = nn.ParameterList([nn.Parameter(torch.arange(elements).to(dtype), requires_grad=False)])
+    store, state = Checkpoints(tmp_path, 1), tw.ModuleState(model)
+
+    def save(step: int) -> None:
+        with store.taking():
+            shot = {"model": state.snapshot()}
+        store.save(step, shot, {})
+
+    save(0)
+    weight, version = model[0], model[0]._version
+    flipped = weight.data.flip(0)
+    if how == "assigned":
+        weight.data = flipped
+    else:
+        weight.data.copy_(flipped)
+    assert weight._version == version
+    save(1)
+    assert torch.equal(newest(tmp_path).parts["model"].tensors["0"], flipped)
+
+
+def watched(tensor: Tensor) -> FrozenBase:
+    """A base that holds the tensor."""
+    base = FrozenBase()
+    with base.used(is_first=True):
+        base.place("weight", tensor)
+    base.settle("0" * 64)
+    return base
+
+
+TWO_OF_4096 = torch.ones(4096, dtype=torch.float64)
+TWO_OF_4096[0] = 2
+MANY_WORDS = torch.arange(200_000)
+
+
+def ones_at(*places: int) -> Tensor:
+    found = torch.zeros(4096, dtype=torch.int64)
+    found[list(places)] = 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (TWO_OF_4096, TWO_OF_4096.roll(2048)),
+        (MANY_WORDS, MANY_WORDS.roll(1 << 16)),
+        (ones_at(0, 4095), ones_at(1, 4094)),
+        (torch.zeros(64, dtype=torch.int64), -torch.ones(64, dtype=torch.int64)),
+        (torch.arange(13, dtype=torch.uint8), torch.arange(13, dtype=torch.uint8).roll(1)),
+        (torch.arange(12.0).bfloat16(), torch.arange(12.0).bfloat16().roll(4)),
+        (torch.arange(12.0), torch.arange(12.0).reshape(3, 4)),
+        (torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)),
+    ],
+    ids=["far", "blocks", "ends", "inverted", "odd", "bf16", "shape", "dtype"],
+)
+def test_what_changed_uncounted_is_in_no_base(value: Tensor, other: Tensor) -> None:
+    weight = nn.Parameter(value.clone(), requires_grad=False)
+    base, version = watched(weight), weight._version
+    weight.data = other
+    assert weight._version == version
+    assert isinstance(base.place("weight", weight), NotInBase)
+    weight.data = value.clone()
+    assert isinstance(base.place("weight", weight), BaseTensor)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.arange(200_001.0)[1:],
+        torch.arange(13, dtype=torch.uint8)[3:],
+        torch.arange(12.0).reshape(3, 4).T,
+        torch.tensor(3.0),
+        torch.empty(0, 4),
+        torch.tensor([True, False, True]),
+    ],
+    ids=["offset", "odd", "transposed", "scalar", "empty", "bool"],
+)
+def test_what_is_the_same_stays_in_the_base(value: Tensor) -> None:
+    base = watched(value)
+    assert isinstance(base.place("weight", value), BaseTensor)
 
 
 def test_a_base_that_is_missing_or_another_is_refused_and_nothing_is_set_aside(
