@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from command import CONTRACT, command, inside, write_project
+from trainwright.core.hashing import hash_file
+from trainwright.predictor.bundle import MANIFEST
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder
@@ -30,6 +32,8 @@ EDITS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "columns": ("data/manifest.json", lambda one: one["facts"]["columns"][0].update(more=1)),
     "files": ("data/manifest.json", lambda one: one["facts"].update(files=[5])),
     "record": ("record.json", lambda one: one.update(ending=[])),
+    "column": ("bundle/signature.json", lambda one: one.update(columns=["x"])),
+    "type": ("bundle/signature.json", lambda one: one["columns"][0].pop("type")),
     "time": ("record.json", lambda one: one.update(seconds=[])),
 }
 
@@ -51,6 +55,11 @@ def edited(project: Path, tmp_path: Path, file: str, edit: Callable[[Any], objec
     edit(value)
     path.write_text(json.dumps(value))
     folder = RunFolder(here / "runs" / "one")
+    if path.parent == folder.bundle:
+        manifest = json.loads((folder.bundle / MANIFEST).read_bytes())
+        size = path.stat().st_size
+        manifest["files"][path.name] = {"sha256": hash_file(path), "size_bytes": size}
+        (folder.bundle / MANIFEST).write_text(json.dumps(manifest))
     try:
         write_checksums(folder, read_identity(folder))
     except AttributeError:  # nothing is bound to such a plan
@@ -77,6 +86,8 @@ def edited(project: Path, tmp_path: Path, file: str, edit: Callable[[Any], objec
         ("files", ("resume", "one"), 13),
         ("record", ("runs", "show", "one"), 13),
         ("time", ("runs", "show", "one"), 13),
+        ("column", ("runs", "show", "one", "--json"), 13),
+        ("type", ("runs", "show", "one"), 13),
     ],
 )
 def test_an_edited_record(

@@ -220,7 +220,7 @@ def _about_run(folder: RunFolder, record: Json) -> dict[str, str]:
 
 
 def _read_described(folder: RunFolder) -> Description:
-    """Description of the run's model; none of one that is damaged, which `runs verify` reports."""
+    """Description of the run's model; none of an incomplete one, which `runs verify` reports."""
     try:
         return read_description(folder.bundle)
     except Mistake:

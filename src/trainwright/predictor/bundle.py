@@ -17,7 +17,14 @@ from types import MappingProxyType
 
 from trainwright.core.errors import Mistake, Problem, TrainwrightError
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
+from trainwright.core.files import (
+    Json,
+    damage_in,
+    read_json,
+    storage_errors,
+    sync_folder,
+    write_json,
+)
 from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.core.paths import check_name
@@ -126,7 +133,8 @@ def read_description(folder: Path) -> Description:
     not read.
 
     Raises:
-        Mistake: as `read_bundle`.
+        Mistake: as `read_bundle`. DamagedFile: a file that says something else, with hashes that
+            fit. StorageFailed: the disk.
     """
     manifest = _read_manifest(folder)
     listed = {name: manifest["files"].get(name) for name in (_SIGNATURE, _PROFILE)}
@@ -134,17 +142,38 @@ def read_description(folder: Path) -> Description:
         return NOT_DESCRIBED
     if problems := list(_changes(folder, listed)):
         raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
-    try:
+    with storage_errors(f"reading {folder}"):
+        with damage_in(folder / _SIGNATURE):
+            signature = _columns(read_json(folder / _SIGNATURE))
+        with damage_in(folder / _PROFILE):
+            profile = _mapping(read_json(folder / _PROFILE))
+    with damage_in(folder / MANIFEST):
         return Description(
             contract_hash=str(manifest["contract_hash"]),
             data_version=str(manifest["data_version"]),
-            signature=tuple(read_json(folder / _SIGNATURE)["columns"]),
-            profile=read_json(folder / _PROFILE),
-            libraries=dict(manifest["libraries"]),
-            metrics=manifest.get("metrics", {}),
+            signature=signature,
+            profile=profile,
+            libraries=_mapping(manifest["libraries"]),
+            metrics=_mapping(manifest.get("metrics", {})),
         )
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise _not_whole(folder, f"its description cannot be read ({error})") from error
+
+
+def _columns(value: Json) -> tuple[dict[str, Json], ...]:
+    """Columns of a signature; what is shown of each is a text."""
+    columns = value["columns"]
+    if not isinstance(columns, list):
+        raise TypeError("its columns are no list")
+    for at, one in enumerate(columns, 1):
+        facts = one if isinstance(one, dict) else {}
+        if not all(isinstance(facts.get(key), str) for key in ("name", "type")):
+            raise ValueError(f"column {at} has no name or no type")
+    return tuple(columns)
+
+
+def _mapping(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError(f"a mapping is a {type(value).__name__}")
+    return value
 
 
 def add_metrics(folder: Path, metrics: Json) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from trainwright.contract.sections.data.data import StratifiedSplit, TableData
 from trainwright.contract.sections.data.features import Features
-from trainwright.core.errors import DataMistake, Mistake
+from trainwright.core.errors import DamagedFile, DataMistake, Mistake
 from trainwright.core.files import read_json
+from trainwright.core.hashing import hash_bytes
 from trainwright.data.base.row_distribution import safe_quantiles
 from trainwright.data.base.table import Floats, ImageInputs, Inputs, TokenInputs
 from trainwright.data.encoders.decoding_rule import Rule
@@ -307,6 +308,38 @@ def test_the_description_comes_back(
     (bundle / "profile.json").write_text("{}")
     with pytest.raises(Mistake, match=r"profile\.json is not the file"):
         read_description(bundle)
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [
+        ("signature.json", []),
+        ("signature.json", {"columns": {"age": "numeric"}}),
+        ("signature.json", {"columns": ["age"]}),
+        ("signature.json", {"columns": [{"name": "age"}]}),
+        ("signature.json", {"columns": [{"name": ["age"], "type": "numeric"}]}),
+        ("profile.json", [1]),
+        ("bundle.json", {"libraries": [1]}),
+        ("bundle.json", {"libraries": "none"}),
+        ("bundle.json", {"metrics": 5}),
+    ],
+)
+def test_a_wrong_description_whose_hashes_fit_is_named(
+    file: str, value: object, predictor: Predictor, described: Description, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "bundle"
+    write_bundle(predictor, bundle, None, described)
+    manifest = read_json(bundle / MANIFEST)
+    if isinstance(value, dict) and file == MANIFEST:
+        manifest.update(value)
+    else:
+        data = json.dumps(value).encode()
+        (bundle / file).write_bytes(data)
+        manifest["files"][file] = {"sha256": hash_bytes(data), "size_bytes": len(data)}
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DamagedFile, match=file) as error:
+        read_description(bundle)
+    assert error.value.exit_code == 13
 
 
 def test_the_signature_names_type_example_and_missing_values(described: Description) -> None:
