@@ -14,11 +14,12 @@ from pathlib import Path
 
 from torch import Tensor
 
-from trainwright.checkpoint.files.manifest import read_blocks, read_manifest
+from trainwright.checkpoint.files.manifest import LostBase, read_blocks, read_manifest
 from trainwright.checkpoint.files.shard_files import Box, collect_shards
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import SaveOutcome
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storages.base_files import base_reader
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.core.errors import NotAvailable, Problem
@@ -71,12 +72,17 @@ def commit_shards(
 def read_blocks_of(
     checkpoints: Checkpoints, name: str, part: str, wanted: Mapping[str, Box]
 ) -> dict[str, Tensor]:
-    """Blocks of the tensors of a checkpoint, whatever the number of processes that wrote it. Each
-    file that holds some of their elements is verified.
+    """Blocks of the tensors of a checkpoint, whatever the number of processes that wrote it, frozen
+    ones included. Each file that holds some of their elements is verified.
 
     Raises:
-        Damaged: it does not verify. StorageFailed: not readable.
+        Damaged: it does not verify, or has no such tensor or block. NoValidCheckpoint: frozen
+            weights of the run are missing. StorageFailed: not readable.
     """
-    read = partial(checkpoints.storage.read, name)
+    storage = checkpoints.storage
+    read = partial(storage.read, name)
     manifest, _ = read_manifest(read)
-    return read_blocks(read, manifest, part, wanted)
+    try:
+        return read_blocks(read, manifest, part, wanted, base_reader(storage))
+    except LostBase as lost:
+        raise lost.refusal(name, storage) from None

@@ -348,10 +348,7 @@ class Checkpoints:
         try:
             parts = read_parts(read, manifest, base_reader(self._storage), self._frozen.adopt)
         except LostBase as lost:
-            raise NoValidCheckpoint(
-                f"{candidate.name} needs the frozen weights of the run, {lost.name}, from "
-                f"{self._storage}: {lost}. Put this file back, or start over as a new run"
-            ) from None
+            raise lost.refusal(candidate.name, self._storage) from None
         self._bases.learn(manifest.bases)
         return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)
 

@@ -28,7 +28,7 @@ from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.checkpoint.strict_json import Damaged  # noqa: E402
-from trainwright.core.errors import StorageFailed  # noqa: E402
+from trainwright.core.errors import NoValidCheckpoint, StorageFailed  # noqa: E402
 from trainwright.doctor.verify_checkpoints import verify_checkpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -139,6 +139,45 @@ def test_a_checkpoint_of_one_process_is_read_onto_several(tmp_path: Path) -> Non
         wanted = boxes(reader, 3)
         found = read_blocks_of(store, store.names()[0], "model", wanted)
         assert all(torch.equal(found[n], whole(1.0)[n][b.slices()]) for n, b in wanted.items())
+
+
+def save_frozen(folder: Path) -> Checkpoints:
+    """A store whose checkpoint holds a bias, and a frozen weight [7, 6] in a base."""
+    store, tensors = Checkpoints(folder, 1), whole(2.0)
+    with store.taking():
+        shot = Snapshot(tensors=tensors, frozen={"weight": tensors["weight"]})
+    store.save(1, {"model": shot}, {})
+    assert list(folder.glob("base-*"))
+    return store
+
+
+def test_frozen_tensors_are_read_onto_several_processes(tmp_path: Path) -> None:
+    store = save_frozen(tmp_path)
+    for reader in range(3):
+        wanted = boxes(reader, 3)
+        found = read_blocks_of(store, store.names()[0], "model", wanted)
+        assert found.keys() == wanted.keys()
+        assert all(torch.equal(found[n], whole(2.0)[n][b.slices()]) for n, b in wanted.items())
+    next(tmp_path.glob("base-*")).unlink()
+    name = store.names()[0]
+    read_blocks_of(store, name, "model", {"bias": Box((1,), (2,))})
+    with pytest.raises(NoValidCheckpoint, match=r"step-0000000001 needs .* base-"):
+        read_blocks_of(store, name, "model", {"weight": Box((0, 0), (1, 1))})
+
+
+@pytest.mark.parametrize("how", ["whole", "shards", "frozen"])
+@pytest.mark.parametrize(
+    "box",
+    [Box((5, 0), (3, 6)), Box((-1, 0), (1, 6)), Box((8, 0), (1, 6)), Box((0,), (7,)), Box((), ())],
+)
+def test_a_block_beyond_its_tensor_is_refused(how: str, box: Box, tmp_path: Path) -> None:
+    store = save_frozen(tmp_path) if how == "frozen" else Checkpoints(tmp_path, 1)
+    if how == "whole":
+        store.save(1, {"model": Snapshot(tensors=whole())}, {})
+    elif how == "shards":
+        save(store, 2, 1)
+    with pytest.raises(Damaged, match=r"weight: .* reaches beyond its shape"):
+        read_blocks_of(store, store.names()[0], "model", {"weight": box})
 
 
 def test_only_files_with_wanted_rows_are_read(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from trainwright.checkpoint.strict_json import (
     unpack,
     write_sealed,
 )
-from trainwright.core.errors import Mistake
+from trainwright.core.errors import Mistake, NoValidCheckpoint
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
@@ -145,6 +145,13 @@ class LostBase(Exception):
         super().__init__(why)
         self.name = name
 
+    def refusal(self, checkpoint: str, storage: object) -> NoValidCheckpoint:
+        """The error for the run whose checkpoint refers to it."""
+        return NoValidCheckpoint(
+            f"{checkpoint} needs the frozen weights of the run, {self.name}, from {storage}: "
+            f"{self}. Put this file back, or start over as a new run"
+        )
+
 
 def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
     """Manifest of a checkpoint and the SHA-256 of its bytes.
@@ -226,24 +233,38 @@ def _verified(read: ReadFile, files: Mapping[str, FileEntry], name: str) -> Byte
 
 
 def read_blocks(
-    read: ReadFile, manifest: Manifest, part: str, wanted: Mapping[str, Box]
+    read: ReadFile,
+    manifest: Manifest,
+    part: str,
+    wanted: Mapping[str, Box],
+    read_base: ReadFile | None = None,
 ) -> dict[str, Tensor]:
-    """Blocks of a part's tensors, of any number of writers: only files that hold some are read.
+    """Blocks of a part's tensors, of any number of writers: only files that hold some are read;
+    `read_base` reads the bases, for frozen tensors.
 
     Raises:
-        Damaged: a file is missing or corrupt, or the part has no such tensor. StorageFailed: as
-            `read_manifest`.
+        Damaged: a file is missing or corrupt, or the part has no such tensor or block. LostBase: a
+            base is. StorageFailed: as `read_manifest`.
     """
     files = {file.name: file for file in manifest.files}
     sharded = manifest.shards.get(part, {})
     layout = manifest.layouts.get(part, {})
-    if unknown := sorted(wanted.keys() - sharded.keys() - layout.keys()):
+    frozen = manifest.frozen.get(part, {})
+    if unknown := sorted(wanted.keys() - sharded.keys() - layout.keys() - frozen.keys()):
         raise Damaged(f"{part}: there is no tensor {', '.join(unknown)}")
     of_shards = {name: box for name, box in wanted.items() if name in sharded}
     found = read_shards(partial(_verified, read, files), sharded, of_shards)
-    if wanted.keys() - sharded.keys():
-        whole = _read_part(read, files, part, layout)
-        found |= {n: whole[n][box.slices()].clone() for n, box in wanted.items() if n in whole}
+    rest = {name: box for name, box in wanted.items() if name not in sharded}
+    whole = _read_part(read, files, part, layout) if rest.keys() & layout.keys() else {}
+    of_base = {name: frozen[name] for name in rest if name not in layout}
+    needed = {at.base for at in of_base.values()}
+    bases = {
+        one.sha256: _read_base(read_base, one) for one in manifest.bases if one.sha256 in needed
+    }
+    whole |= {name: _tensor_of(bases, at) for name, at in of_base.items()}
+    for name, box in rest.items():
+        box.check(name, tuple(whole[name].shape))
+        found[name] = whole[name][box.slices()].clone()
     return found
 
 

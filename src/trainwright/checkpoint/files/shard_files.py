@@ -59,6 +59,16 @@ class Box:
         """Number of elements."""
         return math.prod(self.shape)
 
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        """Check that this is a block of the tensor of this name and shape.
+
+        Raises:
+            Damaged: it is not.
+        """
+        sides = {len(self.offset), len(self.shape), len(shape)}
+        if len(sides) > 1 or self.overlap(Box((0,) * len(shape), shape)) != self:
+            raise Damaged(f"{name}: {self} reaches beyond its shape {shape}")
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -235,8 +245,7 @@ def read_shards(
     asked = whole if wanted is None else wanted
     found: dict[str, Tensor] = {}
     for name, box in asked.items():
-        if box.overlap(whole[name]) != box:
-            raise Damaged(f"{name}: {box} reaches beyond its shape {tensors[name].shape}")
+        box.check(name, tensors[name].shape)
         found[name] = _allocate(name, box.shape, dtype_of(tensors[name].dtype))
     for file in dict.fromkeys(file for name in asked for file in tensors[name].boxes):
         parts = {n: one.boxes[file] for n, one in tensors.items() if file in one.boxes}
