@@ -332,7 +332,7 @@ class Checkpoints:
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         step = step_of(line.name)
-        size = files.size_bytes
+        size = files.size_bytes + sum(file.size_bytes for file in files.shards.files)
         return SaveOutcome(line.name, seconds, size, step, line.score, removed, warnings)
 
     def _load(self, candidate: Candidate, lineage: str) -> Loaded:

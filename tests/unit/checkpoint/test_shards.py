@@ -26,7 +26,7 @@ from trainwright.checkpoint.sharded_save import (  # noqa: E402
 )
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
-from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints, Loaded, SaveOutcome  # noqa: E402
 from trainwright.checkpoint.strict_json import Damaged  # noqa: E402
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed  # noqa: E402
 from trainwright.doctor.verify_checkpoints import verify_checkpoints  # noqa: E402
@@ -78,11 +78,11 @@ def parts(step: int) -> dict[str, Snapshot]:
     return {"model": Snapshot(values={"tied": {}}), "random": Snapshot(tensors=own, values=step)}
 
 
-def save(store: Checkpoints, writers: int, step: int) -> None:
+def save(store: Checkpoints, writers: int, step: int) -> SaveOutcome:
     place = begin_shards(store)
     for writer in range(writers):
         write(place, writer, writers, float(step))
-    commit_shards(store, place, writers, step, parts(step), {"ranks": writers})
+    return commit_shards(store, place, writers, step, parts(step), {"ranks": writers})
 
 
 def assert_whole(store: Checkpoints, step: int) -> Loaded:
@@ -130,6 +130,15 @@ def test_it_is_read_onto_another_number_of_processes(
         found = read_blocks_of(store, store.names()[0], "model", wanted)
         for name, box in wanted.items():
             assert torch.equal(found[name], whole(5.0)[name][box.slices()])
+
+
+def test_the_size_of_a_save_counts_its_shards(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, 1)
+    saved = save(store, 2, 5)
+    files = [path for path in (tmp_path / saved.name).iterdir() if path.name != "manifest.json"]
+    written = sum(path.stat().st_size for path in files)
+    shards = sum(path.stat().st_size for path in files if "-of-" in path.name)
+    assert shards < saved.size_bytes <= written
 
 
 def test_a_checkpoint_of_one_process_is_read_onto_several(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ class FileSet:
     `files` yields each file's name and bytes, once, the manifest last: its bytes are known only
     when all others were consumed. `beside` are lines about other checkpoints that become true
     together with this one: those that the run abandons by it. `bases` are the shared files that it
-    refers to, which must be stored before it; `shards` are files of it that other processes wrote.
+    refers to, which must be stored before it; `shards` are files of it that other processes wrote,
+    which `size_bytes` leaves out.
     """
 
     name: str
