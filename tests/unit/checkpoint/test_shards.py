@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +13,16 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
+from trainwright.checkpoint.files.manifest import Manifest  # noqa: E402
 from trainwright.checkpoint.files.shard_files import (  # noqa: E402
     Box,
     LocalBlock,
     TensorShards,
     list_of,
+    read_shards,
     write_shards,
 )
+from trainwright.checkpoint.files.tensor_file import read_tensors  # noqa: E402
 from trainwright.checkpoint.sharded_save import (  # noqa: E402
     begin_shards,
     commit_shards,
@@ -27,7 +31,7 @@ from trainwright.checkpoint.sharded_save import (  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import open_objects  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded, SaveOutcome  # noqa: E402
-from trainwright.checkpoint.strict_json import Damaged  # noqa: E402
+from trainwright.checkpoint.strict_json import Damaged, write_sealed  # noqa: E402
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed  # noqa: E402
 from trainwright.doctor.verify_checkpoints import verify_checkpoints  # noqa: E402
 
@@ -295,6 +299,53 @@ def test_a_manifest_whose_blocks_do_not_cover_a_tensor_is_damaged(
     }
     with pytest.raises(Damaged):
         TensorShards.from_json(value)
+
+
+@pytest.mark.parametrize("shape", [[2**62], [2**63], [2**70, 0], [0, 2**62, 2**62]])
+def test_a_shape_that_no_memory_holds_is_damaged(shape: list[int]) -> None:
+    block = {"file": "a", "offset": [0] * len(shape), "shape": shape}
+    one = TensorShards.from_json({"dtype": "F32", "shape": shape, "blocks": [block]})
+    with pytest.raises(Damaged, match="weight: no memory holds"):
+        read_shards(lambda _: b"", {"weight": one})
+
+
+def test_a_whole_tensor_whose_elements_torch_cannot_count_is_damaged() -> None:
+    shape = [0, 2**47, 2**47]
+    fact = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+    header = json.dumps({"weight": fact}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    data = len(header).to_bytes(8, "little") + header
+    with pytest.raises(Damaged, match="weight: no memory holds"):
+        read_tensors(data, {"weight": {"dtype": "F32", "shape": shape}})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"parts": []},
+        {"parts": {"model": {"weight": []}}},
+        {"files": [{"name": "../a", "size_bytes": 0, "sha256": ""}]},
+        {"files": {"a": 1}},
+    ],
+)
+def test_a_list_of_shards_that_is_none_is_no_checkpoint(
+    content: dict[str, object], tmp_path: Path
+) -> None:
+    store = Checkpoints(tmp_path, 1)
+    place = begin_shards(store)
+    written = {"place": place.name, "files": [], "parts": {}, **content}
+    (place / list_of(0, 1)).write_bytes(write_sealed(written, 1))
+    with pytest.raises(StorageFailed, match=r"shards\.00000-of-00001\.json"):
+        commit_shards(store, place, 1, 1, parts(1), {})
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("frozen", [{"model": {"weight": []}}, {"model": [1]}, [1]])
+def test_a_manifest_without_a_base_for_a_frozen_tensor_is_damaged(frozen: object) -> None:
+    content = Manifest("0" * 32, 1, 1, "", 0.5, {"model": {}}, {}, ())
+    written = json.loads(content.to_bytes())["content"] | {"frozen": frozen}
+    with pytest.raises(Damaged, match="not the manifest of a checkpoint"):
+        Manifest.from_bytes(write_sealed(written | {"bases": [], "shards": {}}, 2))
 
 
 def test_one_process_writes_the_format_that_it_wrote(tmp_path: Path) -> None:

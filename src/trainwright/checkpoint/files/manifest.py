@@ -133,7 +133,7 @@ class Manifest:
                 frozen=_frozen(content.get("frozen", {})),
                 shards=_shards(content.get("shards", {})),
             )
-        except (KeyError, TypeError, AttributeError, ValueError, Mistake) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, Mistake) as error:
             raise Damaged(f"not the manifest of a checkpoint: {error}") from None
 
 

@@ -16,14 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self, final
 
-import torch
 from torch import Tensor
 
 from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, file_entry
 from trainwright.checkpoint.files.regular_file import read_file
-from trainwright.checkpoint.files.tensor_file import blocks, describe, dtype_of, read_tensors
+from trainwright.checkpoint.files.tensor_file import (
+    allocate,
+    blocks,
+    describe,
+    dtype_of,
+    read_tensors,
+)
 from trainwright.checkpoint.strict_json import Damaged, read_count, read_sealed, write_sealed
-from trainwright.core.errors import StorageFailed
+from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, storage_errors, sync_folder, write_synced
 from trainwright.core.paths import check_name
@@ -218,7 +223,7 @@ def collect_shards(folder: Path, writers: int) -> WrittenShards:
                 if (folder / file.name).stat().st_size != file.size_bytes:
                     raise Damaged(f"{file.name}: it is not whole")
             _add(tensors, content["parts"], writer, writers)
-        except (OSError, Damaged, KeyError, TypeError, ValueError) as error:
+        except (OSError, LookupError, TypeError, AttributeError, ValueError, Mistake) as error:
             raise StorageFailed(f"saving {folder}: {name}: {error}") from error
         files += own
     for part, shards in tensors.items():
@@ -246,7 +251,7 @@ def read_shards(
     found: dict[str, Tensor] = {}
     for name, box in asked.items():
         box.check(name, tensors[name].shape)
-        found[name] = _allocate(name, box.shape, dtype_of(tensors[name].dtype))
+        found[name] = allocate(name, box.shape, dtype_of(tensors[name].dtype))
     for file in dict.fromkeys(file for name in asked for file in tensors[name].boxes):
         parts = {n: one.boxes[file] for n, one in tensors.items() if file in one.boxes}
         some = {n: box.overlap(asked[n]) for n, box in parts.items() if n in asked}
@@ -257,13 +262,6 @@ def read_shards(
             from_file = stored[name][box.within(parts[name]).slices()]
             found[name][box.within(asked[name]).slices()] = from_file
     return found
-
-
-def _allocate(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    try:
-        return torch.empty(shape, dtype=dtype)
-    except RuntimeError:
-        raise Damaged(f"{name}: no memory holds a tensor of the shape {shape}") from None
 
 
 def _read(

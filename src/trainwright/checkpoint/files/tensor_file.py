@@ -87,7 +87,8 @@ def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tens
     # What is restored may be written to; bytes are immutable.
     buffer = bytearray(data) if isinstance(data, bytes) else data
     return {
-        name: _tensor(buffer, len(header) + place.offset, place) for name, place in places.items()
+        name: _tensor(name, buffer, len(header) + place.offset, place)
+        for name, place in places.items()
     }
 
 
@@ -147,11 +148,23 @@ def _places(layout: Json) -> tuple[dict[str, _Place], bytes]:
     return places, len(header).to_bytes(_LENGTH_BYTES, "little") + header
 
 
-def _tensor(buffer: bytearray | mmap, at: int, place: _Place) -> Tensor:
+def _tensor(name: str, buffer: bytearray | mmap, at: int, place: _Place) -> Tensor:
     if not place.size_bytes:
-        return torch.empty(place.shape, dtype=place.dtype)
+        return allocate(name, place.shape, place.dtype)
     count = math.prod(place.shape)
     return torch.frombuffer(buffer, dtype=place.dtype, count=count, offset=at).view(place.shape)
+
+
+def allocate(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Tensor of a shape that a file names, without values.
+
+    Raises:
+        Damaged: no memory holds one, or torch cannot count its elements.
+    """
+    try:
+        return torch.empty(shape, dtype=dtype)
+    except (RuntimeError, TypeError, OverflowError):
+        raise Damaged(f"{name}: no memory holds a tensor of the shape {shape}") from None
 
 
 def dtype_of(name: str) -> torch.dtype:
