@@ -184,11 +184,11 @@ def read_parts(
     values = read_canonical(bytes(_verified(read, files, VALUES)))
     if not isinstance(values, dict) or set(values) != set(manifest.layouts):
         raise Damaged(f"{VALUES}: other parts than the manifest names")
-    tensors = {part: layout for part, layout in manifest.layouts.items() if layout}
+    layouts = {part: layout for part, layout in manifest.layouts.items() if layout}
     with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as pool:
         # Hashing is most of the work; the files are hashed in parallel.
         read_part = partial(_read_part, read, files)
-        found = dict(zip(tensors, pool.map(read_part, tensors, tensors.values()), strict=True))
+        found = dict(zip(layouts, pool.map(read_part, layouts, layouts.values()), strict=True))
     parts: dict[str, Snapshot] = {}
     for part in manifest.layouts:
         frozen = manifest.frozen.get(part, {})
