@@ -15,14 +15,14 @@ from pathlib import Path
 from torch import Tensor
 
 from trainwright.checkpoint.files.manifest import LostBase, read_blocks, read_manifest
-from trainwright.checkpoint.files.shard_files import Box, collect_shards
+from trainwright.checkpoint.files.shard_files import Box, PartShards, collect_shards
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import SaveOutcome
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storages.base_files import base_reader
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.core.errors import NotAvailable, Problem
+from trainwright.core.errors import NotAvailable, Problem, StorageFailed
 from trainwright.core.files import Json
 
 
@@ -58,15 +58,27 @@ def commit_shards(
     every part, and the tensors that no writer has.
 
     Raises:
-        StorageFailed: a shard is missing, or they do not fit together; there is no checkpoint, and
-            the next save can succeed.
+        StorageFailed: a shard is missing, they do not fit together, or `parts` hold a tensor of
+            theirs; there is no checkpoint, and the next save can succeed.
     """
     try:
         shards = collect_shards(place, writers)
         assert not shards.parts.keys() - parts.keys(), "the values of each part are given"
+        _check_once(shards.parts, parts)
         return checkpoints.save(step, parts, inventory, score, shards)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _check_once(shards: PartShards, parts: Mapping[str, Snapshot]) -> None:
+    """Check that no tensor is given as a whole that writers have written in shards."""
+    for part, tensors in shards.items():
+        whole = parts[part].tensors.keys() | parts[part].in_base.keys()
+        if both := sorted(tensors.keys() & whole):
+            raise StorageFailed(
+                f"saving shards of {part}: {', '.join(both)} is given whole as well, and a "
+                "checkpoint holds a tensor once: leave out what the writers have"
+            )
 
 
 def read_blocks_of(

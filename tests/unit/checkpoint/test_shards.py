@@ -259,6 +259,23 @@ def test_shards_that_do_not_fit_are_no_checkpoint(what: str, tmp_path: Path) -> 
     assert_whole(Checkpoints(tmp_path, 1), 1)
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_tensor_that_is_in_shards_and_whole_is_no_checkpoint(
+    is_frozen: bool, tmp_path: Path
+) -> None:
+    store = Checkpoints(tmp_path, 1)
+    bias = {"bias": torch.zeros(5)}
+    with store.taking():
+        model = Snapshot(tensors=bias, frozen=bias if is_frozen else {})
+    place = begin_shards(store)
+    write(place, 0, 1, 2.0)
+    with pytest.raises(StorageFailed, match="saving shards of model: bias is given whole as well"):
+        commit_shards(store, place, 1, 2, {**parts(2), "model": model}, {})
+    assert not place.exists()
+    save(store, 2, 2)
+    assert_whole(Checkpoints(tmp_path, 1), 2)
+
+
 def test_a_damaged_shard_is_never_loaded(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, 2)
     save(store, 4, 1)
