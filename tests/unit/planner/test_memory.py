@@ -33,6 +33,7 @@ CASES: list[tuple[ModelSection, Shape]] = [
         ImageShape((1, 28, 28), (1.0,), (1.0,), 10),
     ),
     (Mlp(kind="mlp"), TableShape(8, (5, 12), 2)),
+    (Mlp(kind="mlp", activation="silu", dropout=0.0), TableShape(8, (5, 12), 2)),
     (Mlp(kind="mlp", dropout=0.0, hidden=(64, 64)), TableShape(8, (5, 12), 2)),
     (TabularResNet(kind="tabular_resnet"), TableShape(8, (5, 12), 2)),
 ]

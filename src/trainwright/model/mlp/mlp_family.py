@@ -61,7 +61,10 @@ class MlpFamily(NetworkFamily[Mlp]):
 
     def count_activations(self, section: Mlp, shape: Shape) -> int:
         """See `NetworkFamily`."""
-        hidden = sum(units * (3 if section.dropout else 1) for units in section.hidden)
+        # ReLU keeps its output, GELU and SiLU their input beside it. Under dropout that input or
+        # output, the mask, and what is left of it.
+        copies = 3 if section.dropout else 1 if section.activation == "relu" else 2
+        hidden = copies * sum(section.hidden)
         return count_column_activations(section, of_table(shape)) + hidden + 2 * shape.outputs
 
 
