@@ -25,6 +25,10 @@ CASES: list[tuple[ModelSection, Shape]] = [
     (Gpt(kind="gpt", layers=2, width=64, heads=2, positions="learned"), TokenShape(30)),
     (Gpt(kind="gpt", layers=3, width=64, heads=2, context=32, dropout=0.1), TokenShape(65)),
     (
+        Gpt(kind="gpt", layers=3, width=64, heads=4, positions="learned", dropout=0.1),
+        TokenShape(30),
+    ),
+    (
         ResNet(kind="resnet", width=16, blocks=(2, 1)),
         ImageShape((1, 16, 16), (1.0,), (1.0,), 10),
     ),

@@ -59,12 +59,13 @@ class GptFamily(NetworkFamily[Gpt]):
         # Norms and their inputs, queries, keys and values, what attention gives, and the wide layer
         # before and behind its GELU; two numbers of each norm, one of each head's softmax.
         block = 16 * width + section.heads + 5
-        if section.positions == "rotary":
+        if section.positions == "rotary" or section.dropout:
             block += 3 * width
         ends = 2 * width + 2 * shape.outputs
         if section.dropout:
-            # Attention in parts: its weights, their mask and what is left, in the place of fewer
-            # copies of queries, keys and values; two masks behind the parts of the block.
-            block += 3 * section.heads * length - width
+            # Attention in parts: its weights, their mask and what is left, in the place of the
+            # softmax's numbers and fewer copies of queries, keys and values; two masks behind the
+            # parts of the block.
+            block += 3 * section.heads * length - width - section.heads
             ends += width
         return length * (section.layers * block + ends)
