@@ -36,6 +36,11 @@ CASES: list[tuple[ModelSection, Shape]] = [
         ResNet(kind="resnet", width=8, blocks=(1, 2), stem="half", norm="batch"),
         ImageShape((1, 28, 28), (1.0,), (1.0,), 10),
     ),
+    (
+        ResNet(kind="resnet", width=8, blocks=(1, 1, 1), stem="half"),
+        ImageShape((1, 33, 31), (1.0,), (1.0,), 10),
+    ),
+    (ResNet(kind="resnet", width=8, blocks=(1,)), ImageShape((16, 33, 31), (1.0,), (1.0,), 10)),
     (Mlp(kind="mlp"), TableShape(8, (5, 12), 2)),
     (Mlp(kind="mlp", activation="silu", dropout=0.0), TableShape(8, (5, 12), 2)),
     (Mlp(kind="mlp", dropout=0.0, hidden=(64, 64)), TableShape(8, (5, 12), 2)),

@@ -48,8 +48,7 @@ class ResNetFamily(NetworkFamily[ResNet]):
     def count_parameters(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
         widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
-        kernel = 16 if section.stem == "half" else 9
-        total = _of_images(shape).size[0] * section.width * kernel
+        total = _of_images(shape).size[0] * section.width * _stem(section)[0]
         for width, count in zip(widths, section.blocks, strict=True):
             total += count * (2 * 9 * width * width + 2 * 2 * width)
         for inner, outer in pairwise(widths):
@@ -59,13 +58,14 @@ class ResNetFamily(NetworkFamily[ResNet]):
     def count_largest(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
         widest: int = section.width * 2 ** (len(section.blocks) - 1)
-        return max(9 * widest, shape.outputs) * widest
+        stem = _of_images(shape).size[0] * section.width * _stem(section)[0]
+        return max(9 * widest * widest, shape.outputs * widest, stem)
 
     def count_products(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
         widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
         channels, height, width = _of_images(shape).size
-        kernel, stride = (16, 2) if section.stem == "half" else (9, 1)
+        kernel, stride = _stem(section)
         height, width = height // stride, width // stride
         total = height * width * channels * widths[0] * kernel
         for stage, count in enumerate(section.blocks):
@@ -79,17 +79,23 @@ class ResNetFamily(NetworkFamily[ResNet]):
     def count_activations(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
         channels, height, width = _of_images(shape).size
-        places = height * width // (4 if section.stem == "half" else 1)
         numbers = channels * height * width
-        width = section.width
+        stride = _stem(section)[1]
+        height, width = height // stride, width // stride
+        features = section.width
         for stage, count in enumerate(section.blocks):
             if stage:
-                smaller = -(-places // 4)
                 # Norm and ReLU before it, then a convolution, a norm and a ReLU of the new width.
-                numbers += 2 * width * places + 2 * 2 * width * smaller
-                width, places = 2 * width, smaller
-            numbers += 4 * count * width * places
-        return numbers + 2 * width * places
+                numbers += 2 * features * height * width
+                features, height, width = 2 * features, -(-height // 2), -(-width // 2)
+                numbers += 2 * features * height * width
+            numbers += 4 * count * features * height * width
+        return numbers + 2 * features * height * width
+
+
+def _stem(section: ResNet) -> tuple[int, int]:
+    """Places of its kernel, and its stride."""
+    return (16, 2) if section.stem == "half" else (9, 1)
 
 
 def _of_images(shape: Shape) -> ImageShape:
