@@ -118,7 +118,7 @@ def warnings_of(values: Values, folder: Path, base: Base) -> tuple[Finding, ...]
     """What is found before a training of the run, and of images between the parts of the split."""
     ready = ready_of(values, folder)
     audited = look_at_data(ready).audited if base == "images" else ()
-    return preflight(ready.plan, ready.prepared, (), audited, folder)
+    return preflight(ready.plan, ready.raw.facts, ready.prepared, (), audited, folder)
 
 
 def check_warning(case: Case, shared: Path, folder: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_padding_that_is_foretold_is_that_of_the_order_of_the_run(contract: 
     places, targets = (sum(getattr(step, of) for step in epoch) for of in ("places", "targets"))
     (found,) = (
         one
-        for one in preflight(ready.plan, ready.prepared, (), (), contract.parent)
+        for one in preflight(ready.plan, ready.raw.facts, ready.prepared, (), (), contract.parent)
         if one.kind == "padding"
     )
     assert f": {1 - targets / places:.1%} padding, 0 documents" in found.message

@@ -32,7 +32,9 @@ def check_contract(
     request = Request(contract, overrides, runs)
     ready = make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED)
     found = look_without_models(ready)
-    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
+    findings = preflight(
+        ready.plan, ready.raw.facts, ready.prepared, found.faults, found.audited, runs
+    )
     if as_json:
         show_json(
             {

@@ -8,17 +8,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
-from trainwright.data.base.table import TokenInputs
+from trainwright.data.base.table import Part, TokenInputs
 from trainwright.data.quality.finding import Finding, Severity, worst_first
+from trainwright.data.read_table import DataFacts
 from trainwright.data.types import Prepared
-from trainwright.evaluation.deciding_class import deciding_class
+from trainwright.evaluation.deciding_class import DecidingClass, deciding_class
 from trainwright.evaluation.intervals import LEAST_UNITS
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.resampling_units import count_units, number_units
 from trainwright.model.families import library_family
 from trainwright.planner.count_validations import idle_rules
 from trainwright.planner.plan import Plan
@@ -34,6 +37,7 @@ _MUCH_PADDING = 0.1
 
 def preflight(
     decided: Plan,
+    facts: DataFacts,
     prepared: Prepared,
     faults: Sequence[Finding],
     audited: Sequence[AuditResult],
@@ -41,9 +45,10 @@ def preflight(
 ) -> tuple[Finding, ...]:
     """All findings, most severe first: `faults` of the data, those of the leakage audit, and those
     of this run's plan."""
+    metric = decided.contract.metric.name
     return worst_first(
         (
-            *of_data(prepared, faults, audited, decided.contract.metric.name),
+            *of_data(prepared, faults, audited, metric, can_fold=_can_fold(decided, facts)),
             *_of_model(decided, prepared),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
@@ -54,33 +59,65 @@ def preflight(
 
 
 def of_data(
-    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[AuditResult], metric: str
+    prepared: Prepared,
+    faults: Sequence[Finding],
+    audited: Sequence[AuditResult],
+    metric: str,
+    *,
+    can_fold: bool = False,
 ) -> tuple[Finding, ...]:
     """Findings of the data only, most severe first, for a model that is trained elsewhere. `metric`
-    is the one that is judged."""
-    of_test = (*_undecidable(prepared, metric), *_test_rows(prepared))
+    is the one that is judged; `can_fold`: the contract may ask for folds, and does not."""
+    of_test = (*_undecidable(prepared, metric, can_fold=can_fold), *_test_rows(prepared))
     return worst_first((*faults, *findings_beside(audited, faults), *of_test))
 
 
-def _undecidable(prepared: Prepared, metric: str) -> Iterator[Finding]:
+def _can_fold(decided: Plan, facts: DataFacts) -> bool:
+    """May the contract ask for folds? They take the place of parts that are drawn by their shares,
+    and of seeds, and need the rows in memory."""
+    contract = decided.contract
+    _, shares = contract.data.part_shares
+    is_drawn = shares.keys() == {"validation", "test"} and not facts.given
+    return is_drawn and contract.training.seeds == 1 and not contract.data.is_in_files
+
+
+def _undecidable(prepared: Prepared, metric: str, *, can_fold: bool) -> Iterator[Finding]:
     """A clause on a class with too few test rows for any interval."""
     target, test = prepared.target, prepared.test
     if not target.classes:
         return
-    code, units = deciding_class(
-        metric, test.target, test.units, target.positive_code, len(target.classes)
-    )
+    code, units = _deciding_class(prepared, metric, (test,))
     if units >= LEAST_UNITS:
         return
     which = f" of class {target.classes[code]!r}" if code >= 0 else ""
     alone = count_units(test.units) == len(test)
     have = many(units, "test row" if alone else "independent unit of test rows")
-    more = "give more rows of it" if prepared.split.folds else "data.split.folds tests every row"
+    parts = (prepared.train, prepared.validation, test)
+    if can_fold and _deciding_class(prepared, metric, parts).units >= LEAST_UNITS:
+        more = "data.split.folds tests every row"
+    elif can_fold or prepared.split.folds:
+        more = f"give more rows{which}"
+    else:
+        more = f"give more test rows{which}"
     message = (
         f"the clause on {metric} cannot be decided: {have}{which}, and an interval needs "
         f"{LEAST_UNITS}; {more}"
     )
     yield Finding("undecidable", "warning", message, units, fix=more)
+
+
+def _deciding_class(prepared: Prepared, metric: str, parts: Sequence[Part]) -> DecidingClass:
+    """The class that an interval rests on, and its units in these parts together."""
+    numbered, first = [], 0
+    for part in parts:
+        count, codes = number_units(part.units)
+        numbered.append(codes + first)
+        first += count
+    target = prepared.target
+    truth = np.concatenate([part.target for part in parts])
+    return deciding_class(
+        metric, truth, np.concatenate(numbered), target.positive_code, len(target.classes)
+    )
 
 
 def _of_model(decided: Plan, prepared: Prepared) -> Iterator[Finding]:

@@ -125,7 +125,9 @@ def examine_data(
     with at.stages("look"):
         found = beforehand.look(ready)
     runs = at.request.runs
-    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
+    findings = preflight(
+        ready.plan, ready.raw.facts, ready.prepared, found.faults, found.audited, runs
+    )
     record_found(found, findings, started, at.screen)
     return found
 
