@@ -67,6 +67,7 @@ def test_nobody_asks_for_a_family_by_its_kind() -> None:
         ("isinstance(a, nn.Linear)", 0),
         ("match a:\n    case Gpt(width=1) | Boosting():\n        pass", 2),
         ("a.model.kind == 'gpt'", 1),
+        ("'gpt' == a.model.kind", 1),
         ("contract.model.kind in ('boosting', 'x')", 1),
         ("match model.kind:\n    case 'gpt':\n        pass", 1),
         ("a.shape.kind == 'linear'", 0),
@@ -115,8 +116,10 @@ def class_checks(tree: ast.Module) -> Iterator[int]:
 
 def kind_checks(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and is_model_kind(node.left):
-            yield from (node.lineno for one in node.comparators if names_kind(one))
+        if isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            if any(map(is_model_kind, sides)):
+                yield from (node.lineno for one in sides if names_kind(one))
         elif isinstance(node, ast.Match) and is_model_kind(node.subject):
             yield from (case.pattern.lineno for case in node.cases if names_kind(case.pattern))
 

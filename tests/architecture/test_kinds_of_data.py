@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from trainwright.contract.sections.data.data import Data
 from trainwright.data.dispatch import MODALITIES, modality_of
 from trainwright.data.types import ENCODINGS
@@ -31,7 +33,7 @@ HOMES = (
 )
 """The packages of the kinds, and the modules that hold their interfaces."""
 
-HOMES_OF_SHAPES = ("model/", "planner/activation_memory.py")
+HOMES_OF_SHAPES = ("model/",)
 """A family of models reads the shape that it is for."""
 
 KINDS = {"table", "images", "tokens"}
@@ -65,19 +67,53 @@ def asked_classes(node: ast.AST) -> set[str]:
             return names_in(wanted)
         case ast.MatchClass(cls=wanted):
             return names_in(wanted)
-        case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=[wanted]):
-            return names_in(wanted)
+        case ast.Compare(left=left, comparators=others) if any(map(is_type, [left, *others])):
+            return set.union(*map(names_in, [left, *others]))
     return set()
+
+
+def is_type(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "type"
 
 
 def asked_kinds(node: ast.AST) -> set[object]:
-    """The kinds that a comparison of `kind`, `form` or `modality` names."""
+    """The kinds that a comparison or a `match` of `kind`, `form` or `modality` names."""
     match node:
-        case ast.Compare(left=ast.Attribute(attr="kind" | "form" | "modality"), comparators=named):
-            return {
-                one.value for n in named for one in ast.walk(n) if isinstance(one, ast.Constant)
-            }
+        case ast.Compare(left=left, comparators=others) if any(map(is_kind, [left, *others])):
+            return set.union(*map(constants_in, [left, *others]))
+        case ast.Match(subject=subject, cases=cases) if is_kind(subject):
+            return set.union(*(constants_in(case.pattern) for case in cases))
     return set()
+
+
+def is_kind(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in ("kind", "form", "modality")
+
+
+def constants_in(node: ast.AST) -> set[object]:
+    return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "data.kind == 'table'",
+        "'table' != data.form",
+        "data.modality in ('table', 'x')",
+        "match data.kind:\n    case 'x' | 'table':\n        pass",
+        "isinstance(data, (int, TableData))",
+        "type(data) is TableData",
+        "TableData is type(data)",
+        "match data:\n    case TableData(kind='x'):\n        pass",
+    ],
+)
+def test_what_counts_as_asking_for_a_kind_of_data(source: str) -> None:
+    def asked(text: str) -> set[object]:
+        nodes = list(ast.walk(ast.parse(text)))
+        return set[object]().union(*map(asked_kinds, nodes), *map(asked_classes, nodes))
+
+    assert asked(source) & {"table", "TableData"}
+    assert not asked("column.name == 'table'\nmatch column.dtype:\n    case 'table':\n        pass")
 
 
 def test_no_one_asks_for_the_class_of_a_kind_of_data() -> None:
