@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainwright.contract.sections.section import Auto
-from trainwright.model.input_shape import (
-    PERIODIC_FREQUENCIES,
-    PERIODIC_WIDTH,
-    TableShape,
-    embedding_width,
-)
+from trainwright.model.input_shape import PERIODIC_FREQUENCIES, PERIODIC_WIDTH, TableShape
 from trainwright.model.residual import Residual
-from trainwright.model.table_counting import ColumnSettings
+from trainwright.model.table_counting import ColumnSettings, embedding_widths
 
 _SIGMA = 1.0
 """Standard deviation of the initial frequencies; columns are standardised beforehand."""
@@ -51,15 +46,9 @@ class TableNetwork(nn.Module):
 class TableColumns(nn.Module):
     """Concatenates numeric columns and one embedding per categorical column: [B, width]."""
 
-    def __init__(
-        self, shape: TableShape, embedding_dim: Auto | int, numbers: Plain | Periodic
-    ) -> None:
+    def __init__(self, shape: TableShape, widths: Sequence[int], numbers: Plain | Periodic) -> None:
         super().__init__()
         self.numbers = numbers
-        widths = [
-            embedding_width(size) if embedding_dim == "auto" else embedding_dim
-            for size in shape.cardinalities
-        ]
         self.embeddings = nn.ModuleList(
             nn.Embedding(size, width)
             for size, width in zip(shape.cardinalities, widths, strict=True)
@@ -113,7 +102,8 @@ class Periodic(nn.Module):
 
 def build_columns(section: ColumnSettings, shape: TableShape) -> TableColumns:
     """Encoder for a table of this shape."""
-    return TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
+    widths = embedding_widths(section, shape)
+    return TableColumns(shape, widths, _numbers(section, shape.numeric))
 
 
 def _numbers(section: ColumnSettings, columns: int) -> Plain | Periodic:

@@ -14,6 +14,7 @@ from trainwright.model.input_shape import (
 )
 
 
+# Checked at calls of `table_columns` in tests, by beartype.
 @runtime_checkable
 class ColumnSettings(Protocol):
     """The fields of a section that say how columns are encoded."""
