@@ -1,4 +1,4 @@
-"""Blocked attention in bf16 on a CPU, in cache-sized blocks."""
+"""Attention in bf16 on a CPU, in cache-sized blocks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _PIECE = 2**19
 """Attention weights per block: 1 MB in bf16."""
 
 _ROWS = 128
-"""Query positions per block. Keys after the last of them are skipped, which saves up to half of the
-work; with fewer positions the matrix products become too small to be fast."""
+"""Query positions per block. Of the past, keys after the last of them are skipped, which saves up
+to half of the work; with fewer positions the matrix products become too small to be fast."""
 
 
 def takes_pieces(queries: Heads) -> bool:
-    """Is blocking faster? Yes if there are several blocks."""
+    """Is blocking faster? Yes if there are several blocks, and no compiler is tracing."""
     rows, heads, length, _ = queries.shape
     return rows * heads * length**2 > _PIECE and not torch.compiler.is_compiling()
 
 
 def attend_pieces(queries: Heads, keys: Heads, values: Heads, seen: Seen = "past") -> Heads:
-    """softmax(Q K' / sqrt(D)) V under a causal mask, in blocks of heads and positions: the scores
+    """softmax(Q K' / sqrt(D)) V over the keys `seen`, in blocks of heads and positions: the scores
     are bf16, their softmax is computed in fp32.
 
-    For the backward pass it saves the attention weights in bf16, of past positions only.
+    For the backward pass it saves the attention weights in bf16; of the past, without the keys that
+    are after a block.
     """
     mixed: Tensor = _Attention.apply(queries, keys, values, seen)  # type: ignore[no-untyped-call]
     return mixed
@@ -95,7 +96,8 @@ def _pieces(flat: Tensor, seen: Seen) -> Iterator[_Piece]:
 
 
 def _hidden(seen: Seen, piece: _Piece, queries: Tensor) -> Tensor:
-    """Causal mask added to the scores of a block: 0 where visible, else -inf."""
+    """Mask added to the scores of a block: 0 where a key is seen, else -inf. [rows, columns] for
+    the past, else [heads, rows, columns]."""
     heads, rows, columns = piece
     shape = (rows.stop - rows.start, columns.stop)
     nothing = torch.full(shape, -math.inf, dtype=queries.dtype, device=queries.device)

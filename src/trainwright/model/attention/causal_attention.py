@@ -19,8 +19,8 @@ long at 64 positions, and 2 to 3 times from 128 to 512."""
 def attend(
     queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
 ) -> Heads:
-    """softmax(Q K' / sqrt(D)) V (Vaswani et al. 2017, arXiv:1706.03762, equation 1), under a causal
-    mask or the mask `seen`; attention weights are dropped with probability `dropout`."""
+    """softmax(Q K' / sqrt(D)) V (Vaswani et al. 2017, arXiv:1706.03762, equation 1) over the keys
+    `seen`; attention weights are dropped with probability `dropout`."""
     is_short = queries.shape[2] <= _LONGEST_KEPT
     if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and is_short:
         if takes_pieces(queries) and not dropout:

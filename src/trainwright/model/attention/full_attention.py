@@ -14,14 +14,14 @@ Heads = Float[Tensor, "B H L D"]
 """Queries, keys, values or outputs: B rows of H heads at L positions."""
 
 Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
-"""Causal (True), or an explicit mask."""
+"""Keys that a query attends to: `past`, those that are not after it, or where a mask is true."""
 
 
 def attend_whole(
     queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
 ) -> Heads:
-    """softmax(Q K' / sqrt(D)) V with all weights [B H, L, L] at once and their softmax in fp32;
-    weights are dropped with probability `dropout`."""
+    """softmax(Q K' / sqrt(D)) V over the keys `seen`, with all weights [B H, L, L] at once and
+    their softmax in fp32; weights are dropped with probability `dropout`."""
     length, width = queries.shape[2:]
     hidden = torch.full((length, length), -math.inf, dtype=queries.dtype, device=queries.device)
     if isinstance(seen, str):
