@@ -38,7 +38,7 @@ TOOLS = {
     "planner/init/propose_table.py": {"Boosting"},
 }
 """What uses a family as a tool, whatever the contract's model is: the linear baseline, the probe of
-experiments, and the proposal of a first model."""
+experiments, whether mirroring keeps the class of an image, and the proposal of a first model."""
 
 
 def test_only_the_tables_import_families() -> None:
