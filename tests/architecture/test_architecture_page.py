@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+from typing import get_args
+
+from source_trees import SOURCES, tree_of
+from trainwright.contract.sections.model.traits import DataKind
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "trainwright"
+KINDS_OF_DATA = set(get_args(DataKind))
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
-def packages_of(section: str) -> set[str]:
+def text_of(section: str) -> str:
     _, _, text = PAGE.partition(f"\n## {section}\n")
-    text = text.partition("\n## ")[0]
-    first_cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return text.partition("\n## ")[0]
+
+
+def packages_of(section: str) -> set[str]:
+    lines = text_of(section).splitlines()
+    first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     return {name for cell in first_cells for name in re.findall(r"`(\w+)/`", cell)}
 
 
@@ -33,3 +43,21 @@ def test_every_file_that_the_page_names_is_there() -> None:
 def test_every_package_of_data_and_run_has_a_line() -> None:
     assert packages_of("Data") == folders_of("data")
     assert packages_of("Run") == folders_of("run")
+
+
+def is_by_kind_of_data(node: ast.AST) -> bool:
+    """A mapping whose keys are kinds of data alone."""
+    if not isinstance(node, ast.Dict) or not node.keys:
+        return False
+    return all(isinstance(key, ast.Constant) and key.value in KINDS_OF_DATA for key in node.keys)
+
+
+def test_every_table_by_kind_of_data_has_a_line() -> None:
+    modules = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in SOURCES
+        if any(map(is_by_kind_of_data, ast.walk(tree_of(path))))
+    }
+    assert {"data/dispatch.py", "planner/kinds/planner_of.py"} <= modules
+    named = set(re.findall(r"`([\w/]+\.py)`", text_of("A new kind of data")))
+    assert modules - named == set()
