@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import trainwright as tw
-from trainwright.core.errors import Mistake
+from trainwright.core.errors import Interrupted, Mistake, NonFinite
 from trainwright.core.files import read_json
 from trainwright.core.progress import Progress
 from trainwright.data.read_table import RawTable
@@ -236,3 +236,56 @@ def test_data_that_changed_after_the_fit_is_not_judged(rows: Path, tmp_path: Pat
 def test_a_function_without_data_is_a_mistake() -> None:
     with pytest.raises(Mistake, match=r"tw\.prepare"):
         tw.judge(len)  # type: ignore[call-overload]
+
+
+def trees_of(fitted: tw.FittedRun) -> str:
+    scorer: Any = fitted.predictor.scorer
+    return str(scorer.booster.model_to_string())
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("last", [1, 3])
+@pytest.mark.parametrize("budget", [{}, {"budget": {"hours": 1}}])
+def test_a_resume_leaves_trees_that_a_rule_has_ended(
+    budget: dict[str, Any], last: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    data = prepared(**budget)
+    fitted = tw.fit(data, runs=tmp_path, name="one", stop_rules=[Watch(last)])
+    for rules in ([Watch(last)], [Watch(5)], []):
+        again = tw.fit(data, runs=tmp_path, name="one", resume=True, stop_rules=rules)
+        assert trees_of(again) == trees_of(fitted)
+        assert (again.kind, again.reason) == (fitted.kind, fitted.reason)
+        assert fitted.kind == "early"
+    assert "comes out otherwise" not in capsys.readouterr().err
+
+
+@dataclass
+class Pause:
+    """Interrupts once, at a step."""
+
+    at: int
+    kind: Any
+
+    def reason(self, progress: Progress) -> Any:
+        from trainwright.engine.stopping.stop_rules import StopReason
+
+        return StopReason(self.kind, "for today") if progress.step == self.at else None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("kind", "error"), [("interrupted", Interrupted), ("halted", NonFinite)])
+def test_a_resume_goes_on_from_trees_that_a_rule_has_interrupted(
+    kind: str, error: type[Exception], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    data = prepared(budget={"hours": 1})
+    alone = tw.fit(data, runs=tmp_path, name="alone")
+    with pytest.raises(error, match="for today"):
+        tw.fit(data, runs=tmp_path, name="one", stop_rules=[Pause(3, kind)])
+    again = tw.fit(data, runs=tmp_path, name="one", resume=True)
+    assert trees_of(again) == trees_of(alone)
+    assert (again.kind, again.reason) == (alone.kind, alone.reason)
+    said = capsys.readouterr().err
+    assert "goes on from tree 3" in said
+    assert "comes out otherwise" not in said

@@ -14,7 +14,7 @@ from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting.lightgbm_rounds import read_grown
 from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows, fit_boosting
 from trainwright.model.boosting.replay import curve_trees
-from trainwright.model.tree_growth import CurvePoint, Grown, OtherTrees, Watching
+from trainwright.model.tree_growth import CurvePoint, Grown, OtherTrees, RuleEnding, Watching
 
 
 def _job() -> BoostingJob:
@@ -89,6 +89,40 @@ def test_parameters_behind_the_trees_are_not_taken_up(name: str) -> None:
 def test_state_of_a_wrong_kind_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=r"what was written|not a number"):
         read_grown({**_done().to_json(), name: value}, 2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["interrupted", "later"],
+        ["halted", "by hand"],
+        ["unknown", "why"],
+        ["early"],
+        ["early", None],
+        ["early", "why", 1],
+        {"early": 1, "why": 2},
+        [["early"], "why"],
+        "early",
+        True,
+        [],
+    ],
+)
+def test_an_ending_by_a_rule_that_was_not_written_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="ended_by"):
+        read_grown({**_done().to_json(), "ended_by": value}, 2)
+
+
+def test_an_ending_by_a_rule_is_one_of_done_trees() -> None:
+    ending = {"ended_by": ["early", "why"]}
+    assert read_grown({**_done().to_json(), **ending}, 2).ended_by == RuleEnding("early", "why")
+    with pytest.raises(ValueError, match="not done"):
+        read_grown({**_kept()[1].to_json(), **ending}, 2)
+
+
+def test_trees_of_versions_that_kept_no_ending_by_a_rule_are_read() -> None:
+    written = _done().to_json()
+    del written["ended_by"]
+    assert read_grown(written, 2) == _done()
 
 
 def _long() -> tuple[BoostingJob, Grown]:

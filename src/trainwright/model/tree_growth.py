@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import Literal, Protocol, final
 
 from trainwright.core.files import Json
 from trainwright.tracking.events import number_from_json, number_to_json
@@ -25,12 +25,27 @@ class CurvePoint:
 
 @final
 @dataclass(frozen=True, slots=True)
+class RuleEnding:
+    """Ending by a stop rule of the caller: its kind, as in `StopReason`, and why."""
+
+    kind: Literal["finished", "early", "budget", "interrupted", "halted"]
+    text: str
+
+    @property
+    def is_final(self) -> bool:
+        """Is training complete, rather than to be resumed?"""
+        return self.kind in ("finished", "early", "budget")
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Grown:
     """All trees in their library's text format, and the state of early stopping and of the curve.
 
     `rounds` were made; each that found a split added to the `trees` (with several classes, one per
     class). `value` is the validation value of the last round; it and `best_value` are NaN without
-    validation rows. `is_done`: training is complete.
+    validation rows. `is_done`: training is complete; `ended_by` is the stop rule of the caller that
+    ended it, if one did.
     """
 
     text: str = ""
@@ -43,6 +58,7 @@ class Grown:
     next_point: float = 1.0
     curve: tuple[CurvePoint, ...] = ()
     is_done: bool = False
+    ended_by: RuleEnding | None = None
 
     @property
     def is_provable(self) -> bool:
@@ -71,6 +87,7 @@ class Grown:
                 for point in self.curve
             ],
             "is_done": self.is_done,
+            "ended_by": [self.ended_by.kind, self.ended_by.text] if self.ended_by else None,
         }
 
 
@@ -101,10 +118,26 @@ def grown_from_json(values: Json) -> Grown:
             for at, train, value in values["curve"]
         ),
         is_done=values["is_done"],
+        # Absent in files of earlier versions.
+        ended_by=_rule_ending(values.get("ended_by")),
     )
     if not isinstance(values["is_done"], bool) or not math.isfinite(grown.next_point):
         raise ValueError("is_done or next_point is not what was written")
+    if grown.ended_by and not grown.is_done:
+        raise ValueError("a rule has ended it, and it is not done")
     return grown
+
+
+def _rule_ending(value: Json) -> RuleEnding | None:
+    if value is None:
+        return None
+    is_pair = isinstance(value, list) and len(value) == 2
+    if not (is_pair and all(isinstance(part, str) for part in value)):
+        raise ValueError("ended_by is not what was written")
+    ending = RuleEnding(*value)
+    if not ending.is_final:
+        raise ValueError(f"ended_by {ending.kind!r:.20} is no ending")
+    return ending
 
 
 def _count(value: Json, name: str) -> int:

@@ -108,15 +108,17 @@ class TreeWatcher:
             self.watching.tell(trees, self.state.value)
             if trees >= self.state.next_point:
                 self._add_point(booster)
-        is_interrupted = self.watching.is_interrupted()
-        if self._is_last() or (not is_interrupted and self.watching.should_stop()):
+        watching = self.watching
+        if self._is_last() or (not watching.is_interrupted() and watching.should_stop()):
             if results and self.state.curve[-1].trees != trees:
                 self._add_point(booster)
             self.state = replace(self.state, is_done=True)
             self._keep(booster)
             self._stop(results)
+        # Asked again: what `should_stop` asks may have interrupted it.
+        is_interrupted = watching.is_interrupted()
         may_go_on_from_it = has_grown and trees >= FEWEST_TREES
-        if may_go_on_from_it and (is_interrupted or self.watching.keeper.is_due()):
+        if may_go_on_from_it and (is_interrupted or watching.keeper.is_due()):
             self._keep(booster)
         if is_interrupted:
             self._stop(results)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, final
 
 from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
@@ -69,8 +70,8 @@ class TreeLearner:
         if budget.has_ended_it:
             return Fitted(predictor, "budget", f"{trees} within the budget", history=history)
         said = fitted.warnings
-        for reason in rules.reasons[:1]:
-            return Fitted(predictor, reason.kind, f"{reason.text}, {trees} kept", said, 0, history)
+        if ending := rules.ending:
+            return Fitted(predictor, ending.kind, f"{ending.text}, {trees} kept", said, 0, history)
         return Fitted(predictor, "finished", fitted.reason, said, history=history)
 
     def _grow(
@@ -82,7 +83,7 @@ class TreeLearner:
         tell = Observers(run.observers, run.screen.say).observe
         section = self._plan.contract.training.checkpointing
         grown_with = self._grown_with
-        keeper = _Keeper(store, section, run, tell, grown_with)
+        keeper = _Keeper(store, section, run, tell, grown_with, rules)
         with closing(run.screen.count(self._family.most_rounds(self._section))) as progress:
 
             def show(trees: int, value: float) -> None:
@@ -92,18 +93,20 @@ class TreeLearner:
             watching = Watching(
                 show,
                 lambda: budget.is_used_up() or rules.must_stop(),
-                lambda: run.flag.is_up,
+                lambda: run.flag.is_up or rules.is_interrupted,
                 keeper,
             )
             if kept.name:
                 _say_resumed(kept, grown_with, run, tell)
-                budget.has_ended_it = kept.grown.is_done and not self._is_complete(kept.grown)
+                rules.resume(kept.grown)
+                budget.has_ended_it = self._has_budget_ended(kept.grown)
             try:
                 self._check_end(kept.grown, has_budget_ended_it=budget.has_ended_it)
                 return self._family.grow(self._section, job, watching, kept.grown)
             except OtherTrees as error:
                 _say_other_trees(str(error), _changed(kept, grown_with), run, tell)
                 keeper.begins_anew, budget.has_ended_it = True, False
+                rules.restart()
                 return self._family.grow(self._section, job, watching, NOTHING_GROWN)
 
     def _check_end(self, grown: Grown, *, has_budget_ended_it: bool) -> None:
@@ -115,11 +118,12 @@ class TreeLearner:
         if has_budget_ended_it and math.isinf(self._plan.training_seconds):
             raise OtherTrees(f"the end of {grown.trees:,} kept trees")
 
-    def _is_complete(self, grown: Grown) -> bool:
-        """Did it end by nothing but its own length and patience?"""
+    def _has_budget_ended(self, grown: Grown) -> bool:
+        """Did it end neither by a stop rule nor by its own length or patience?"""
         waited = grown.rounds - grown.best_round
         has_waited = bool(grown.best_trees) and waited >= self._family.patience(self._section)
-        return has_waited or grown.rounds >= self._family.most_rounds(self._section)
+        is_complete = has_waited or grown.rounds >= self._family.most_rounds(self._section)
+        return grown.is_done and grown.ended_by is None and not is_complete
 
 
 @final
@@ -148,8 +152,10 @@ class _Keeper:
         run: RunContext,
         tell: Callable[[Event], None],
         grown_with: Mapping[str, Json],
+        rules: TreeRules,
     ) -> None:
         self._store = store
+        self._rules = rules
         self._grown_with = dict(grown_with)
         self._by_clock = ByClock(_spacing(section), SystemClock())
         self._is_tolerant = section.on_failure == "continue"
@@ -170,10 +176,12 @@ class _Keeper:
         """
         started = time.monotonic()
         grown = grow()
+        if grown.is_done:
+            grown = replace(grown, ended_by=self._rules.ending)
         try:
             name, size = self._store.save(grown, self._grown_with, alone=self.begins_anew)
         except StorageFailed as error:
-            if not self._is_tolerant or self._run.flag.is_up:
+            if not self._is_tolerant or self._run.flag.is_up or self._rules.is_interrupted:
                 raise
             self._missed += 1
             where = f"tree {grown.trees:,} is not kept ({self._missed} missed so far)"
