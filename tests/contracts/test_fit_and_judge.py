@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Never
@@ -236,6 +237,57 @@ def test_data_that_changed_after_the_fit_is_not_judged(rows: Path, tmp_path: Pat
 def test_a_function_without_data_is_a_mistake() -> None:
     with pytest.raises(Mistake, match=r"tw\.prepare"):
         tw.judge(len)  # type: ignore[call-overload]
+
+
+def interrupted_by(notice: Path, folder: Path) -> bool:
+    ending = read_json(folder / "record.json")["ending"]
+    assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
+    return f"stopped by the notice {notice}" in ending["reason"]
+
+
+def test_a_preemption_notice_ends_a_fit_and_a_judgement(tmp_path: Path) -> None:
+    notice, runs = tmp_path / "notice", tmp_path / "runs"
+    data = prepared(resume={"notice": str(notice)})
+    alone = tw.fit(data, runs=runs, name="alone")
+    notice.touch()
+    with pytest.raises(Interrupted, match="stopped by the notice"):
+        tw.fit(data, runs=runs, name="one")
+    assert interrupted_by(notice, runs / "one")
+    notice.unlink()
+    fitted = tw.fit(data, runs=runs, name="one", resume=True)
+    assert trees_of(fitted) == trees_of(alone)
+    notice.touch()
+    with pytest.raises(Interrupted, match="stopped by the notice"):
+        tw.judge(fitted)
+    assert interrupted_by(notice, runs / "one")
+    assert not (runs / "one" / "evaluation.json").exists()
+    notice.unlink()
+    assert judged(tw.judge(fitted).folder) == judged(tw.judge(alone).folder)
+
+
+@dataclass
+class Announces:
+    """Makes the notice at the third tree, and grows slowly from there."""
+
+    notice: Path
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Validated) and event.progress.step >= 3:
+            self.notice.touch()
+            time.sleep(0.01)
+
+
+def test_a_preemption_notice_ends_a_training_between_two_trees(tmp_path: Path) -> None:
+    notice = tmp_path / "notice"
+    rounds = {"max_trees": 500, "early_stopping_rounds": 500}
+    data = prepared(
+        model={"kind": "boosting", **rounds},
+        resume={"notice": str(notice), "notice_every_seconds": 0.01},
+    )
+    with pytest.raises(Interrupted, match="go on with"):
+        tw.fit(data, runs=tmp_path / "runs", name="one", observers=[Announces(notice)])
+    assert interrupted_by(notice, tmp_path / "runs/one")
+    assert list((tmp_path / "runs/one/checkpoints").glob("trees-*"))
 
 
 def trees_of(fitted: tw.FittedRun) -> str:

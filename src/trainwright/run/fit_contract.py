@@ -14,14 +14,21 @@ from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
-from trainwright.run.open_folder import FinishedRun, check_run_name, open_run
+from trainwright.run.open_folder import FinishedRun, check_run_name
 from trainwright.run.prepare_run import Additions, Ready, Request
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_context import RunAttempt
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
-from trainwright.run.train import TrainedModels, allot_budget, examine_data, fit, judge
+from trainwright.run.train import (
+    TrainedModels,
+    allot_budget,
+    examine_data,
+    fit,
+    judge,
+    open_watched_run,
+)
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.run_folder import RunFolder
 
@@ -49,13 +56,13 @@ def fit_contract(data: PreparedData, request: Request, screen: Screen) -> Contra
     """
     request = replace(request, added=_survivable(request.added, screen))
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
-    with stop_on_signals(at.flag):
+    with stop_on_signals(at.flag) as wake:
         with before_the_run(at.flag):
             check_run_name(request)
             ready = data.planned(request, at.stages, screen)
             ready, beforehand = allot_budget(ready, at, looks=False)
         ready = replace(ready, seconds_before=at.stages.elapsed)
-        with open_run(request, ready, screen) as started:
+        with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):
                 raise Mistake(_judged_already(started.folder))
             ready = replace(ready, plan=started.plan)
@@ -78,8 +85,8 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
     )
     at = RunAttempt(request, screen, StageTimes())
-    with stop_on_signals(at.flag):
-        with open_run(request, ready, screen) as started:
+    with stop_on_signals(at.flag) as wake:
+        with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):
                 return read_judged(started.folder)
             found = examine_data(ready, started, at, fitted.beforehand)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import final
 
@@ -69,16 +70,11 @@ def train(request: Request, screen: Screen) -> Result:
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with stop_on_signals(at.flag) as wake:
         ready, beforehand = plan_run(at)
-        resume, folder = ready.plan.contract.resume, ready.document.source.folder
-        notices = stop_on_notice(resume, folder, at.flag, wake)
-        with open_run(request, ready, screen) as started, notices as watch:
+        with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):
                 return _read_finished(started.folder, ready, screen)
             ready = replace(ready, plan=started.plan)
             found = examine_data(ready, started, at, beforehand)
-            if watch.trouble:
-                screen.say(labelled("warning", watch.trouble))
-                Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
             ready = without_undivided(ready)
             models = fit(ready, started, at)
             result = judge(ready, models, found, started, at, beforehand)
@@ -115,6 +111,24 @@ def allot_budget(
     from trainwright.run.plan_budget import allot
 
     return allot(at.request, ready, at.stages, at.screen, loading, looks=looks)
+
+
+@contextmanager
+def open_watched_run(
+    at: RunAttempt, ready: Ready, wake: Callable[[], None]
+) -> Iterator[StartedRun | FinishedRun]:
+    """The run's folder, as `open_run`; inside the block a preemption notice ends the run, as a
+    signal does. `wake` is that of `stop_on_signals`."""
+    resume, folder, screen = ready.plan.contract.resume, ready.document.source.folder, at.screen
+    notices = stop_on_notice(resume, folder, at.flag, wake)
+    opened = open_run(at.request, ready, screen)
+    # As in `open_run`: its rows may have to leave memory.
+    del ready
+    with opened as started, notices as watch:
+        if watch.trouble and isinstance(started, StartedRun):
+            screen.say(labelled("warning", watch.trouble))
+            Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
+        yield started
 
 
 def examine_data(
