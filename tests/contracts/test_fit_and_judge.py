@@ -239,6 +239,28 @@ def test_a_function_without_data_is_a_mistake() -> None:
         tw.judge(len)  # type: ignore[call-overload]
 
 
+OTHER_KINDS = {
+    "images": ["data={kind: images, path: x}"],
+    "tokens": [
+        "data={kind: tokens, path: x}",
+        "model={kind: gpt}",
+        "metric={name: perplexity, target: 3}",
+    ],
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+def test_data_of_another_kind_is_refused(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    words = [*OTHER_KINDS[kind], "slices=[]"]
+    with pytest.raises(Mistake, match=r"data\.kind of the contract differs") as raised:
+        tw.fit(prepared(), overrides=words, runs=tmp_path)
+    (problem,) = raised.value.problems
+    assert problem.path == "data.kind"
+    assert not list(tmp_path.iterdir())
+
+
 def interrupted_by(notice: Path, folder: Path) -> bool:
     ending = read_json(folder / "record.json")["ending"]
     assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)

@@ -144,21 +144,29 @@ def plan_again(ready: Ready, request: Request) -> Ready:
         Mistake: in the contract, or it prepares the data otherwise.
     """
     document = _read_available(request)
+    if document.contract.data.kind != ready.plan.contract.data.kind:
+        # The facts of the rows are those of their kind: nothing else can be planned.
+        raise _prepared_otherwise(["data.kind"], document)
     device = read_device(_is_network(document.contract))
     decided = plan(document, ready.raw.facts, device)
     before = dict(_preparation(ready.plan.contract))
     changed = [name for name, value in _preparation(decided.contract) if before[name] != value]
     if changed:
-        problem = Problem(
-            f"the data was prepared otherwise: {', '.join(changed)} of the contract differ",
-            path=changed[0],
-            fix="prepare it with these values: tw.prepare(contract, overrides=[...])",
-        )
-        raise ContractMistake(placed([problem], document.source))
+        raise _prepared_otherwise(changed, document)
     with _blaming(document.source):
         _check_prepared(decided, ready.prepared, document)
     decided = decided.with_shape(shape_of(ready.prepared), device)
     return replace(ready, document=document, device=device, plan=decided)
+
+
+def _prepared_otherwise(changed: Sequence[str], document: Document) -> ContractMistake:
+    differ = f"{', '.join(changed)} of the contract differ{'' if len(changed) > 1 else 's'}"
+    problem = Problem(
+        f"the data was prepared otherwise: {differ}",
+        path=changed[0],
+        fix="prepare it with these values: tw.prepare(contract, overrides=[...])",
+    )
+    return ContractMistake(placed([problem], document.source))
 
 
 def _preparation(contract: Contract) -> Iterator[tuple[str, object]]:
