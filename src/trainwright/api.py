@@ -288,6 +288,7 @@ def _fit_contract(
     observers: Sequence[Observer] = (),
     progress: bool = True,
 ) -> FittedRun:
+    asked_at = time.monotonic()
     screen = StreamScreen(sys.stderr if progress else io.StringIO())
     if not isinstance(given, PreparedData):
         given = PreparedData.of(Request(file_or_text(given), tuple(overrides)), screen)
@@ -299,7 +300,7 @@ def _fit_contract(
         name=name,
         resume=resume,
         added=Additions(tuple(stop_rules), tuple(observers)),
-        asked_at=time.monotonic(),
+        asked_at=asked_at,
     )
     return FittedRun(fit_contract(given, request, screen))
 

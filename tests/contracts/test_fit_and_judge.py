@@ -17,7 +17,7 @@ from trainwright.core.errors import Interrupted, Mistake, NonFinite
 from trainwright.core.files import read_json
 from trainwright.core.progress import Progress
 from trainwright.data.read_table import RawTable
-from trainwright.run import audit_data, prepare_run
+from trainwright.run import audit_data, prepare_run, prepared_data
 from trainwright.run.prepared_data import PreparedData
 from trainwright.tracking.events import Event, Validated
 
@@ -259,6 +259,24 @@ def test_data_of_another_kind_is_refused(kind: str, tmp_path: Path) -> None:
     (problem,) = raised.value.problems
     assert problem.path == "data.kind"
     assert not list(tmp_path.iterdir())
+
+
+def test_the_time_of_preparing_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept, prepares = time.monotonic, [0.0], prepare_run.make_ready
+
+    def slowly(*given: Any) -> Any:
+        slept[0] += 1000
+        return prepares(*given)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now() + slept[0])
+    monkeypatch.setattr(prepared_data, "make_ready", slowly)
+    sections = {**SECTIONS, "data": {"path": str(tmp_path / "people.csv"), "target": "bought"}}
+    people().write_csv(tmp_path / "people.csv")
+    fitted = tw.fit({**sections, "budget": {"hours": 1}}, runs=tmp_path / "runs")
+    spent = read_json(fitted.folder / "record.json")["budget"]
+    assert 1000 <= spent["seconds_before"] < 2000
+    again = tw.fit(prepared(budget={"hours": 1}), runs=tmp_path / "runs")
+    assert read_json(again.folder / "record.json")["budget"]["seconds_before"] < 1000
 
 
 def interrupted_by(notice: Path, folder: Path) -> bool:
