@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import shutil
 import sys
 import time
 from dataclasses import dataclass, field, replace
@@ -237,6 +239,22 @@ def test_data_that_changed_after_the_fit_is_not_judged(rows: Path, tmp_path: Pat
 def test_a_function_without_data_is_a_mistake() -> None:
     with pytest.raises(Mistake, match=r"tw\.prepare"):
         tw.judge(len)  # type: ignore[call-overload]
+
+
+@pytest.mark.torch
+def test_a_finished_run_is_copied_by_each_judgement(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("fsspec")
+    copied = {"num_epochs": 1, "checkpointing": {"remote": f"file://{tmp_path}/away"}}
+    data = prepared(**{**KINDS["network"], "training": copied})
+    fitted = tw.fit(data, runs=tmp_path / "runs", name="one")
+    run = tw.judge(fitted)
+    content = (run.folder / "evaluation.json").read_bytes()
+    copy = tmp_path / "away" / "one" / "files" / hashlib.sha256(content).hexdigest()
+    assert copy.read_bytes() == content
+    shutil.rmtree(tmp_path / "away")
+    tw.judge(fitted)
+    assert copy.read_bytes() == content
 
 
 OTHER_KINDS = {

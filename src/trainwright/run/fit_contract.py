@@ -88,6 +88,7 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
     with stop_on_signals(at.flag) as wake:
         with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):
+                copy_finished(started.folder, ready.plan.contract, screen)
                 return read_judged(started.folder)
             found = examine_data(ready, started, at, fitted.beforehand)
             result = judge(ready, models, found, started, at, fitted.beforehand)
