@@ -399,3 +399,30 @@ def test_a_resume_goes_on_from_trees_that_a_rule_has_interrupted(
     said = capsys.readouterr().err
     assert "goes on from tree 3" in said
     assert "comes out otherwise" not in said
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("plan.json", "cut"),
+        ("plan.json", "removed"),
+        ("plan.json", "emptied"),
+        ("data/manifest.json", "cut"),
+        ("data/manifest.json", "removed"),
+        ("record.json", "cut"),
+    ],
+)
+def test_a_damaged_run_is_named_whichever_file_a_resume_reads(
+    damage: str, file: str, tmp_path: Path
+) -> None:
+    data = prepared()
+    tw.fit(data, runs=tmp_path, name="one")
+    path = tmp_path / "one" / file
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:60])
+    elif damage == "removed":
+        path.unlink()
+    else:
+        path.write_text("{}")
+    with pytest.raises(tw.TrainwrightError, match=r"run one|manifest\.json"):
+        tw.fit(data, runs=tmp_path, name="one", resume=True)

@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
-from trainwright.core.errors import DamagedFile, StorageFailed, TrainwrightError
+from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.tracking.run_folder import RunFolder
-
-_MOST_SHOWN = 10
 
 
 @contextmanager
 def naming_damage(*folders: RunFolder) -> Iterator[None]:
-    """If reading these runs fails in the block and one of them does not verify, report the damage.
-
-    An error on intact runs is a bug, and is raised unchanged.
-
-    Raises:
-        StorageFailed: a run is damaged.
-    """
-    try:
+    """`verifying_on_error` for a verb, which may end by an exit."""
+    with verifying_on_error(*folders, passing=(typer.Exit,)):
         yield
-    except (TrainwrightError, typer.Exit, MemoryError) as error:
-        if not isinstance(error, DamagedFile):
-            raise
-        _name_damage(folders, error)
-        raise
-    except Exception as error:
-        _name_damage(folders, error)
-        raise
-
-
-def _name_damage(folders: Sequence[RunFolder], error: Exception) -> None:
-    for folder in folders:
-        if damage := _damage_of(folder):
-            listed = "".join(f"\n    {line}" for line in damage[:_MOST_SHOWN])
-            first = f"{error}\n" if isinstance(error, DamagedFile) else ""
-            raise StorageFailed(
-                f"{first}run {folder.name} is damaged:{listed}\nput back the files of this run; "
-                f"trainwright runs verify {folder.path} checks them all"
-            ) from error
-
-
-def _damage_of(folder: RunFolder) -> list[str]:
-    # Imported here: only a verb that failed needs it.
-    from trainwright.doctor.verify_run import verify_run
-
-    found = verify_run(folder)
-    return [f"{one.what}: {one.message}" for one in found if one.status == "broken"]

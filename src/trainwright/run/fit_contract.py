@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
-from trainwright.run.open_folder import FinishedRun, check_run_name
+from trainwright.run.open_folder import FinishedRun, check_run_name, find_begun
 from trainwright.run.prepare_run import Additions, Ready, Request
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_context import RunAttempt
@@ -54,6 +55,11 @@ def fit_contract(data: PreparedData, request: Request, screen: Screen) -> Contra
     Raises:
         As `train`.
     """
+    with verifying_on_error(*find_begun(request, data.ready)):
+        return _fit_planned(data, request, screen)
+
+
+def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> ContractFit:
     request = replace(request, added=_survivable(request.added, screen))
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with stop_on_signals(at.flag) as wake:
@@ -80,6 +86,11 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
     Raises:
         As `train`.
     """
+    with verifying_on_error(fitted.folder):
+        return _judge_run(fitted, screen)
+
+
+def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
     ready, models = fitted.ready, fitted.models
     request = replace(
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
