@@ -26,6 +26,7 @@ from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
+from trainwright.distributed.strategy import Packet  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.save_interval import (  # noqa: E402
     BestSpacing,
@@ -35,8 +36,10 @@ from trainwright.engine.save_interval import (  # noqa: E402
     best_interval_seconds,
 )
 from trainwright.engine.saving.save_policy import Saves  # noqa: E402
+from trainwright.engine.stopping.rank_requests import RankRequests  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.testing.fake_clock import FakeClock  # noqa: E402
+from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
 from trainwright.tracking.events import Event, Saved, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -111,6 +114,20 @@ def test_the_first_of_two() -> None:
     assert [either.due(Progress(step=step)) for step in (1, 2, 3)] == [False, False, True]
     clock.pass_seconds(10)
     assert either.due(Progress(step=4))
+
+
+def test_a_rank_among_several_saves_once_for_each_time_the_clock_is_due() -> None:
+    clock, requests = FakeClock(), RankRequests(FakeStrategy(0, FakeRanks(2)))
+    pace = ByClock(FixedSpacing(10.0), clock)
+    due = FirstOf([Every(10**6), requests.clocked_save(pace)])
+    saved = []
+    for step in range(1, 36):
+        clock.pass_seconds(1)
+        requests.hear(requests.add_to(Packet(0.0, 1)))
+        if due.due(Progress(step=step)):
+            saved.append(step)
+            pace.stalled(0.0)
+    assert saved == [11, 22, 33]
 
 
 class Writing:

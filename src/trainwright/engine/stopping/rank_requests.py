@@ -120,7 +120,8 @@ class _RequestedSave:
 
     def due(self, progress: Progress) -> bool:
         """Due once all ranks know it."""
-        if self._asks_here and self._due.due(progress):
-            self._requests.save = 1
         told, self._requests.told_save = self._requests.told_save, False
+        # A clock is still due in the step whose save it asked for.
+        if not told and self._asks_here and self._due.due(progress):
+            self._requests.save = 1
         return told
