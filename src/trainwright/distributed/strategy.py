@@ -123,10 +123,10 @@ class SingleProcess:
 
 def packet_of(loss: Tensor, targets: int) -> Packet:
     """Packet of one rank: its loss summed over its targets, read where reading is free."""
-    if loss.device.type == "cpu":
+    if loss.is_cpu:
         value = loss.item()
         return Packet(value, targets, 0 if math.isfinite(value) else 1)
-    return Packet(loss, targets)
+    return Packet(loss.detach(), targets)
 
 
 def combine_packets(packets: Sequence[Packet]) -> Packet:
@@ -155,7 +155,7 @@ def norms_of(tensors: Sequence[Tensor], order: float = 2.0) -> list[Tensor]:
 def norm_of_norms(norms: Sequence[Tensor]) -> float | Tensor:
     """L2 norm of several tensors, from the norm of each (0-d): read on a CPU, on the device
     elsewhere."""
-    if norms[0].device.type == "cpu":
+    if norms[0].is_cpu:
         return math.hypot(*[norm.item() for norm in norms])
     total: Tensor = torch.linalg.vector_norm(torch.stack(list(norms)))
     return total

@@ -35,8 +35,11 @@ class FirstOf:
 
     def due(self, progress: Progress) -> bool:
         """Is a save due at this step?"""
-        answers = [one.due(progress) for one in self._dues]
-        return any(answers)
+        due = False
+        for one in self._dues:
+            if one.due(progress):
+                due = True
+        return due
 
 
 def best_interval_seconds(save_seconds: float, failure_seconds: float) -> float:

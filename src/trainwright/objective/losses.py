@@ -74,11 +74,11 @@ class Supervised:
         """Summed loss of a micro-batch; a tuple is (*inputs, target)."""
         if type(batch) is not Batch:
             batch = as_batch(batch)
+        names, inputs, target, mask = batch.supervised()
         # In this order compiled code does not depend on the flag, and is compiled once.
-        if not torch.compiler.is_compiling() and not self._is_checked:
+        if "input_ids" in names and not torch.compiler.is_compiling() and not self._is_checked:
             check_shifted(batch)
             self._is_checked = True
-        names, inputs, target, mask = batch.supervised()
         outputs = call_model(model, names, inputs)
         if isinstance(mask, str):
             return self._loss.total(outputs, target)

@@ -49,12 +49,17 @@ class FusedAdam:
         lists = [_lists(optimizer, group) for group in optimizer.param_groups]
         dropped = getattr(optimizer, "found_inf", None)
         scale = getattr(optimizer, "grad_scale", None)
-        with torch.no_grad():
+        # As torch.no_grad, which makes three objects.
+        tracked = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
             for group, kernel, tensors in zip(
                 optimizer.param_groups, self._kernels, lists, strict=True
             ):
                 if tensors[0]:
                     _update(group, kernel, tensors, scale, dropped)
+        finally:
+            torch._C._set_grad_enabled(tracked)
         return None
 
 

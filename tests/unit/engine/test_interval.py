@@ -120,10 +120,11 @@ def test_a_rank_among_several_saves_once_for_each_time_the_clock_is_due() -> Non
     clock, requests = FakeClock(), RankRequests(FakeStrategy(0, FakeRanks(2)))
     pace = ByClock(FixedSpacing(10.0), clock)
     due = FirstOf([Every(10**6), requests.clocked_save(pace)])
+    exchange = requests.carried_by(lambda packet: packet)
     saved = []
     for step in range(1, 36):
         clock.pass_seconds(1)
-        requests.hear(requests.add_to(Packet(0.0, 1)))
+        exchange(Packet(0.0, 1))
         if due.due(Progress(step=step)):
             saved.append(step)
             pace.stalled(0.0)

@@ -168,7 +168,8 @@ class Batch:
         tensors = self._tensors
         if at == len(names):
             raise _no_target(names)
-        return inputs, tensors[:at] + tensors[at + 1 :], tensors[at], self._mask
+        others = tensors[:at] if at == len(inputs) else tensors[:at] + tensors[at + 1 :]
+        return inputs, others, tensors[at], self._mask
 
     @property
     def target_name(self) -> str:

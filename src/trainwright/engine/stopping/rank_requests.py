@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, final
+from collections.abc import Callable
+from typing import Literal, final
 
 from trainwright.core.progress import Progress
 from trainwright.distributed.strategy import Packet, Strategy
@@ -13,33 +14,6 @@ LocalKind = Literal["budget", "interrupted"]
 """Kinds of ending that a clock or a signal of one rank decides."""
 
 _CODES: dict[LocalKind, int] = {"budget": 1, "interrupted": 2}
-
-
-class Requests(Protocol):
-    """What a step asks of, and tells to, the rules that look at one rank only."""
-
-    def add_to(self, packet: Packet) -> Packet:
-        """The packet with the pending requests of this rank."""
-        ...
-
-    def hear(self, told: Packet) -> None:
-        """Take note of the requests of all ranks."""
-        ...
-
-
-@final
-class NoRequests:
-    """No requests: a single process asks its rules directly."""
-
-    def add_to(self, packet: Packet) -> Packet:
-        """The packet itself."""
-        return packet
-
-    def hear(self, told: Packet) -> None:
-        """Nothing to note."""
-
-
-NO_REQUESTS = NoRequests()
 
 
 @final
@@ -59,18 +33,19 @@ class RankRequests:
         self.told_stop = 0
         self.told_save = False
 
-    def add_to(self, packet: Packet) -> Packet:
-        """The packet with the pending requests of this rank."""
-        if self._is_alone or not (self.stop or self.save):
-            return packet
-        return packet._replace(stop=self.stop, save=self.save)
+    def carried_by(self, reduce: Callable[[Packet], Packet]) -> Callable[[Packet], Packet]:
+        """`Strategy.reduce`, with the pending requests of this rank added to its packet, and those
+        of all ranks noted."""
 
-    def hear(self, told: Packet) -> None:
-        """Take note of the requests of all ranks."""
-        if told.stop:
-            self.told_stop = told.stop
-        if told.save:
-            self.save, self.told_save = 0, True
+        def exchange(packet: Packet) -> Packet:
+            told = reduce(packet._replace(stop=self.stop, save=self.save))
+            if told.stop:
+                self.told_stop = told.stop
+            if told.save:
+                self.save, self.told_save = 0, True
+            return told
+
+        return reduce if self._is_alone else exchange
 
     def clock(self, rule: StopRule) -> StopRule:
         """Stop rule that looks at the clock, asked on rank 0."""

@@ -18,7 +18,7 @@ from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.execution.precision import Full, LossScale, Precision, Unscaled
 from trainwright.engine.signals.custom_signals import OwnSignals, no_signals
-from trainwright.engine.stopping.rank_requests import NO_REQUESTS, Requests
+from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
 from trainwright.engine.update.oom_policy import (
     OutOfMemoryPolicy,
@@ -102,6 +102,7 @@ class OptimizerStep:
         self._precision = precision or Full()
         self._forward, self._scale = self._precision.forward, self._precision.scale
         self._strategy = strategy or SingleProcess()
+        self._reduce: Callable[[Packet], Packet] = self._strategy.reduce
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
         ]
@@ -112,7 +113,6 @@ class OptimizerStep:
         self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
         self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
-        self._requests: Requests = NO_REQUESTS
         self._take_own: Callable[[], OwnNumbers] = no_signals
 
     def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
@@ -126,9 +126,9 @@ class OptimizerStep:
         self._take_own = own.take
         return self
 
-    def carrying(self, requests: Requests) -> Self:
+    def carrying(self, requests: RankRequests) -> Self:
         """This step, with stop and save requests in its packet."""
-        self._requests = requests
+        self._reduce = requests.carried_by(self._strategy.reduce)
         return self
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
@@ -163,11 +163,12 @@ class OptimizerStep:
         started = time.perf_counter()
         memory = self._memory
         memory.begin()
-        told = self._agree(self._backward(memory.cut(work)))
+        told = self._reduce(self._backward(memory.cut(work)))
         while told.out_of_memory:
+            self._undo_passes()
             if not memory.repeats(work, told.out_of_memory):
                 return no_update(work)
-            told = self._agree(self._backward(memory.cut(work)))
+            told = self._reduce(self._backward(memory.cut(work)))
         memory.passed()
         if told.targets != work.targets:
             raise wrong_count(told.targets, work.targets)
@@ -210,7 +211,8 @@ class OptimizerStep:
                     loss_sum, count = given
                     run_backward((loss_sum,), (self._root(targets, loss_sum),))
                 counted += count
-                loss_sum = loss_sum.detach()
+                if left or total is not None:  # of a single one it costs more than reading it
+                    loss_sum = loss_sum.detach()
                 total = loss_sum if total is None else total + loss_sum
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -220,15 +222,11 @@ class OptimizerStep:
         assert total is not None, "every rank has at least one micro-batch"
         return packet_of(total, counted)
 
-    def _agree(self, packet: Packet) -> Packet:
-        """The packet of all ranks; where memory ran out on any, the passes are undone on all."""
-        told = self._strategy.reduce(self._requests.add_to(packet))
-        self._requests.hear(told)
-        if told.out_of_memory:
-            for parameter in self._parameters:
-                parameter.grad = None
-            self._buffers.put_back()
-        return told
+    def _undo_passes(self) -> None:
+        """Undo the passes on every rank: memory ran out on one of them."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._buffers.put_back()
 
     def _clip_and_update(self, loss: float | Tensor) -> tuple[float | Tensor, Update]:
         """Gradient norm before clipping, and what became of the update. It waits for readers of
