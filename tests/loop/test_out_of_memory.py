@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,10 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
-from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed, StepBatches  # noqa: E402
 from trainwright.engine.execution.oom import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
 from trainwright.engine.guards.step_guard import HaltOnNonFinite  # noqa: E402
+from trainwright.engine.loader_feed import tensors_of  # noqa: E402
 from trainwright.engine.update.oom_policy import (  # noqa: E402
     AlsoAfterSplit,
     MemoryGuard,
@@ -330,3 +332,41 @@ def test_the_guard_inside_is_asked_otherwise() -> None:
     outcome = StepOutcome(math.nan, 0.1, 1.0, 0.0, 0.0, 0.0, 1, 1, 0)
     assert type(guard.judge(outcome)).__name__ == "Halt"
     assert type(guard.judge(outcome._replace(loss=1.0))).__name__ == "Keep"
+
+
+BARE = {
+    "a tensor": lambda x: x,
+    "a vector": lambda x: x[:, 0],
+    "a mapping": lambda x: {"input": x},
+    "a tuple": lambda x: (x,),
+}
+
+
+@pytest.mark.parametrize("kind", BARE)
+def test_rows_are_those_of_the_first_tensor_of_a_micro_batch_of_any_kind(kind: str) -> None:
+    sizes: list[int] = []
+
+    def objective(model: nn.Module, batch: Any) -> LossSum:
+        (x,) = tensors_of(batch)
+        sizes.append(len(x))
+        if len(x) > 2:
+            raise RuntimeError(REAL)
+        return LossSum(model(x.view(len(x), -1)[:, :1]).sum(), len(x))
+
+    model = nn.Linear(1, 1)
+    inner = OptimizerStep(model, objective, torch.optim.SGD(model.parameters(), lr=0.1))
+    step = inner.handling_memory(SplitOnOutOfMemory())
+    step(StepBatches([BARE[kind](torch.ones(4, 3))], 4, 4, 4, 0, 0.0))
+    assert sizes[-2:] == [2, 2]
+
+
+def test_a_rank_without_rows_says_too_that_its_memory_ran_out() -> None:
+    model = nn.Linear(3, 1)
+
+    def objective(model: nn.Module, batch: Batch) -> LossSum:
+        raise RuntimeError(REAL)
+
+    policy = SplitOnOutOfMemory()
+    step = OptimizerStep(model, objective, torch.optim.SGD(model.parameters(), lr=0.1))
+    step.handling_memory(policy)(StepBatches([(torch.ones(0, 3),)], 4, 4, 4, 0, 0.0))
+    assert "memory ran out" in policy.exhausted

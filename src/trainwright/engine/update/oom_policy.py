@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, Protocol, final
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
@@ -15,6 +16,7 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.execution.oom import BackwardOutOfMemory, give_back_memory
 from trainwright.engine.guards.rng_rewind import StepGenerators
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
+from trainwright.engine.loader_feed import tensors_of
 from trainwright.engine.save_interval import Due
 from trainwright.tracking.events import Event, Noted, StepOutcome
 
@@ -133,13 +135,13 @@ class SplitOnOutOfMemory:
         """Split into micro-batches of nearly equal size within the limit."""
         if self._most_rows == math.inf:
             return work
-        micro_batches: list[Batch] = []
+        micro_batches: list[Any] = []
         for batch in work.micro_batches:
-            rows = batch[0].shape[0]
+            rows = _rows_of(batch)
             parts = max(1, min(math.ceil(rows / self._most_rows), rows // self._fewest_rows))
             least, larger = divmod(rows, parts)
             sizes = [least + 1] * larger + [least] * (parts - larger)
-            micro_batches += as_batch(batch).split(sizes)
+            micro_batches += _split(batch, sizes)
         return work._replace(micro_batches=micro_batches)
 
     def failed(self, cut: StepBatches, why: str) -> int:
@@ -223,8 +225,21 @@ class AlsoAfterSplit:
 
 
 def largest_micro_batch(work: StepBatches) -> int:
-    """Rows of the largest micro-batch of a step."""
-    return max((batch[0].shape[0] for batch in work.micro_batches), default=1)
+    """Rows of the largest micro-batch of a step. At least 1: a packet with 0 says that memory has
+    not run out."""
+    return max([1, *map(_rows_of, work.micro_batches)])
+
+
+def _split(batch: object, sizes: list[int]) -> Sequence[Batch | Tensor]:
+    """Consecutive micro-batches of so many rows each."""
+    if isinstance(batch, Tensor):
+        return torch.split(batch, sizes)
+    return as_batch(batch).split(sizes)
+
+
+def _rows_of(batch: object) -> int:
+    """Length of the first tensor of a micro-batch; 1 of one without."""
+    return next((len(one) for one in tensors_of(batch) if one.ndim), 1)
 
 
 def rows_are_mixed(model: nn.Module) -> bool:
