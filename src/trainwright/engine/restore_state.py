@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from trainwright.checkpoint.store import Loaded
 from trainwright.checkpoint.strict_json import read_count
 from trainwright.core.errors import NoValidCheckpoint
 from trainwright.core.progress import Progress
+from trainwright.engine.execution.oom import is_out_of_memory
 
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 """What an owner of state raises on values that it has not written."""
@@ -25,9 +24,9 @@ def restoring(loaded: Loaded, part: str) -> Iterator[None]:
     """
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except _WRONG as error:
+        if is_out_of_memory(error):
+            raise
         said = (str(error).splitlines() or [""])[0]
         raise NoValidCheckpoint(
             f"{part} of {loaded.name} cannot be restored ({type(error).__name__}: {said:.200}): "

@@ -16,6 +16,7 @@ from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.checkpoint.store_calls import calls_of
 from trainwright.core.errors import NoValidCheckpoint
 from trainwright.core.files import Json
+from trainwright.engine.restore_state import restoring
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints
 
 pytestmark = pytest.mark.torch
@@ -50,3 +51,18 @@ def test_values_that_cannot_be_restored(tmp_path: Path, part: str, values: Json)
     again.change(checkpoints=replace(calls_of(store), newest_valid=tampered))
     with pytest.raises(NoValidCheckpoint, match=f"{part} of .* cannot be restored"):
         again.fit()
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("10 GB"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_memory_that_runs_out_says_nothing_about_the_checkpoint(
+    tmp_path: Path, error: Exception
+) -> None:
+    store = MemoryCheckpoints()
+    start(tmp_path / "a", store, Setting(steps=1)).fit()
+    loaded = store.newest_valid()
+    assert isinstance(loaded, Loaded)
+    with pytest.raises(type(error)) as raised, restoring(loaded, "optimizer"):
+        raise error
+    assert raised.value is error
