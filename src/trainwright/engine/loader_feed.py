@@ -96,14 +96,13 @@ class LoaderFeed:
             Mistake: the iterable is empty, or yields no tensors.
         """
         started = time.perf_counter()
-        batches = self._take_step()
+        batches, rows = self._take_step()
         if not batches:
             self._pass, self._taken, self._rows, self._iterator = self._pass + 1, 0, 0, None
-            batches = self._take_step()
+            batches, rows = self._take_step()
         if not batches:
             raise _no_batches(self._pass)
         self._digest = digest_of(batches[-1])
-        rows = sum(map(count_rows, batches))
         self.samples += rows
         batches = list(map(self._named, batches))
         waited = time.perf_counter() - started
@@ -164,11 +163,13 @@ class LoaderFeed:
         self._rows = values.get("rows", self.samples if self._pass == 0 else 0)
         self._iterator = None
 
-    def _take_step(self) -> list[Collated]:
+    def _take_step(self) -> tuple[list[Collated], int]:
+        """Batches of the next step, and their rows."""
         batches: list[Collated] = []
+        before = self._rows
         while len(batches) < self.accumulate and (batch := self._take()) is not None:
             batches.append(batch)
-        return batches
+        return batches, self._rows - before
 
     def _take(self) -> Collated:
         """Next batch of the epoch; None at its end. Its randomness follows from its position, and

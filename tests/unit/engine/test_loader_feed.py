@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset  # noqa: E402
 import trainwright as tw  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.core.errors import DataChanged  # noqa: E402
+from trainwright.engine.loader_feed import count_rows  # noqa: E402
 from trainwright.run.script.job_settings import compare_settings, describe_job  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -246,3 +247,18 @@ def test_persistent_workers_that_draw_nothing_go_on_to_the_same_bits(tmp_path: P
     whole = fitted_weights(job("whole", 5))
     fitted_weights(job("cut", 4))
     assert fitted_weights(job("cut", 5)) == whole
+
+
+def test_the_rows_of_a_batch_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def count(batch: object) -> int:
+        counted.append(rows := count_rows(batch))
+        return rows
+
+    monkeypatch.setattr("trainwright.engine.loader_feed.count_rows", count)
+    batches = [torch.ones(rows, 3) for rows in (4, 4, 2)]
+    feed = tw.LoaderFeed(batches, accumulate=2, count_targets=len)
+    assert [feed.next_step().rows for _ in range(4)] == [8, 2, 8, 2]
+    assert counted == [4, 4, 2, 4, 4, 2]
+    assert feed.samples == 20
