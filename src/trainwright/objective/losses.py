@@ -117,8 +117,8 @@ def masked_total(loss: TargetLoss, outputs: Tensor, target: Tensor, mask: Target
 @final
 class Padded:
     """Loss of right-padded rows: a batch with a mask, or (tokens [B, L], lengths [B], target [B,
-    L]), where `lengths`, kept on the host to avoid a synchronisation, are the numbers of targets
-    per row. A causal model needs no mask of its own: no token attends to later ones."""
+    L]), where `lengths` are the numbers of targets per row; on a GPU reading them synchronises. A
+    causal model needs no mask of its own: no token attends to later ones."""
 
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
@@ -128,7 +128,7 @@ class Padded:
         if isinstance(batch, Batch) and not isinstance(batch.mask, str):
             return Supervised(self._loss)(model, batch)
         tokens, lengths, target = batch
-        host = torch.arange(target.shape[1]) < lengths[:, None]
+        host = torch.arange(target.shape[1]) < lengths.cpu()[:, None]
         outputs = call_model(model, ("input",), (tokens,))
         return masked_total(self._loss, outputs, target, TargetMask.of(host, target.device))
 

@@ -356,3 +356,23 @@ def test_an_output_without_logits_is_refused(wrap: Any, found: str) -> None:
     with pytest.raises(Mistake, match="no tensor for the loss") as refused:
         Supervised(CrossEntropyLoss())(Giving(wrap), BATCHES[Supervised])
     assert refused.value.problems[0].found == found
+
+
+class OnADevice(torch.Tensor):
+    """Gives its values to the host when it is asked, and takes part in nothing there."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.cpu:
+            raise RuntimeError("Expected all tensors to be on the same device")
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(args[0]).as_subclass(torch.Tensor)
+
+
+def test_the_lengths_of_padded_rows_may_lie_on_a_device() -> None:
+    tokens, lengths, target = logits(6).view(2, 3, 5), torch.tensor([3, 1]), LABELS
+    loss = Padded(CrossEntropyLoss())
+    expected = loss(Giving(lambda x: x), (tokens, lengths, target))
+    assert expected.targets == 4
+    found = loss(Giving(lambda x: x), (tokens, lengths.as_subclass(OnADevice), target))
+    assert found == expected
