@@ -122,11 +122,12 @@ class Padded:
 
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
+        self._masked = Supervised(loss)
 
     def __call__(self, model: nn.Module, batch: Batch | tuple[Tensor, ...]) -> LossSum:
         """Summed loss of a micro-batch."""
         if isinstance(batch, Batch) and not isinstance(batch.mask, str):
-            return Supervised(self._loss)(model, batch)
+            return self._masked(model, batch)
         tokens, lengths, target = batch
         host = torch.arange(target.shape[1]) < lengths.cpu()[:, None]
         outputs = call_model(model, ("input",), (tokens,))

@@ -12,6 +12,7 @@ from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.sections.training.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
+from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.objective.build_objective import balanced_weights, build_loss  # noqa: E402
 from trainwright.objective.classification_losses import (  # noqa: E402
     BinaryCrossEntropyLoss,
@@ -376,3 +377,14 @@ def test_the_lengths_of_padded_rows_may_lie_on_a_device() -> None:
     assert expected.targets == 4
     found = loss(Giving(lambda x: x), (tokens, lengths.as_subclass(OnADevice), target))
     assert found == expected
+
+
+def test_padded_rows_are_looked_at_for_shifted_labels_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Batch] = []
+    monkeypatch.setattr("trainwright.objective.losses.check_shifted", looked.append)
+    tensors = {"input_ids": logits(6).view(2, 3, 5), "labels": LABELS}
+    batch = Batch(tensors, mask=torch.ones(2, 3, dtype=torch.bool))
+    loss = Padded(CrossEntropyLoss())
+    for _ in range(3):
+        loss(Giving(lambda x: x), batch)
+    assert looked == [batch]
