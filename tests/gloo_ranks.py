@@ -15,7 +15,6 @@ from torch import Tensor, distributed, nn
 from torch.multiprocessing.spawn import spawn
 
 from trainwright.core.errors import PeerLost
-from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets
 from trainwright.testing.strategy_conformance import CHECKS
 
@@ -65,9 +64,6 @@ class GlooStrategy:
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         return SingleProcess().gradient_norm(gradients)
-
-    def shard(self, tensor: Tensor) -> Tensor:
-        return tensor[RankShare(self.rank, self.world_size).bounds(len(tensor))]
 
 
 def _packet(numbers: Tensor) -> Packet:

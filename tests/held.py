@@ -16,7 +16,7 @@ class Held:
     def __init__(self) -> None:
         alone = SingleProcess()
         self.wrap, self.micro_batch = alone.wrap, alone.micro_batch
-        self.reduce, self.shard = alone.reduce, alone.shard
+        self.reduce = alone.reduce
 
     def gradient_norm(self, gradients: list[Tensor]) -> Tensor:
         return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))

@@ -85,6 +85,8 @@ class Broken:
         self._strategy = strategy
         self._fault = fault
         self.rank, self.world_size = strategy.rank, strategy.world_size
+        if fault == "rank of another":
+            self.rank = 0
         self.device = strategy.device
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
 
@@ -111,15 +113,12 @@ class Broken:
             told = told._replace(**{field: getattr(packet, field)})
         return told
 
-    def shard(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor if self._fault == "all rows" else self._strategy.shard(tensor)
-
 
 FAULTS = {
     "weights of its own": "update",
     "gradients of its own": "update",
     "means for sums": "update",
-    "all rows": "protocol",
+    "rank of another": "protocol",
     "untold loss": "update",
     "untold targets": "update",
     "untold nonfinite": "packet",

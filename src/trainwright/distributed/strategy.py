@@ -33,9 +33,10 @@ class Packet(NamedTuple):
 class Strategy(Protocol):
     """One of `world_size` ranks that train one model.
 
-    Every rank calls the methods in the same order. What they return, except the parts of `shard`,
-    is the same on every rank to the last bit, so that every rank takes the same branch. A rank that
-    dies must make the calls of the others raise `PeerLost`; they may not wait for ever.
+    Every rank calls the methods in the same order. What `reduce` and `gradient_norm` return is the
+    same on every rank to the last bit, so that every rank takes the same branch. A rank that dies
+    must make the calls of the others raise `PeerLost`; they may not wait for ever. Which rows are a
+    rank's is no matter of the strategy: see `RankShare`.
     """
 
     @property
@@ -80,11 +81,6 @@ class Strategy(Protocol):
         is free (on a CPU), else a 0-d tensor on the device."""
         ...
 
-    def shard(self, tensor: Tensor) -> Tensor:
-        """This rank's part of a tensor [N, ...], along its first axis. The parts of all ranks, one
-        after the other, are the tensor."""
-        ...
-
 
 _ALONE = nullcontext()
 _CPU = torch.device("cpu")
@@ -115,10 +111,6 @@ class SingleProcess:
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of all gradients."""
         return norm_of_norms(norms_of(gradients))
-
-    def shard(self, tensor: Tensor) -> Tensor:
-        """The whole tensor."""
-        return tensor
 
 
 def packet_of(loss: Tensor, targets: int) -> Packet:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import PeerLost
-from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, combine_packets
 
 Found = TypeVar("Found")
@@ -64,10 +63,6 @@ class FakeStrategy:
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """Norm of the gradients, which are the same on every rank."""
         return SingleProcess().gradient_norm(gradients)
-
-    def shard(self, tensor: Tensor) -> Tensor:
-        """This rank's rows."""
-        return tensor[RankShare(self.rank, self.world_size).bounds(len(tensor))]
 
     def _exchange(self, what: str, value: Any) -> list[Any]:
         return self._group.exchange(self.rank, what, value)

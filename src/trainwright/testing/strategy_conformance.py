@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
@@ -41,18 +42,12 @@ _NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
 def check_protocol(strategy: Strategy) -> Sequence[float]:
-    """Rank and world size; parts of a tensor that make up the whole."""
+    """Each number below the world size is the rank of one."""
     assert 0 <= strategy.rank < strategy.world_size
-    told: list[float] = []
-    for rows in (0, 1, 7, 8):
-        tensor = torch.arange(2 * rows, dtype=torch.float64).view(rows, 2)
-        part = strategy.shard(tensor)
-        assert part.shape[1:] == (2,), "only the first axis is divided"
-        assert rows // strategy.world_size <= len(part) <= -(-rows // strategy.world_size)
-        start = rows * strategy.rank // strategy.world_size
-        assert torch.equal(part, tensor[start : start + len(part)])
-        told.append(rows)
-    return told
+    _pass(strategy)
+    told = strategy.reduce(Packet(0.0, 2**strategy.rank))
+    assert told.targets == 2**strategy.world_size - 1
+    return [strategy.world_size]
 
 
 def check_update(strategy: Strategy) -> Sequence[float]:
@@ -220,7 +215,7 @@ class _Trained:
 
     def make(self, work: StepBatches) -> StepOutcome:
         """One update with this rank's rows of a step."""
-        return self.step(_shard(work, self._strategy))
+        return self.step(_own_rows(work, self._strategy))
 
     def weights(self) -> list[Tensor]:
         """A copy of the weights."""
@@ -263,7 +258,7 @@ class _RankRows:
         """Rows of the next step."""
         works = _steps(2)
         self._made += 1
-        return _shard(works[(self._made - 1) % len(works)], self._strategy)
+        return _own_rows(works[(self._made - 1) % len(works)], self._strategy)
 
     def seek(self, samples: int) -> None:
         """Begin anew."""
@@ -338,9 +333,10 @@ def _steps(accumulate: int) -> Sequence[StepBatches]:
     return works
 
 
-def _shard(work: StepBatches, strategy: Strategy) -> StepBatches:
+def _own_rows(work: StepBatches, strategy: Strategy) -> StepBatches:
     """This rank's rows of each micro-batch. Targets and rows remain those of the whole step."""
-    batches = [batch.apply(strategy.shard) for batch in work.micro_batches]
+    share = RankShare(strategy.rank, strategy.world_size)
+    batches = [batch.apply(lambda one: one[share.bounds(len(one))]) for batch in work.micro_batches]
     return work._replace(micro_batches=batches)
 
 
