@@ -40,7 +40,8 @@ def test_it_is_a_mapping_that_unpacks_as_its_tensors() -> None:
     assert "labels" in batch
     assert "b" not in batch
     assert batch.target is y
-    assert (batch.input_names, batch.inputs) == (("a",), (x,))
+    assert batch.inputs == (x,)
+    assert batch.supervised() == (("a",), (x,), y, "all")
     assert (lambda **named: named)(**batch) == {"a": x, "labels": y}
     with pytest.raises(KeyError, match="the batch has a, labels"):
         batch["b"]
@@ -58,7 +59,8 @@ def test_it_is_frozen() -> None:
 def test_the_target_need_not_be_last() -> None:
     labels, mask = torch.zeros(2), torch.ones(2)
     batch = tw.Batch({"labels": labels, "a": mask})
-    assert (batch.target, batch.inputs, batch.input_names) == (labels, (mask,), ("a",))
+    assert (batch.target, batch.inputs) == (labels, (mask,))
+    assert batch.supervised() == (("a",), (mask,), labels, "all")
     assert tw.Batch({"labels": labels, "a": mask}, target="a").target is mask
 
 

@@ -134,11 +134,6 @@ class Batch:
         return self._layout.names
 
     @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of all tensors but the target."""
-        return self._layout.inputs
-
-    @property
     def inputs(self) -> tuple[Tensor, ...]:
         """All tensors but the target, in order."""
         at = self._layout.target
