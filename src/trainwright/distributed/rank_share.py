@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class RankShare(NamedTuple):
-    """Share of one rank: contiguous, and of all ranks equal up to one."""
+    """Contiguous share of one rank; the shares of two ranks differ by one at most."""
 
     rank: int = 0
     world_size: int = 1

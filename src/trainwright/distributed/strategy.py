@@ -17,9 +17,9 @@ class Packet(NamedTuple):
 
     `loss` is the loss summed over `targets`, on a GPU a 0-d tensor that is still there. `nonfinite`
     counts ranks with a non-finite loss; where that stays on a GPU, the sum shows it.
-    `out_of_memory` is 0, or the rows of the largest
-    micro-batch of a rank whose memory ran out; `stop` and `save` are requests, 0 for none. The last
-    three are the largest of all ranks, the others sums.
+    `out_of_memory` is 0, or the rows of the largest micro-batch of a rank whose memory ran out;
+    `stop` and `save` are requests, 0 for none. The last three are the largest of all ranks, the
+    others sums.
     """
 
     loss: float | Tensor

@@ -17,7 +17,8 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, R
 
 @contextmanager
 def restoring(loaded: Loaded, part: str) -> Iterator[None]:
-    """The block restores a part of a checkpoint whose hashes are right.
+    """The block restores a part of a checkpoint whose hashes are right. Memory that runs out says
+    nothing about the checkpoint: its error passes.
 
     Raises:
         NoValidCheckpoint: the part holds what its owner cannot read.

@@ -45,12 +45,12 @@ class OutOfMemoryPolicy(Protocol):
         ...
 
     def failed(self, cut: StepBatches, why: str) -> int:
-        """Memory ran out on this rank; the rows of its largest micro-batch."""
+        """Note why memory ran out on this rank; the rows of its largest micro-batch."""
         ...
 
     def repeats(self, work: StepBatches, rows: int) -> bool:
-        """Get ready to repeat the step after memory ran out, on whatever rank, in micro-batches of
-        `rows`; False if it makes no update."""
+        """Get ready to repeat a step for which memory ran out, on whatever rank, with a largest
+        micro-batch of `rows`; False if the step makes no update."""
         ...
 
     def passed(self) -> None:

@@ -127,7 +127,7 @@ class OptimizerStep:
         return self
 
     def carrying(self, requests: RankRequests) -> Self:
-        """This step, with stop and save requests in its packet."""
+        """This step, with the stop and save requests of this rank in its packet."""
         self._reduce = requests.carried_by(self._strategy.reduce)
         return self
 
@@ -144,7 +144,7 @@ class OptimizerStep:
 
     @property
     def objective(self) -> Objective:
-        """What it makes small."""
+        """The loss that it minimises."""
         return self._objective
 
     @property
@@ -153,8 +153,8 @@ class OptimizerStep:
         return self._precision
 
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
-        """This step, with `wait` called each time before it writes weights and moments, and before
-        it returns, so that it ends only when nothing copies them any more."""
+        """This step, with `before_update` called each time before it writes weights and moments, to
+        wait until nothing copies them any more."""
         self._before_update = before_update
         return self
 
