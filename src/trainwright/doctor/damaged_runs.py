@@ -24,13 +24,10 @@ def verifying_on_error(
     """
     try:
         yield
-    except (TrainwrightError, MemoryError, *passing) as error:
-        if not isinstance(error, DamagedFile):
-            raise
-        _name_damage(folders, error)
-        raise
     except Exception as error:
-        _name_damage(folders, error)
+        tells_itself = (*passing, TrainwrightError, MemoryError)
+        if isinstance(error, DamagedFile) or not isinstance(error, tells_itself):
+            _name_damage(folders, error)
         raise
 
 
