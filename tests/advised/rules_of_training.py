@@ -275,7 +275,7 @@ CASES = tuple(
             ("training.validate_every_n_tokens=500",),
         ),
         Case(
-            "choose model.kind of: boosting, linear, mlp, tabular_resnet, resnet, gpt",
+            "choose model.kind of: boosting, xgboost, linear, mlp, tabular_resnet, resnet, gpt",
             ("model={kind: pretrained, architecture: bert}",),
             does=("model={kind: mlp}",),
         ),

@@ -16,7 +16,12 @@ from source_trees import SOURCES, tree_of
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-IMPORT_NAMES = {"pillow": "PIL", "ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
+IMPORT_NAMES = {
+    "pillow": "PIL",
+    "ruamel-yaml": "ruamel",
+    "scikit-learn": "sklearn",
+    "xgboost-cpu": "xgboost",
+}
 """Where a package is not imported under its own name."""
 
 ONLY_TESTING = {"hypothesis", "pytest"}
@@ -56,8 +61,12 @@ def import_names(listed: dict[str, Requirement]) -> set[str]:
     return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in listed}
 
 
+LIBRARIES = ("torch", "eightbit", "text", "xgboost")
+"""Extras whose packages the source imports by name."""
+
+
 def declared_names() -> set[str]:
-    extras = (import_names(EXTRAS[extra]) for extra in ("torch", "eightbit", "text"))
+    extras = (import_names(EXTRAS[extra]) for extra in LIBRARIES)
     return import_names(CORE).union(*extras)
 
 

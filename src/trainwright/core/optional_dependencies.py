@@ -46,3 +46,18 @@ def need_pyarrow(path: str) -> None:
                 fix="pip install 'trainwright[large]'",
             )
         )
+
+
+def need_package(module: str, extra: str, path: str, what: str) -> None:
+    """Raise `MissingExtra`, with the install command, if the package of an extra is not installed.
+
+    `path` is the contract path that needs it, `what` the feature.
+    """
+    if find_spec(module) is None:
+        raise MissingExtra(
+            Problem(
+                f"{what} needs the package {module}, which is not installed",
+                path=path,
+                fix=f"pip install 'trainwright[{extra}]'",
+            )
+        )

@@ -16,10 +16,12 @@ from trainwright.model.mlp.mlp_family import MlpFamily
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 from trainwright.model.resnet.resnet_family import ResNetFamily
 from trainwright.model.tabular_resnet.tabular_resnet_family import TabularResNetFamily
+from trainwright.model.xgboost.xgboost_family import XGBoostFamily
 
 FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
     {
         "boosting": BoostingFamily(),
+        "xgboost": XGBoostFamily(),
         "linear": LinearFamily(),
         "mlp": MlpFamily(),
         "tabular_resnet": TabularResNetFamily(),

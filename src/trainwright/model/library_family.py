@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.core.optional_dependencies import need_package
 from trainwright.data.base.table import Part
 from trainwright.model.family import Family, S
 from trainwright.model.scorer import Scorer
@@ -53,10 +54,20 @@ class LibraryFamily(Family[S]):
     """Models that a library fits. Methods may import the library; the module of a family does not.
 
     `scorer_kind` is the `kind` of its scorers and of their bundles, `bundle_files` what they write.
+    `extra` is the extra of the installation that brings the `package` it imports; empty if every
+    installation has it.
     """
 
     scorer_kind: ClassVar[str]
     bundle_files: ClassVar[tuple[str, ...]]
+    extra: ClassVar[str] = ""
+    package: ClassVar[str] = ""
+
+    def need_library(self, path: str, what: str) -> None:
+        """Raise `MissingExtra`, with the install command, if the library is not installed. `path`
+        is the contract path that asks for it, `what` the feature."""
+        if self.extra:
+            need_package(self.package, self.extra, path, what)
 
     @abstractmethod
     def describe(self, section: S) -> str:
@@ -84,7 +95,11 @@ class LibraryFamily(Family[S]):
 
 
 class TreeFamily(LibraryFamily[S]):
-    """Trees that grow in rounds, are kept on the way and continue to the same trees."""
+    """Trees that grow in rounds.
+
+    A family that hands its trees to the keeper of `Watching` continues from them; one that does not
+    starts again when it is resumed, and ends with the same trees.
+    """
 
     @abstractmethod
     def most_rounds(self, section: S) -> int:
@@ -106,13 +121,13 @@ class TreeFamily(LibraryFamily[S]):
             OtherTrees: the earlier trees cannot be continued to the same trees.
         """
 
-    @abstractmethod
-    def read_grown(self, values: Json, outputs: int) -> Grown:
+    def read_grown(self, values: Json, outputs: int) -> Grown:  # noqa: ARG002
         """Inverse of `Grown.to_json`, with the text checked before the library reads it.
 
         Raises:
             ValueError, TypeError, KeyError: invalid content.
         """
+        raise ValueError("this kind of model keeps no trees")
 
     @abstractmethod
     def environment(self) -> Mapping[str, Json]:

@@ -13,6 +13,16 @@ from trainwright.tracking.events import number_from_json, number_to_json
 FEWEST_TREES = 2
 """Trees needed to continue: one that is grown again for verification, and one before it."""
 
+CURVE_EVERY = 10
+CURVE_SHARE = 0.2
+"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
+because evaluating the training rows takes time."""
+
+
+def next_point(trees: int) -> float:
+    """Number of trees at which the next point of the curve is due."""
+    return trees + max(CURVE_EVERY, CURVE_SHARE * trees)
+
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:

@@ -107,12 +107,14 @@ def read_bundle(folder: Path) -> Predictor:
 
     Raises:
         Mistake: not a bundle, or files that are changed, missing or unexpected, each named.
-            MissingExtra: a network, and PyTorch is not installed.
+            MissingExtra: the library of its kind is not installed.
     """
     manifest = _read_manifest(folder)
     _verify(folder, manifest)
     if manifest["kind"] == "network":
         need_torch("", "this network")
+    if manifest["kind"] in LIBRARIES:
+        LIBRARIES[manifest["kind"]].need_library("", "this model")
     try:
         features = encoding_from_json(read_json(folder / "features.json"))
         target = target_from_json(read_json(folder / "target.json"))
@@ -120,7 +122,7 @@ def read_bundle(folder: Path) -> Predictor:
         check_predictor(predictor)
     except (MemoryError, OSError, TrainwrightError):
         raise
-    # The readers of five kinds of model, and the models themselves on a trial row, raise what their
+    # The readers of every kind of model, and the models themselves on a trial row, raise what their
     # libraries stumble over.
     except Exception as error:
         said = (str(error).splitlines() or [repr(error)])[0]

@@ -21,6 +21,9 @@ _LIBRARIES: Final = (
     "polars",
     "scikit-learn",
     "lightgbm",
+    "xgboost",
+    "xgboost-cpu",
+    "catboost",
     "torch",
     "safetensors",
 )

@@ -183,6 +183,10 @@ def _read_available(request: Request) -> Document:
     document = read_contract(request.contract, request.overrides)
     if problems := unavailable(document.contract, document.written):
         raise NotAvailable(placed(problems, document.source))
+    model = document.contract.model
+    if model.traits.trained_by == "library":
+        with _blaming(document.source):
+            library_family(model).need_library("model.kind", f"a model of kind {model.kind}")
     if _is_network(document.contract):
         from trainwright.optim.dependencies import need_optimizer
 

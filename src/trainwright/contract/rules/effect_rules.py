@@ -18,7 +18,8 @@ def training_has_effect(contract: Contract, written: frozenset[str]) -> Iterator
     of_training = {path for path in written if path.startswith("training.")}
     without = of_training - traits.training_keys
     if without or not of_training:
-        also = f"; of {traits.unit}s seeds, and how often they are kept"
+        kept = ", and how often they are kept" if len(traits.training_keys) > 1 else ""
+        also = f"; of {traits.unit}s seeds{kept}"
         network = kinds_with(lambda one: one.trained_by == "loop")[0]
         yield Problem(
             f"training has no effect on a model of kind {contract.model.kind}",

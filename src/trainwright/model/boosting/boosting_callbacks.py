@@ -19,7 +19,7 @@ from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.core.faultpoints import reached
 from trainwright.model.boosting.lightgbm_rounds import booster_of, round_text
-from trainwright.model.boosting.replay import VALUE_TOLERANCE, next_point
+from trainwright.model.boosting.replay import VALUE_TOLERANCE
 from trainwright.model.tree_growth import (
     FEWEST_TREES,
     NOTHING_GROWN,
@@ -28,6 +28,7 @@ from trainwright.model.tree_growth import (
     Left,
     OtherTrees,
     Watching,
+    next_point,
 )
 
 _NO_GAIN_IS_ENOUGH = 1e300

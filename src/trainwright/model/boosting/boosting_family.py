@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final, get_args
 
 import numpy.typing as npt
 
-from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.contract.sections.model.boosting import Boosting, Objective
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.core.formatting import many, show_number
+from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
+from trainwright.model.tree_objective import (
+    choose_objective,
+    class_weight_problems,
+    count_problems,
+    objective_problems,
+)
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
     from trainwright.model.boosting.lightgbm_trees import BoostingJob
-
-_OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
-"""Loss of the trees for a metric of numbers."""
 
 
 @final
@@ -35,41 +38,16 @@ class BoostingFamily(TreeFamily[Boosting]):
 
     def choices(self, section: Boosting, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """The loss follows the metric."""
-        if task.task == "classification":
-            return {"objective": ("log_loss", "classes are predicted")}
-        objective = _OBJECTIVES.get(task.metric, "squared_error")
-        return {"objective": (objective, f"the metric is {task.metric}")}
+        return choose_objective(task, get_args(Objective))
 
     def problems(self, section: Boosting, task: LearningTask) -> Iterator[Problem]:
         """The loss must match the task."""
-        of_classes = task.task == "classification"
-        if (section.objective == "log_loss") != of_classes:
-            losses = "a loss of numbers, for example squared_error"
-            yield Problem(
-                f"{section.objective} is no loss of a {task.task}",
-                path="model.objective",
-                found=section.objective,
-                expected="log_loss" if of_classes else losses,
-                fix="remove it",
-            )
-        if section.class_weights != "none" and not of_classes:
-            yield Problem(
-                "class_weights are for classes, and the target is a number",
-                path="model.class_weights",
-                found=section.class_weights,
-                fix="remove class_weights",
-            )
+        yield from objective_problems(section.objective, task)
+        yield from class_weight_problems(section.class_weights, task)
 
     def target_problems(self, section: Boosting, target: npt.NDArray[Any]) -> Iterator[Problem]:
         """Counts must not be negative, nor all 0."""
-        if section.objective == "poisson" and (target.min() < 0 or not target.any()):
-            yield Problem(
-                "poisson is for counts",
-                path="model.objective",
-                found=f"targets from {show_number(target.min())} to {show_number(target.max())}",
-                expected="no target below 0, and some above",
-                fix="use objective: squared_error",
-            )
+        yield from count_problems(section.objective, target)
 
     def findings(self, section: Boosting, rows: int, *, is_fold: bool) -> Iterator[Finding]:
         """Trees that cannot split."""

@@ -29,6 +29,7 @@ from trainwright.model.tree_growth import (
     OtherTrees,
     Watching,
 )
+from trainwright.model.tree_objective import weights_by_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,10 +347,7 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
 
 def _class_weights(job: BoostingJob) -> Floats | None:
     """Weight of a row of each class, [C]; None if all are equal."""
-    if job.section.class_weights == "none":
-        return None
-    counts = np.bincount(job.train.target, minlength=job.outputs)
-    return np.asarray(len(job.train.target) / (job.outputs * np.maximum(counts, 1)), np.float64)
+    return weights_by_class(job.section.class_weights, job.train.target, job.outputs)
 
 
 def _dataset(

@@ -17,12 +17,7 @@ import lightgbm
 import numpy as np
 
 from trainwright.data.base.table import Floats
-from trainwright.model.tree_growth import Grown
-
-CURVE_EVERY = 10
-CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
-because evaluating the training rows takes time."""
+from trainwright.model.tree_growth import Grown, next_point
 
 VALUE_TOLERANCE = 1e-9
 """With another number of threads LightGBM sums a value in another order; the trees are the same."""
@@ -141,11 +136,6 @@ def curve_trees(trees: int, *, closed: bool) -> tuple[list[int], float]:
         points.append(trees)
         due = next_point(trees)
     return points, due
-
-
-def next_point(trees: int) -> float:
-    """Number of trees at which the next point of the curve is due."""
-    return trees + max(CURVE_EVERY, CURVE_SHARE * trees)
 
 
 def _is_best(grown: Grown, values: Floats) -> bool:

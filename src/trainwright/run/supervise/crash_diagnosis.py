@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainwright.contract.sections.model import sections
+from trainwright.contract.sections.model.traits import Traits
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.run.supervise.shared_progress import Position
 
 _SHOWN = 12
-_WITHOUT_STEPS = ("boosting", "linear")
 _WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError)
 
 
@@ -17,20 +18,18 @@ def describe_death(folder: Path | None, position: Position) -> str:
     done = position.progress.step
     if folder is None:
         return "before it began"
-    match _kind(folder):
-        case "boosting":
-            return f"after tree {done:,} was kept" if done else "before a tree was kept"
-        case "linear":
-            return "with nothing kept yet"
-        case _:
-            return f"after step {done:,}"
+    if not _is_library(folder):
+        return f"after step {done:,}"
+    if "training.checkpointing" not in _traits(folder).training_keys:
+        return "with nothing kept yet"
+    return f"after tree {done:,} was kept" if done else "before a tree was kept"
 
 
 def describe_loop(folder: Path, position: Position) -> str:
     """Where a run crashes repeatedly, with the rows of its step if the folder has them, and
     possible remedies."""
     then = f"and go on with trainwright resume {folder}"
-    if _kind(folder) in _WITHOUT_STEPS:
+    if _is_library(folder):
         when = describe_death(folder, position)
         return f"three crashes {when}: look at the memory, {then}"
     progress = position.progress
@@ -46,12 +45,17 @@ def describe_loop(folder: Path, position: Position) -> str:
     )
 
 
-def _kind(folder: Path) -> str:
-    """Kind of model; empty if the folder does not say."""
+def _is_library(folder: Path) -> bool:
+    return _traits(folder).trained_by == "library"
+
+
+def _traits(folder: Path) -> Traits:
+    """Traits of the kind of model; those of a network if the folder does not say."""
     try:
-        return str(read_json(folder / "plan.json")["contract"]["model"]["kind"])
+        kind = read_json(folder / "plan.json")["contract"]["model"]["kind"]
+        return sections()[kind].traits
     except _WRONG_SHAPE:
-        return ""
+        return Traits(reads=())
 
 
 def _rows(contract: Json, rows: int, position: Position) -> str:

@@ -15,6 +15,7 @@ from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.xgboost import XGBoost
 
 
 def _kind_of(value: Any) -> str:
@@ -26,6 +27,7 @@ def _kind_of(value: Any) -> str:
 
 Model = Annotated[
     Annotated[Boosting, Tag("boosting")]
+    | Annotated[XGBoost, Tag("xgboost")]
     | Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]
     | Annotated[TabularResNet, Tag("tabular_resnet")]

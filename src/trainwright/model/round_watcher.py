@@ -1,0 +1,93 @@
+"""Monitoring of trees that a library grows round by round: best round, curve, ending."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from trainwright.core.faultpoints import reached
+from trainwright.core.files import read_json, write_json
+from trainwright.data.base.typed_fields import check_annotated
+from trainwright.model.tree_growth import CurvePoint, Watching, next_point
+
+
+@final
+class RoundWatcher:
+    """Follows the validation value, of which less is better, and says when growth ends.
+
+    Without validation rows the value is NaN, and all rounds are kept.
+    """
+
+    def __init__(self, patience: int, watching: Watching) -> None:
+        self._patience = patience
+        self._watching = watching
+        self._next = 1.0
+        self.trees = self.best = 0
+        self.best_value = math.inf
+        self.curve: list[CurvePoint] = []
+
+    @property
+    def kept(self) -> int:
+        """Trees of the final model: up to the best one, or all."""
+        return self.best or self.trees
+
+    def is_last(self, value: float, train_value: Callable[[], float]) -> bool:
+        """Take notice of the next round: is it the last one?"""
+        self.trees += 1
+        reached("tree")
+        if math.isfinite(value):
+            self._watching.tell(self.trees, value)
+            if value < self.best_value:
+                self.best, self.best_value = self.trees, value
+            if self.trees >= self._next:
+                self._next = next_point(self.trees)
+                self.curve.append(CurvePoint(self.trees, train_value(), value))
+        has_waited = bool(self.best) and self.trees - self.best >= self._patience
+        return has_waited or self._watching.is_interrupted() or self._watching.should_stop()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BoostingRecord:
+    """What a bundle says of boosted trees beside the trees: the number of score columns, the
+    watched metric with its curve, and the trees kept."""
+
+    outputs: int
+    metric: str
+    kept: int
+    curve: tuple[CurvePoint, ...] = ()
+
+    def write(self, folder: Path) -> None:
+        """Write `boosting.json`."""
+        curve = [[point.trees, point.train, point.validation] for point in self.curve]
+        about = {"outputs": self.outputs, "metric": self.metric, "curve": curve, "kept": self.kept}
+        write_json(folder / "boosting.json", about)
+
+    def history(self) -> tuple[Mapping[str, float], ...]:
+        """The validations on the curve, as `LibraryFit` has them."""
+        return tuple(
+            {
+                "step": at.trees,
+                f"train_{self.metric}": at.train,
+                f"val_{self.metric}": at.validation,
+            }
+            for at in self.curve
+        )
+
+
+def read_boosting_record(folder: Path) -> BoostingRecord:
+    """Read what `BoostingRecord.write` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: invalid content.
+    """
+    about = read_json(folder / "boosting.json")
+    curve = tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"])
+    found = BoostingRecord(about["outputs"], about["metric"], about["kept"], curve)
+    check_annotated(found, "boosting.json")
+    if found.outputs < 1 or found.kept < 0:
+        raise ValueError("boosting.json counts less than nothing")
+    return found

@@ -1,0 +1,79 @@
+"""Losses of boosted trees: what `auto` stands for, and which contradict the task or the target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.core.formatting import show_number
+from trainwright.data.base.table import Floats
+from trainwright.model.family import LearningTask
+
+_OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
+)
+"""Loss of the trees for a metric of numbers."""
+
+_USUAL: Final = "squared_error"
+
+
+def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str, tuple[Json, str]]:
+    """The loss follows the metric, where it is among the `known` losses of the library."""
+    if task.task == "classification":
+        return {"objective": ("log_loss", "classes are predicted")}
+    objective = _OBJECTIVES.get(task.metric, _USUAL)
+    if objective not in known:
+        reason = f"the nearest loss to the metric {task.metric} that the library has"
+        return {"objective": ("absolute_error", reason)}
+    return {"objective": (objective, f"the metric is {task.metric}")}
+
+
+def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
+    """The loss must match the task."""
+    of_classes = task.task == "classification"
+    if (objective == "log_loss") != of_classes:
+        yield Problem(
+            f"{objective} is no loss of a {task.task}",
+            path="model.objective",
+            found=objective,
+            expected="log_loss" if of_classes else "a loss of numbers, for example squared_error",
+            fix="remove it",
+        )
+
+
+def class_weight_problems(class_weights: str, task: LearningTask) -> Iterator[Problem]:
+    """Numbers have no classes."""
+    if class_weights != "none" and task.task != "classification":
+        yield Problem(
+            "class_weights are for classes, and the target is a number",
+            path="model.class_weights",
+            found=class_weights,
+            fix="remove class_weights",
+        )
+
+
+def count_problems(objective: str, target: npt.NDArray[Any]) -> Iterator[Problem]:
+    """Counts must not be negative, nor all 0."""
+    if objective == "poisson" and (target.min() < 0 or not target.any()):
+        yield Problem(
+            "poisson is for counts",
+            path="model.objective",
+            found=f"targets from {show_number(target.min())} to {show_number(target.max())}",
+            expected="no target below 0, and some above",
+            fix="use objective: squared_error",
+        )
+
+
+def weights_by_class(class_weights: str, target: npt.NDArray[Any], outputs: int) -> Floats | None:
+    """Weight of a row of each class, [C]: rows / (classes x rows of its class); None if all are
+    equal."""
+    if class_weights == "none":
+        return None
+    counts = np.bincount(target, minlength=outputs)
+    return np.asarray(len(target) / (outputs * np.maximum(counts, 1)), np.float64)

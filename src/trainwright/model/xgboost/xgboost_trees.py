@@ -1,0 +1,186 @@
+"""Gradient-boosted trees by XGBoost (Chen and Guestrin 2016, arXiv:1603.02754)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+from xgboost.callback import TrainingCallback
+
+from trainwright.contract.sections.model.xgboost import XGBoost
+from trainwright.core.files import parse_json, write_text
+from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.table import Floats, Inputs, Part, as_columns
+from trainwright.model.library_family import LibraryJob
+from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
+from trainwright.model.table_matrix import numeric_width, tree_matrix, usable_cores
+from trainwright.model.tree_growth import Watching
+from trainwright.model.tree_objective import weights_by_class
+from trainwright.model.xgboost.xgboost_json import check_xgboost_model
+
+_OBJECTIVES: Mapping[str, str] = {
+    "squared_error": "reg:squarederror",
+    "absolute_error": "reg:absoluteerror",
+    "quantile": "reg:quantileerror",
+    "poisson": "count:poisson",
+}
+"""XGBoost's regression objectives."""
+
+_LOSSES: Mapping[str, str] = {
+    "reg:squarederror": "rmse",
+    "reg:absoluteerror": "mae",
+    "reg:quantileerror": "quantile",
+    "count:poisson": "poisson-nloglik",
+    "binary:logistic": "logloss",
+    "multi:softprob": "mlogloss",
+}
+"""XGBoost's metric for each objective."""
+
+_METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "mae", "mape": "mape"}
+"""XGBoost's regression metrics by ours."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class XGBoostScorer:
+    """Fitted trees, truncated at the best round. Scores are class probabilities or values."""
+
+    booster: xgboost.Booster
+    record: BoostingRecord
+    kind: ClassVar[str] = "xgboost"
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C], or values [N, 1]."""
+        outputs = self.record.outputs
+        if not len(inputs):
+            return np.zeros((0, outputs))
+        columns = as_columns(inputs)
+        parts = (_matrix(columns.between(*ends)) for ends in bounds(len(columns)))
+        raw = np.concatenate([np.asarray(self.booster.predict(one), np.float64) for one in parts])
+        if outputs == 1:
+            return raw[:, None]
+        if outputs == 2:
+            return np.stack([1 - raw, raw], axis=1)
+        # Single precision sums to 1 within its own rounding.
+        return np.asarray(raw / raw.sum(axis=1, keepdims=True))
+
+    def write(self, folder: Path) -> None:
+        """Write `xgboost.json`, in XGBoost's own format, and `boosting.json`."""
+        write_text(folder / "xgboost.json", bytes(self.booster.save_raw("json")).decode())
+        self.record.write(folder)
+
+
+def read_xgboost(folder: Path) -> XGBoostScorer:
+    """Read what `XGBoostScorer.write` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: invalid content, found before XGBoost reads it.
+    """
+    record = read_boosting_record(folder)
+    text = (folder / "xgboost.json").read_bytes()
+    check_xgboost_model(parse_json(text), record.outputs)
+    return XGBoostScorer(_booster_of(text), record)
+
+
+def _booster_of(text: bytes) -> xgboost.Booster:
+    booster = xgboost.Booster({"nthread": usable_cores()})
+    booster.load_model(bytearray(text))
+    return booster
+
+
+def fit_xgboost(
+    section: XGBoost, job: LibraryJob, watching: Watching | None = None
+) -> XGBoostScorer:
+    """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds;
+    without validation rows all `max_trees`."""
+    weights = weights_by_class(section.class_weights, job.train.target, job.outputs)
+    train = _labelled(job.train, weights)
+    watched = [_labelled(job.validation, weights)] if len(job.validation) else []
+    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
+    metric = xgboost_metric(section, job)
+    booster = xgboost.train(
+        xgboost_parameters(section, job),
+        train,
+        num_boost_round=section.max_trees,
+        evals=[(rows, "validation") for rows in watched],
+        callbacks=[_Callback(watcher, metric, train)],
+        verbose_eval=False,
+    )
+    # Read back: the scored model is that of the file, without the training rows.
+    text = bytes(booster[: watcher.kept].save_raw("json"))
+    record = BoostingRecord(job.outputs, metric, watcher.kept, tuple(watcher.curve))
+    return XGBoostScorer(_booster_of(text), record)
+
+
+def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
+    """XGBoost's parameters: with these and `tree_matrix`, a direct call grows identical trees."""
+    return {
+        **_objective(section, job),
+        "eval_metric": xgboost_metric(section, job),
+        "tree_method": "hist",
+        "learning_rate": section.learning_rate,
+        "max_depth": section.max_depth,
+        "min_child_weight": section.min_child_weight,
+        "colsample_bytree": section.feature_fraction,
+        "subsample": section.bagging_fraction,
+        "reg_lambda": section.lambda_l2,
+        "seed": job.seed % 2**31,
+        "nthread": usable_cores(),
+        "verbosity": 0,
+    }
+
+
+def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:
+    """XGBoost's name of the metric that decides the number of trees."""
+    loss = _LOSSES[_objective(section, job)["objective"]]
+    return _METRICS.get(job.metric, loss) if job.outputs == 1 else loss
+
+
+def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
+    if job.outputs == 2:
+        return {"objective": "binary:logistic"}
+    if job.outputs > 2:
+        return {"objective": "multi:softprob", "num_class": job.outputs}
+    found: dict[str, Any] = {"objective": _OBJECTIVES[section.objective]}
+    return {**found, "quantile_alpha": job.quantile} if section.objective == "quantile" else found
+
+
+@final
+class _Callback(TrainingCallback):
+    """Hands each round to the watcher."""
+
+    def __init__(self, watcher: RoundWatcher, metric: str, train: xgboost.DMatrix) -> None:
+        super().__init__()
+        self._watcher = watcher
+        self._metric = metric
+        self._train = train
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Is this round the last one?"""
+
+        def train_value() -> float:
+            return float(model.eval(self._train, "train", epoch).rpartition(":")[2])
+
+        said = evals_log.get("validation")
+        value = float(said[self._metric][-1]) if said else math.nan
+        return self._watcher.is_last(value, train_value)
+
+
+def _labelled(part: Part, weights: Floats | None) -> xgboost.DMatrix:
+    counted: npt.NDArray[Any] | None = None if weights is None else weights[part.target]
+    return _matrix(part.inputs, label=part.target, weight=counted)
+
+
+def _matrix(inputs: Inputs, **given: Any) -> xgboost.DMatrix:
+    matrix = tree_matrix(inputs)
+    numbers = numeric_width(inputs)
+    kinds = ["q"] * numbers + ["c"] * (matrix.shape[1] - numbers)
+    return xgboost.DMatrix(
+        matrix, feature_types=kinds, enable_categorical=True, nthread=usable_cores(), **given
+    )
