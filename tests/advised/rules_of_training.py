@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advised.cases import Case
+from trainwright.contract.sections.model import kinds_with
 
 SGD = "training.optimizer={name: sgd, learning_rate: 0.1, momentum: 0"
 FREE = "training.optimizer={name: schedule_free_adamw}"
@@ -275,7 +276,7 @@ CASES = tuple(
             ("training.validate_every_n_tokens=500",),
         ),
         Case(
-            "choose model.kind of: boosting, xgboost, linear, mlp, tabular_resnet, resnet, gpt",
+            f"choose model.kind of: {', '.join(kinds_with(lambda _: True))}",
             ("model={kind: pretrained, architecture: bert}",),
             does=("model={kind: mlp}",),
         ),

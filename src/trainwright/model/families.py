@@ -9,6 +9,7 @@ from typing import Any
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.model.boosting.boosting_family import BoostingFamily
 from trainwright.model.family import Family, NetworkFamily
+from trainwright.model.forest.forest_family import ForestFamily
 from trainwright.model.gpt.gpt_family import GptFamily
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.linear.linear_family import LinearFamily
@@ -22,6 +23,7 @@ FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
     {
         "boosting": BoostingFamily(),
         "xgboost": XGBoostFamily(),
+        "forest": ForestFamily(),
         "linear": LinearFamily(),
         "mlp": MlpFamily(),
         "tabular_resnet": TabularResNetFamily(),

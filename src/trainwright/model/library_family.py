@@ -85,6 +85,11 @@ class LibraryFamily(Family[S]):
             KeyError, TypeError, ValueError: invalid content.
         """
 
+    def rehearsal(self, section: S) -> tuple[S, float]:
+        """Settings of a shorter fit whose time tells that of the whole, and how many times as long
+        the whole takes."""
+        return section, 1.0
+
     def target_problems(self, section: S, target: npt.NDArray[Any]) -> Iterator[Problem]:  # noqa: ARG002
         """Settings that the targets of the training rows contradict."""
         yield from ()

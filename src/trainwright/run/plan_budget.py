@@ -42,6 +42,7 @@ from trainwright.run.open_folder import find_begun, read_started
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled
+from trainwright.run.trial.library_times import time_library
 from trainwright.run.trial.tree_times import StepTimes, time_trees
 
 S = TypeVar("S", bound=BaseModel)
@@ -147,6 +148,8 @@ def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, S
     section = ready.plan.contract.model
     if section.traits.rounds:
         return ready, time_trees(ready.plan, ready.prepared, seconds)
+    if not section.is_loop_trained and not section.traits.is_linear:
+        return ready, time_library(ready.plan, ready.prepared)
     if not section.is_loop_trained:
         part = sampled(ready.prepared.validation, _PROBED_ROWS, ready.plan.contract.seed)
         scores = np.full((len(part), ready.prepared.target.outputs), 1.0)

@@ -1,0 +1,53 @@
+"""Family `forest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, final
+
+from trainwright.contract.sections.model.forest import Forest
+from trainwright.core.errors import Problem
+from trainwright.core.formatting import many
+from trainwright.core.import_gc import loading
+from trainwright.model.family import LearningTask
+from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
+from trainwright.model.scorer import Scorer
+from trainwright.model.tree_objective import class_weight_problems
+
+_REHEARSED_TREES = 8
+
+
+@final
+class ForestFamily(LibraryFamily[Forest]):
+    """Random forests and extremely randomised trees by scikit-learn."""
+
+    scorer_kind: ClassVar[str] = "forest"
+    bundle_files: ClassVar[tuple[str, ...]] = ("forest.json", "forest.npz")
+
+    def problems(self, section: Forest, task: LearningTask) -> Iterator[Problem]:
+        """Numbers have no classes to weigh."""
+        yield from class_weight_problems(section.class_weights, task)
+
+    def describe(self, section: Forest) -> str:
+        """Number of trees."""
+        what = section.method.replace("_", " ")
+        return f"{what} · {many(section.trees, 'tree')}"
+
+    def rehearsal(self, section: Forest) -> tuple[Forest, float]:
+        """A few of the trees."""
+        few = min(section.trees, _REHEARSED_TREES)
+        return section.model_copy(update={"trees": few}), section.trees / few
+
+    def fit(self, section: Forest, job: LibraryJob) -> LibraryFit:
+        """Grow all trees; the validation rows are not needed."""
+        with loading():
+            from trainwright.model.forest.forest_fit import fit_forest
+
+        return LibraryFit(fit_forest(section, job), f"{many(section.trees, 'tree')} grown")
+
+    def read(self, folder: Path) -> Scorer:
+        """See `LibraryFamily`."""
+        from trainwright.model.forest.forest_scorer import read_forest
+
+        return read_forest(folder)
