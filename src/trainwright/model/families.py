@@ -8,6 +8,7 @@ from typing import Any
 
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.model.boosting.boosting_family import BoostingFamily
+from trainwright.model.catboost.catboost_family import CatBoostFamily
 from trainwright.model.family import Family, NetworkFamily
 from trainwright.model.forest.forest_family import ForestFamily
 from trainwright.model.gpt.gpt_family import GptFamily
@@ -23,6 +24,7 @@ FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
     {
         "boosting": BoostingFamily(),
         "xgboost": XGBoostFamily(),
+        "catboost": CatBoostFamily(),
         "forest": ForestFamily(),
         "linear": LinearFamily(),
         "mlp": MlpFamily(),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_args
 from pydantic import Discriminator, Tag
 
 from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.contract.sections.model.catboost import CatBoost
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.linear import Linear
@@ -29,6 +30,7 @@ def _kind_of(value: Any) -> str:
 Model = Annotated[
     Annotated[Boosting, Tag("boosting")]
     | Annotated[XGBoost, Tag("xgboost")]
+    | Annotated[CatBoost, Tag("catboost")]
     | Annotated[Forest, Tag("forest")]
     | Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]

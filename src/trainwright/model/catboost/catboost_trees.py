@@ -1,0 +1,202 @@
+"""Gradient-boosted trees by CatBoost (Prokhorenkova et al. 2018, arXiv:1706.09516)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import catboost
+import numpy as np
+
+from trainwright.contract.sections.model.catboost import CatBoost
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, read_json, write_json
+from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.table import Floats, Inputs, Part, as_columns
+from trainwright.model.catboost.catboost_json import check_catboost_model
+from trainwright.model.library_family import LibraryJob
+from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
+from trainwright.model.table_matrix import usable_cores
+from trainwright.model.tree_growth import Watching
+from trainwright.model.tree_objective import weights_by_class
+
+_LOSSES: Mapping[str, str] = {
+    "squared_error": "RMSE",
+    "absolute_error": "MAE",
+    "mape": "MAPE",
+    "poisson": "Poisson",
+}
+"""CatBoost's regression losses, which are its metrics too."""
+
+_METRICS: Mapping[str, str] = {"rmse": "RMSE", "mae": "MAE", "mape": "MAPE"}
+"""CatBoost's regression metrics by ours."""
+
+_PARTS = ("ctr_data", "features_info", "oblivious_trees", "scale_and_bias")
+"""What of a model predicts; the rest says when and how it was trained."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CatBoostScorer:
+    """Fitted trees, truncated at the best round, as the `model` in JSON that CatBoost reads. Scores
+    are class probabilities or values; `is_log` says that the trees predict the logarithm."""
+
+    trees: Any
+    model: Json
+    record: BoostingRecord
+    is_log: bool = False
+    kind: ClassVar[str] = "catboost"
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C], or values [N, 1]."""
+        outputs = self.record.outputs
+        if not len(inputs):
+            return np.zeros((0, outputs))
+        columns = as_columns(inputs)
+        raw = np.concatenate([self._raw(columns.between(*ends)) for ends in bounds(len(columns))])
+        if outputs == 1:
+            return np.asarray(np.exp(raw) if self.is_log else raw)[:, None]
+        if outputs == 2:
+            raw = np.stack([np.zeros(len(raw)), raw], axis=1)
+        grown = np.exp(raw - raw.max(axis=1, keepdims=True))
+        return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+
+    def _raw(self, inputs: Inputs) -> Floats:
+        found = self.trees.predict(
+            _pool(inputs), prediction_type="RawFormulaVal", thread_count=usable_cores()
+        )
+        return np.asarray(found, np.float64)
+
+    def write(self, folder: Path) -> None:
+        """Write `catboost.json`, in CatBoost's own format, and `boosting.json`."""
+        write_json(folder / "catboost.json", self.model)
+        self.record.write(folder)
+
+
+def read_catboost(folder: Path) -> CatBoostScorer:
+    """Read what `CatBoostScorer.write` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: invalid content, found before CatBoost reads it.
+    """
+    record, path = read_boosting_record(folder), folder / "catboost.json"
+    model = read_json(path)
+    check_catboost_model(model, record.outputs)
+    return CatBoostScorer(_trees_of(path), model, record, is_log=record.metric == "Poisson")
+
+
+def _trees_of(path: Path) -> Any:
+    trees = catboost.CatBoost()
+    trees.load_model(str(path), format="json")
+    return trees
+
+
+def fit_catboost(
+    section: CatBoost, job: LibraryJob, watching: Watching | None = None
+) -> CatBoostScorer:
+    """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds;
+    without validation rows all `max_trees`.
+
+    Raises:
+        Mistake: CatBoost cannot learn from these rows, for example if every column is constant.
+    """
+    weights = weights_by_class(section.class_weights, job.train.target, job.outputs)
+    validation = _pool_of(job.validation, weights) if len(job.validation) else None
+    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
+    parameters = catboost_parameters(section, job)
+    metric = str(parameters["eval_metric"])
+    trees = catboost.CatBoost(parameters)
+    try:
+        trees.fit(
+            _pool_of(job.train, weights),
+            eval_set=validation,
+            callbacks=[_Callback(watcher, metric)],
+            use_best_model=False,
+        )
+    except catboost.CatBoostError as error:
+        raise Mistake(
+            Problem(
+                f"CatBoost cannot learn from these rows: {str(error).rpartition(': ')[2]}",
+                path="model.kind",
+                found="catboost",
+                fix="model: {kind: boosting}",
+            )
+        ) from error
+    trees.shrink(ntree_end=watcher.kept)
+    record = BoostingRecord(job.outputs, metric, watcher.kept, tuple(watcher.curve))
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as name:
+        path = Path(name) / "catboost.json"
+        trees.save_model(str(path), format="json")
+        whole = read_json(path)
+        model = {**{part: whole[part] for part in _PARTS if part in whole}, "model_info": {}}
+        write_json(path, model)
+        # Read back: the scored model is that of the file.
+        return CatBoostScorer(_trees_of(path), model, record, is_log=metric == "Poisson")
+
+
+def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
+    """CatBoost's parameters: with these, a direct call grows identical trees."""
+    metric = catboost_metric(section, job)
+    classes = {"classes_count": job.outputs} if job.outputs > 2 else {}
+    return {
+        **classes,
+        "loss_function": _loss(section, job),
+        "eval_metric": metric,
+        "iterations": section.max_trees,
+        "learning_rate": section.learning_rate,
+        "depth": section.depth,
+        "l2_leaf_reg": section.lambda_l2,
+        "random_seed": job.seed % 2**31,
+        "thread_count": usable_cores(),
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+    }
+
+
+def catboost_metric(section: CatBoost, job: LibraryJob) -> str:
+    """CatBoost's name of the metric that decides the number of trees."""
+    loss = _loss(section, job)
+    return loss if job.outputs > 1 or loss == "Poisson" else _METRICS.get(job.metric, loss)
+
+
+def _loss(section: CatBoost, job: LibraryJob) -> str:
+    if job.outputs > 1:
+        return "Logloss" if job.outputs == 2 else "MultiClass"
+    if section.objective == "quantile":
+        return f"Quantile:alpha={job.quantile}"
+    return _LOSSES[section.objective]
+
+
+@final
+class _Callback:
+    """Hands each round to the watcher."""
+
+    def __init__(self, watcher: RoundWatcher, metric: str) -> None:
+        self._watcher = watcher
+        self._metric = metric
+
+    def after_iteration(self, info: Any) -> bool:
+        """Does growing go on?"""
+        said = info.metrics.get("validation")
+        value = said[self._metric][-1] if said else float("nan")
+        return not self._watcher.is_last(value, lambda: info.metrics["learn"][self._metric][-1])
+
+
+def _pool_of(part: Part, weights: Floats | None) -> Any:
+    return _pool(
+        part.inputs, label=part.target, weight=None if weights is None else weights[part.target]
+    )
+
+
+def _pool(inputs: Inputs, **given: Any) -> Any:
+    """Numbers, then categories as texts of their codes."""
+    columns = as_columns(inputs).dense()
+    codes = columns.categories.astype("S20").astype(object)
+    features = catboost.FeaturesData(
+        num_feature_data=np.ascontiguousarray(columns.numeric) if columns.numeric.size else None,
+        cat_feature_data=codes if codes.size else None,
+    )
+    return catboost.Pool(features, **given)
