@@ -15,6 +15,7 @@ from trainwright.model.gpt.gpt_family import GptFamily
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.linear.linear_family import LinearFamily
 from trainwright.model.mlp.mlp_family import MlpFamily
+from trainwright.model.neighbours.neighbours_family import NeighboursFamily
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 from trainwright.model.resnet.resnet_family import ResNetFamily
 from trainwright.model.tabular_resnet.tabular_resnet_family import TabularResNetFamily
@@ -26,6 +27,7 @@ FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
         "xgboost": XGBoostFamily(),
         "catboost": CatBoostFamily(),
         "forest": ForestFamily(),
+        "neighbours": NeighboursFamily(),
         "linear": LinearFamily(),
         "mlp": MlpFamily(),
         "tabular_resnet": TabularResNetFamily(),

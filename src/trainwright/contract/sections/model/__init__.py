@@ -13,6 +13,7 @@ from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
@@ -32,6 +33,7 @@ Model = Annotated[
     | Annotated[XGBoost, Tag("xgboost")]
     | Annotated[CatBoost, Tag("catboost")]
     | Annotated[Forest, Tag("forest")]
+    | Annotated[Neighbours, Tag("neighbours")]
     | Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]
     | Annotated[TabularResNet, Tag("tabular_resnet")]
