@@ -18,7 +18,7 @@ CASES = (
         does=(("-num_epoch", "training.num_epochs=3"),),
     ),
     Case("remove it, or choose one of the known keys", ("quux=3",)),
-    Case("remove it: it belongs to another kind of model", ("model.hidden=[3]",)),
+    Case("remove it: it belongs to another kind of model (mlp)", ("model.hidden=[3]",)),
     Case(
         "add for example:\n        model:\n          kind: boosting",
         ("-model",),

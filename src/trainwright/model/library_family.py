@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LibraryJob:
     """Inputs of a fit. `outputs` is the number of classes, or 1 for a number; `cardinalities` are
-    those of a table's categorical columns. `metric` judges the model; `quantile` is its own."""
+    those of a table's categorical columns. `metric` judges the model; `quantile` is its own.
+    `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
+    numeric columns: of values, or of the second of two classes."""
 
     train: Part
     validation: Part
@@ -35,6 +37,12 @@ class LibraryJob:
     seed: int
     metric: str
     quantile: float
+    monotone: Mapping[int, int] = field(default_factory=dict)
+
+    def monotone_signs(self, width: int) -> list[int]:
+        """The sign of each of the `width` columns of a matrix of numbers, terms and codes; 0
+        without a constraint."""
+        return [self.monotone.get(at, 0) for at in range(width)]
 
 
 @final

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.contract.sections.model.traits import Monotone
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
@@ -19,6 +20,8 @@ _OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
 )
 """Loss of the trees for a metric of numbers."""
+
+_WITHOUT_DIRECTION: Final = frozenset({"absolute_error", "mape", "quantile"})
 
 _USUAL: Final = "squared_error"
 
@@ -55,6 +58,27 @@ def class_weight_problems(class_weights: str, task: LearningTask) -> Iterator[Pr
             path="model.class_weights",
             found=class_weights,
             fix="remove class_weights",
+        )
+
+
+def monotone_problems(monotone: Monotone, objective: str, task: LearningTask) -> Iterator[Problem]:
+    """A direction needs a number, or two classes, and leaves that are means: those of absolute
+    errors are fitted anew without the constraint."""
+    if monotone and task.classes > 2:
+        yield Problem(
+            f"{task.classes} classes have no direction",
+            path="model.monotone",
+            found=", ".join(monotone),
+            expected="a number, or two classes",
+            fix="remove monotone",
+        )
+    if monotone and objective in _WITHOUT_DIRECTION:
+        yield Problem(
+            f"the objective {objective} breaks monotone constraints",
+            path="model.objective",
+            found=objective,
+            expected="squared_error, poisson or log_loss",
+            fix="write objective: squared_error, or remove monotone",
         )
 
 

@@ -18,6 +18,7 @@ from trainwright.contract.reading.schema_paths import (
     locate,
 )
 from trainwright.contract.reading.yaml_reader import Plain, yaml_value_text
+from trainwright.contract.sections.model import sections
 from trainwright.core.errors import Problem
 
 _EXAMPLES: Mapping[str, str] = {
@@ -77,7 +78,7 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     if elsewhere:
         fix = f"did you mean {' or '.join(elsewhere[:3])}? Move it there"
     elif spot.text in known_paths(root):
-        fix = f"remove it: it belongs to another kind of {spot.path[-2]}"
+        fix = f"remove it: it belongs to another kind of {spot.path[-2]}{_kinds_with_key(spot)}"
     elif close:
         fix = f"did you mean {close}?"
     else:
@@ -87,6 +88,14 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     return Problem(
         f"unknown key {key!r}", path=spot.text, expected=f"one of: {', '.join(here)}", fix=fix
     )
+
+
+def _kinds_with_key(spot: Spot) -> str:
+    """Kinds of model that have a key."""
+    if spot.path[:-1] != ("model",):
+        return ""
+    key = str(spot.path[-1])
+    return f" ({', '.join(kind for kind, one in sections().items() if key in one.model_fields)})"
 
 
 def _tag_key(spot: Spot) -> str:

@@ -73,6 +73,11 @@ class Encoding(ABC):
         return ()
 
     @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """The columns of `TableInputs.numeric`, then those of its terms, by name."""
+        return ()
+
+    @property
     def plotted_columns(self) -> tuple[str, ...]:
         """The columns of a part's frame whose distributions are drawn, besides the target."""
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -47,7 +47,7 @@ class BoostingJob:
     `outputs` is the number of classes, or 1 for regression. `watch` is the metric whose best
     validation value decides the number of trees: `loss`, or a regression metric that LightGBM
     computes; any other metric is replaced by the loss. `quantile` is that of the objective and the
-    metric. `threads` 0 means all available cores.
+    metric. `threads` 0 means all available cores. `monotone` is as in `LibraryJob`.
     """
 
     section: Boosting
@@ -58,6 +58,7 @@ class BoostingJob:
     watch: str = "loss"
     threads: int = 0
     quantile: float = 0.5
+    monotone: Mapping[int, int] = field(default_factory=dict)
 
 
 @final
@@ -186,6 +187,7 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     section = job.section
     return {
         **_objective(job),
+        **_constraints(job),
         "metric": watched_metric(job),
         "learning_rate": section.learning_rate,
         "num_leaves": section.num_leaves,
@@ -204,6 +206,14 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
         "num_threads": _threads(job),
         "verbosity": -1,
     }
+
+
+def _constraints(job: BoostingJob) -> dict[str, Any]:
+    if not job.monotone:
+        return {}
+    columns = as_columns(job.train.inputs)
+    width = columns.numeric.shape[1] + columns.terms.width + columns.categories.shape[1]
+    return {"monotone_constraints": [job.monotone.get(at, 0) for at in range(width)]}
 
 
 def _threads(job: BoostingJob) -> int:

@@ -13,7 +13,7 @@ from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
-from trainwright.model.tree_objective import class_weight_problems
+from trainwright.model.tree_objective import class_weight_problems, monotone_problems
 
 _REHEARSED_TREES = 8
 
@@ -28,6 +28,7 @@ class ForestFamily(LibraryFamily[Forest]):
     def problems(self, section: Forest, task: LearningTask) -> Iterator[Problem]:
         """Numbers have no classes to weigh."""
         yield from class_weight_problems(section.class_weights, task)
+        yield from monotone_problems(section.monotone, "", task)
 
     def describe(self, section: Forest) -> str:
         """Number of trees."""

@@ -10,7 +10,7 @@ import numpy as np
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.model.forest.forest_scorer import ForestScorer, forest_matrix
 from trainwright.model.library_family import LibraryJob
-from trainwright.model.table_matrix import usable_cores
+from trainwright.model.table_matrix import numeric_width, usable_cores
 
 
 def fit_forest(section: Forest, job: LibraryJob) -> ForestScorer:
@@ -26,7 +26,7 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
     """The estimator of scikit-learn, not fitted yet."""
     from sklearn import ensemble
 
-    classes = job.outputs > 1
+    classes, width = job.outputs > 1, numeric_width(job.train.inputs) + len(job.cardinalities)
     fraction: Any = section.feature_fraction
     if fraction == "auto":
         fraction = "sqrt" if classes else 1.0
@@ -37,6 +37,7 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
         "max_features": fraction,
         "random_state": job.seed % 2**32,
         "n_jobs": usable_cores(),
+        "monotonic_cst": job.monotone_signs(width) if job.monotone else None,
     }
     random = section.method == "random_forest"
     if not classes:

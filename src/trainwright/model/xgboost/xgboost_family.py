@@ -21,6 +21,7 @@ from trainwright.model.tree_objective import (
     choose_objective,
     class_weight_problems,
     count_problems,
+    monotone_problems,
     objective_problems,
 )
 
@@ -42,6 +43,7 @@ class XGBoostFamily(TreeFamily[XGBoost]):
         """The loss must match the task."""
         yield from objective_problems(section.objective, task)
         yield from class_weight_problems(section.class_weights, task)
+        yield from monotone_problems(section.monotone, section.objective, task)
 
     def target_problems(self, section: XGBoost, target: npt.NDArray[Any]) -> Iterator[Problem]:
         """Counts must not be negative, nor all 0."""

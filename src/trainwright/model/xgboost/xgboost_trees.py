@@ -122,6 +122,7 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
     """XGBoost's parameters: with these and `tree_matrix`, a direct call grows identical trees."""
     return {
         **_objective(section, job),
+        **_constraints(job),
         "eval_metric": xgboost_metric(section, job),
         "tree_method": "hist",
         "learning_rate": section.learning_rate,
@@ -134,6 +135,13 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
         "nthread": usable_cores(),
         "verbosity": 0,
     }
+
+
+def _constraints(job: LibraryJob) -> dict[str, Any]:
+    if not job.monotone:
+        return {}
+    width = numeric_width(job.train.inputs) + len(job.cardinalities)
+    return {"monotone_constraints": tuple(job.monotone_signs(width))}
 
 
 def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:

@@ -93,6 +93,18 @@ class TablePlanner(DataPlanner[TableData]):
             for at, part in enumerate(contract.slices)
             if part.column
         ]
+        numbers = [column.name for column in facts.columns if column.kind == "numeric"]
+        for name in contract.model.monotone_columns:
+            path = f"model.monotone.{as_key(name)}"
+            named.append((path, name))
+            if name in names and name not in numbers:
+                yield Problem(
+                    f"the column {name!r} has no order",
+                    path=path,
+                    found="a column that is no number",
+                    expected=f"one of: {_some(numbers)}",
+                    fix="remove it",
+                )
         for path, name in named:
             if name not in names and name != data.target:
                 close = nearest_word(name, [*names, data.target])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trainwright.contract.document import Contract
 from trainwright.data.types import Prepared
 from trainwright.model.library_family import LibraryJob
@@ -17,4 +19,16 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         seed=contract.seed,
         metric=contract.metric.name,
         quantile=contract.metric.quantile,
+        monotone=_monotone(contract, prepared),
     )
+
+
+def _monotone(contract: Contract, prepared: Prepared) -> Mapping[int, int]:
+    """Signs of the constraints by the place of their column; turned round where the positive class
+    is the first."""
+    names, target = prepared.features.numeric_names, prepared.target
+    turn = -1 if target.classes and target.positive_code == 0 else 1
+    return {
+        names.index(name): turn if way == "increasing" else -turn
+        for name, way in contract.model.monotone_columns.items()
+    }

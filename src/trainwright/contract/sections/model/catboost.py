@@ -6,7 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.model.traits import (
+    ModelSection,
+    Monotone,
+    TableDefaults,
+    Traits,
+)
 from trainwright.contract.sections.section import Auto, Count, NonNegative, Positive
 
 CatBoostObjective = Literal[
@@ -65,3 +70,13 @@ class CatBoost(ModelSection):
 
     lambda_l2: NonNegative = 3.0
     """L2 penalty on leaf values."""
+
+    monotone: Monotone = Field(default_factory=dict)
+    """Numeric columns in which the prediction never falls (`increasing`) or never rises
+    (`decreasing`), other columns being equal: a number, or the probability of the positive class of
+    two. Not with the objectives absolute_error, mape and quantile."""
+
+    @property
+    def monotone_columns(self) -> Monotone:
+        """See `monotone`."""
+        return self.monotone

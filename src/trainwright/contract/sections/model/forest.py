@@ -6,7 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.model.traits import (
+    ModelSection,
+    Monotone,
+    TableDefaults,
+    Traits,
+)
 from trainwright.contract.sections.section import Auto, Count
 
 _ANY_SCALE = "trees split on any scale, and on missing itself"
@@ -58,3 +63,13 @@ class Forest(ModelSection):
     class_weights: Literal["none", "balanced"] = "none"
     """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
     so that every class has the same say. Probabilities are then those of balanced classes."""
+
+    monotone: Monotone = Field(default_factory=dict)
+    """Numeric columns in which the prediction never falls (`increasing`) or never rises
+    (`decreasing`), other columns being equal: a number, or the probability of the positive class of
+    two."""
+
+    @property
+    def monotone_columns(self) -> Monotone:
+        """See `monotone`."""
+        return self.monotone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
@@ -14,6 +14,9 @@ DataKind = Literal["table", "images", "tokens"]
 Trainer = Literal["loop", "library", "none"]
 """`loop`: a network, trained step by step; `library`: fits itself; `none`: not yet trained by this
 version."""
+
+Monotone = Mapping[str, Literal["increasing", "decreasing"]]
+"""Numeric columns, and how the prediction follows each of them."""
 
 Default = tuple[str, str]
 """What `auto` stands for, and why."""
@@ -85,6 +88,11 @@ class ModelSection(Section):
     def is_loop_trained(self) -> bool:
         """Is it a network, trained step by step?"""
         return self.traits.trained_by == "loop"
+
+    @property
+    def monotone_columns(self) -> Monotone:
+        """Columns with a monotone constraint."""
+        return {}
 
     def own_problems(self) -> Iterator[Problem]:
         """Contradictions among its own fields."""
