@@ -1,26 +1,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model.boosting import Boosting
+from library_jobs import job_of_rows
+from trainwright.contract.sections.model import kinds_with, sections
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    BoostingRows,
-    fit_boosting,
-    read_boosted,
-)
 from trainwright.model.dummy import fit_constant, read_constant
+from trainwright.model.families import FAMILIES
+from trainwright.model.family import LearningTask
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
-from trainwright.model.linear.linear_fit import fit_linear, read_linear
+from trainwright.model.library_family import LibraryFamily
 from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
 from trainwright.testing.scorer_conformance import (
     FakeScorer,
@@ -36,17 +33,22 @@ from trainwright.testing.scorer_conformance import (
 CARDINALITIES = (6, 4)
 
 
-def _rows(outputs: int, count: int = 400) -> BoostingRows:
+class Rows(NamedTuple):
+    """Inputs with their target."""
+
+    inputs: TableInputs
+    target: np.ndarray
+
+
+def _rows(outputs: int, count: int = 400) -> Rows:
     generator = np.random.default_rng(outputs)
     numeric = generator.normal(size=(count, 3)).astype(np.float32)
     categories = np.stack([generator.integers(0, top, count) for top in CARDINALITIES], axis=1)
     signal = numeric[:, 0] + 0.5 * categories[:, 0] + generator.normal(size=count)
     if outputs == 1:
-        return BoostingRows(TableInputs(numeric, categories), signal.astype(np.float64))
+        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
     edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
-    return BoostingRows(
-        TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64)
-    )
+    return Rows(TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
 
 
 def _case(family: str, outputs: int) -> ScorerCase:
@@ -58,24 +60,37 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return ScorerCase(
                 fit_constant(rows.target, outputs), rows.inputs, outputs, read_constant
             )
-        case "linear":
-            linear = fit_linear(
-                Linear(kind="linear"), rows.inputs, rows.target, outputs, CARDINALITIES
-            )
-            return ScorerCase(linear, rows.inputs, outputs, read_linear)
         case "network":
             return _network(rows, outputs)
         case "frequencies" | "gpt":
             return _of_text(family)
         case "resnet":
             return _resnet(outputs)
+        case _ if family in LIBRARY_KINDS:
+            return _of_library(family, outputs)
         case _:
-            section = Boosting(kind="boosting", max_trees=20)
-            job = BoostingJob(section, rows, rows, outputs, seed=0, threads=1)
-            return ScorerCase(fit_boosting(job), rows.inputs, outputs, read_boosted)
+            raise AssertionError(family)
 
 
-def _network(rows: BoostingRows, outputs: int) -> ScorerCase:
+def _of_library(kind: str, outputs: int) -> ScorerCase:
+    """A library by its family, with the settings that a plan would choose."""
+    family, model = library_family_of(kind), sections()[kind]
+    job = job_of_rows(outputs, rows=400, missing=model.traits.reads_missing)
+    section = model.model_validate({"kind": kind, **SHORT.get(kind, {})})
+    name = "classification" if outputs > 1 else "regression"
+    chosen = family.choices(section, LearningTask(name, "loss", outputs, has_texts=False))
+    section = section.model_copy(update={key: value for key, (value, _) in chosen.items()})
+    fitted = family.fit(section, job)
+    return ScorerCase(fitted.scorer, job.validation.inputs, outputs, family.read)
+
+
+def library_family_of(kind: str) -> LibraryFamily[Any]:
+    family = FAMILIES[kind]
+    assert isinstance(family, LibraryFamily)
+    return family
+
+
+def _network(rows: Rows, outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
     from trainwright.model.build_network import build_network
     from trainwright.predictor.network_scorer import NetworkScorer, read_network
@@ -119,12 +134,18 @@ def _resnet(outputs: int) -> ScorerCase:
     return ScorerCase(scorer, ImageInputs.of(pixels), outputs, read_network)
 
 
+LIBRARY_KINDS = kinds_with(lambda traits: traits.trained_by == "library")
+SHORT = {
+    **{kind: {"max_trees": 20} for kind in ("boosting", "xgboost", "catboost")},
+    "forest": {"trees": 20},
+}
 CASES = [
+    *((kind, n) for kind in LIBRARY_KINDS for n in (1, 2, 4)),
     ("fake", 2),
     ("frequencies", 1),
     ("gpt", 1),
     ("resnet", 3),
-    *((family, n) for family in ("constant", "linear", "boosting", "network") for n in (1, 2, 4)),
+    *((family, n) for family in ("constant", "network") for n in (1, 2, 4)),
 ]
 
 
