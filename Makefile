@@ -14,7 +14,7 @@ SOURCES := src tests benchmarks docs examples
 # Neighbouring tests stay in one process, so that what they share is made once.
 WORKERS := -n 2 --dist worksteal
 
-.PHONY: help env train test test-all check format docs bench peers parity gpu faults clean
+.PHONY: help env train test test-all golden check format docs bench peers parity gpu faults clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -41,6 +41,11 @@ test: env ## run the test suite without the tests marked slow
 
 test-all: env ## run the whole test suite
 	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1500
+
+# With BASE=<commit>, by default that of the last commit; RUNS='mlp gpt' names some of the runs.
+BASE ?= HEAD
+golden: env ## train small runs of every family here and at BASE=<commit>: the same bits
+	PYTHONPATH=tests $(BIN)/python -m golden.compare $(BASE) $(RUNS)
 
 check: env ## format, lint, types, layers and docs, changing nothing
 	$(BIN)/ruff format --no-cache --check $(SOURCES)
