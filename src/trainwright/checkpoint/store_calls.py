@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore, Kept, Loaded, NoCheckpoint
-from trainwright.core.files import Json
-
-
-class Save(Protocol):
-    """`CheckpointStore.save`."""
-
-    def __call__(
-        self,
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Kept:
-        """Write a checkpoint, or start to."""
-        ...
-
-
-class Settled(Protocol):
-    """`CheckpointStore.settled`."""
-
-    def __call__(self, *, wait: bool) -> tuple[Kept, ...]:
-        """Outcomes of the saves that were begun."""
-        ...
-
-
-class NewestValid(Protocol):
-    """`CheckpointStore.newest_valid`."""
-
-    def __call__(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """Newest checkpoint that verifies."""
-        ...
 
 
 @final
@@ -49,9 +16,9 @@ class StoreCalls:
     """A `CheckpointStore`; `dataclasses.replace` overrides single calls."""
 
     taking: Callable[[], AbstractContextManager[None]]
-    save: Save
-    settled: Settled
-    newest_valid: NewestValid
+    save: Callable[..., Kept]
+    settled: Callable[..., tuple[Kept, ...]]
+    newest_valid: Callable[..., Loaded | NoCheckpoint]
 
 
 def calls_of(store: CheckpointStore) -> StoreCalls:

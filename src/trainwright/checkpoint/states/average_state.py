@@ -7,6 +7,7 @@ from typing import final
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.mismatch import check_same_layout
 from trainwright.checkpoint.states.module_state import frozen_parameters
+from trainwright.core.files import Json
 from trainwright.optim.ema import EMA
 from trainwright.optim.swa import SWA
 
@@ -20,9 +21,7 @@ class EMAState:
 
     def snapshot(self) -> Snapshot:
         """Copy of the average."""
-        mean = self._mean.mean
-        frozen = frozen_parameters(self._mean.parameters, mean)
-        return Snapshot(tensors=mean, updated=mean, frozen=frozen)
+        return _snapshot_of(self._mean)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the average.
@@ -30,9 +29,7 @@ class EMAState:
         Raises:
             Mistake: names, shapes or dtypes differ from the model's; nothing has changed.
         """
-        check_same_layout("mean of the weights", self._mean.mean, snapshot.tensors)
-        for name, mean in self._mean.mean.items():
-            mean.copy_(snapshot.tensors[name])
+        _restore(self._mean, snapshot)
 
 
 @final
@@ -45,17 +42,20 @@ class SWAState:
 
     def snapshot(self) -> Snapshot:
         """Copy of the average."""
-        mean = self._mean.mean
-        frozen = frozen_parameters(self._mean.parameters, mean)
-        return Snapshot(tensors=mean, values=self._mean.values, updated=mean, frozen=frozen)
+        return _snapshot_of(self._mean, self._mean.values)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the average.
-
-        Raises:
-            Mistake: names, shapes or dtypes differ from the model's; nothing has changed.
-        """
-        check_same_layout("mean of the weights", self._mean.mean, snapshot.tensors)
-        for name, mean in self._mean.mean.items():
-            mean.copy_(snapshot.tensors[name])
+        """As `EMAState.restore`."""
+        _restore(self._mean, snapshot)
         self._mean.values = snapshot.values
+
+
+def _snapshot_of(mean: EMA | SWA, values: Json = None) -> Snapshot:
+    frozen = frozen_parameters(mean.parameters, mean.mean)
+    return Snapshot(tensors=mean.mean, values=values, updated=mean.mean, frozen=frozen)
+
+
+def _restore(mean: EMA | SWA, snapshot: Snapshot) -> None:
+    check_same_layout("mean of the weights", mean.mean, snapshot.tensors)
+    for name, one in mean.mean.items():
+        one.copy_(snapshot.tensors[name])
