@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ def decompress_file(
                 if done > most:
                     raise DataMistake(expansion_problem(done, size, written, reading))
                 out.write(block)
-        except (zlib.error, EOFError, zstandard.ZstdError) as error:
+        except (zlib.error, gzip.BadGzipFile, EOFError, zstandard.ZstdError) as error:
             name = "gzip" if compression == ".gz" else "zstd"
             raise damaged_file(written, name, str(error)) from error
     return target
@@ -122,18 +123,9 @@ def expansion_problem(done: int, size: int, written: str, reading: Reading) -> P
 
 def _gzip_blocks(stream: BinaryIO) -> Iterator[bytes]:
     """The content of a gzip file, which may be several, one after the other."""
-    member = zlib.decompressobj(wbits=31)
-    packed = stream.read(_BLOCK)
-    while packed:
-        yield member.decompress(packed, _BLOCK)
-        packed = member.unconsumed_tail or member.unused_data
-        if member.eof:
-            packed = packed.lstrip(b"\0")
-        packed = packed or stream.read(_BLOCK)
-        if member.eof and packed:
-            member = zlib.decompressobj(wbits=31)
-    if not member.eof:
-        raise EOFError("the file ends before its last block")
+    with gzip.GzipFile(fileobj=stream) as unpacked:
+        while block := unpacked.read(_BLOCK):
+            yield block
 
 
 def _zstd_blocks(stream: BinaryIO) -> Iterator[bytes]:

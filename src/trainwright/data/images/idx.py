@@ -7,6 +7,8 @@ formats).
 
 from __future__ import annotations
 
+import gzip
+import io
 import math
 import struct
 import zlib
@@ -28,7 +30,6 @@ from trainwright.data.sources.local_files import check_file
 _UNSIGNED_BYTE = 8
 _GZIP = b"\x1f\x8b"
 _MOST_DIMENSIONS = 4
-_BLOCK = 2**24
 
 
 @final
@@ -114,37 +115,17 @@ class _Unpacked:
     def __init__(self, packed: bytes, written: str, path: str) -> None:
         self._written = written
         self._path = path
-        self._is_packed = packed.startswith(_GZIP)
-        self._rest = packed
-        self._unpack = zlib.decompressobj(wbits=31)
+        stream = io.BytesIO(packed)
+        self._stream = gzip.GzipFile(fileobj=stream) if packed.startswith(_GZIP) else stream
 
     def read(self, count: int) -> bytes:
         """The next `count` bytes, fewer at the end."""
-        if not self._is_packed:
-            data, self._rest = self._rest[:count], self._rest[count:]
-            return data
-        blocks: list[bytes] = []
-        while count and (self._rest or not self._unpack.eof):
-            block = self._unpacked(min(count, _BLOCK))
-            blocks.append(block)
-            count -= len(block)
-        return b"".join(blocks)
-
-    def _unpacked(self, most: int) -> bytes:
-        """Some bytes of a member of the gzip file, which has one or more (RFC 1952, section 2.2)
-        and zeros behind them; none where one ends."""
-        if self._unpack.eof:
-            self._unpack = zlib.decompressobj(wbits=31)
-        if not self._rest:
-            raise self.mistake("the gzip file is cut off")
         try:
-            block = self._unpack.decompress(self._rest, most)
-        except zlib.error as error:
+            return self._stream.read(count)
+        except EOFError:
+            raise self.mistake("the gzip file is cut off") from None
+        except (zlib.error, gzip.BadGzipFile) as error:
             raise self.mistake(f"the gzip file is damaged: {error}") from error
-        ended = self._unpack.eof
-        rest = self._unpack.unused_data if ended else self._unpack.unconsumed_tail
-        self._rest = rest.lstrip(b"\0") if ended else rest
-        return block
 
     def mistake(self, message: str, found: str = "", expected: str = "") -> DataMistake:
         """A problem of this file."""
