@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from trainwright.core.errors import TrainwrightError as TrainwrightError
     from trainwright.core.progress import Progress as Progress
     from trainwright.data.loading.batch import Batch as Batch
+    from trainwright.data.loading.document_batch import NO_TARGET as NO_TARGET
     from trainwright.data.loading.feed import Feed as Feed
     from trainwright.data.loading.feed import StepBatches as StepBatches
     from trainwright.data.loading.length_ramp import ShortWindows as ShortWindows
-    from trainwright.data.loading.padded_dataset import NO_TARGET as NO_TARGET
     from trainwright.data.loading.padded_dataset import Trimmed as Trimmed
     from trainwright.data.loading.padded_dataset import padded_targets as padded_targets
     from trainwright.data.loading.row_file import RowFile as RowFile
@@ -178,7 +178,8 @@ if not TYPE_CHECKING:
         "checkpoint.state": "Snapshot",
         "checkpoint.store": "Checkpoints Loaded",
         "data.loading.feed": "Feed StepBatches",
-        "data.loading.padded_dataset": "NO_TARGET Trimmed padded_targets",
+        "data.loading.document_batch": "NO_TARGET",
+        "data.loading.padded_dataset": "Trimmed padded_targets",
         "data.loading.row_file": "RowFile parquet_batches write_row_file",
         "data.loading.length_ramp": "ShortWindows",
         "data.loading.batch": "Batch",

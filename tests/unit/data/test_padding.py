@@ -245,7 +245,7 @@ def test_a_feed_shows_each_document_once_an_epoch(
     long: LongDocuments, workers: int, most: float
 ) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.loading.padded_dataset import NO_TARGET
+    from trainwright.data.loading.document_batch import NO_TARGET
 
     steps = two_epochs(long, workers, most)
     shown: list[int] = []

@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.loading.document_batch import NO_TARGET  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
 from trainwright.data.loading.padded_dataset import (  # noqa: E402
-    NO_TARGET,
     PaddedDataset,
     Trimmed,
     padded_targets,

@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from trainwright.data.base.table import Integers
+from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.loading.batch import Batch
 
-TargetsThatCount = npt.NDArray[np.bool_] | Literal["all"]
+NO_TARGET = -100
+"""Target of a padding position."""
+
+
+class TokenPlaces(NamedTuple):
+    """Row and column of each token that predicts one, its position in its chunk and its position in
+    the text, int64 [T]."""
+
+    row: Integers
+    column: Integers
+    within: Integers
+    source: Integers
 
 
 def document_batch(
-    arrays: Mapping[str, Integers],
+    inputs: TokenInputs,
     rows: Integers,
+    width: int,
+    places: TokenPlaces,
     device: torch.device,
-    mask: TargetsThatCount,
-    places: tuple[Integers, Integers, Integers],
+    *,
+    positions: bool = False,
 ) -> Batch:
-    """`arrays` [B, T] by name, one of them `target`, on the device; `rows` int64 [B] are their
-    numbers. `mask` is that of the tokens of the whole text; `places` are row, column and, in the
-    text, the position of each token that predicts one."""
+    """`tokens` and `target`, and `positions` if asked for, each int64 [B, width], on the device;
+    `rows` int64 [B] are their numbers."""
+    shape, at = (len(rows), width), (places.row, places.column)
+    arrays = {"tokens": np.zeros(shape, dtype=np.int64)}
+    arrays["tokens"][at] = inputs.tokens[places.source]
+    if positions:
+        arrays["positions"] = np.zeros(shape, dtype=np.int64)
+        arrays["positions"][at] = places.within
+    arrays["target"] = np.full(shape, NO_TARGET, dtype=np.int64)
+    arrays["target"][at] = inputs.tokens[places.source + 1]
     tensors = {
         name: torch.from_numpy(one).to(device, non_blocking=True) for name, one in arrays.items()
     }
     batch = Batch(tensors, rows=rows)
-    if isinstance(mask, str):
+    if isinstance(inputs.mask, str):
         return batch
-    row, column, source = places
-    counted = np.zeros(arrays["target"].shape, dtype=np.bool_)
-    counted[row, column] = mask[source + 1]
+    counted = np.zeros(shape, dtype=np.bool_)
+    counted[at] = inputs.mask[places.source + 1]
     return batch.with_mask(torch.from_numpy(counted))
+
+
+def count_document_targets(inputs: TokenInputs, places: TokenPlaces) -> int:
+    """How many of the tokens at these places predict one that counts."""
+    if isinstance(inputs.mask, str):
+        return len(places.source)
+    return int(np.count_nonzero(inputs.mask[places.source + 1]))

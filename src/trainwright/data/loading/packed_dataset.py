@@ -11,12 +11,13 @@ import torch
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import document_batch
-from trainwright.data.text.chunks import LongDocuments
+from trainwright.data.loading.document_batch import (
+    TokenPlaces,
+    count_document_targets,
+    document_batch,
+)
+from trainwright.data.text.chunks import LongDocuments, count_within
 from trainwright.data.text.packing import Packing, pack_inputs
-
-NO_TARGET = -100
-"""Target of a padding position."""
 
 
 @final
@@ -35,8 +36,7 @@ class PackedDataset:
         self.packing = pack_inputs(inputs, context, long)
         self.rows = len(self.packing.ends)
         assert self.rows >= 2, "the plan refuses documents of fewer than two windows"
-        self._tokens = inputs.tokens
-        self._mask = inputs.mask
+        self._inputs = inputs
         self._filled = window_targets(self.packing)
         self._begins = inputs.document_starts()[self.packing.documents] + self.packing.offsets
         self._device = device
@@ -49,33 +49,22 @@ class PackedDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The windows of these rows."""
-        within, source = self._places(rows)
-        filled = self._filled[rows]
-        row, column = np.repeat(np.arange(len(rows)), filled), _running(filled)
-        shape = (len(rows), self.packing.context)
-        tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        target = np.full(shape, NO_TARGET, dtype=np.int64)
-        tokens[row, column] = self._tokens[source]
-        target[row, column] = self._tokens[source + 1]
-        positions[row, column] = within
-        arrays = {"tokens": tokens, "positions": positions, "target": target}
-        return document_batch(arrays, rows, self._device, self._mask, (row, column, source))
+        width, places = self.packing.context, self._places(rows)
+        return document_batch(self._inputs, rows, width, places, self._device, positions=True)
 
     def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
         """Targets of these windows."""
-        if isinstance(self._mask, str):
-            return int(self._filled[rows].sum())
-        return int(np.count_nonzero(self._mask[self._places(rows)[1] + 1]))
+        return count_document_targets(self._inputs, self._places(rows))
 
-    def _places(self, rows: Positions) -> tuple[Positions, Positions]:
-        """Of each token that predicts one its position in its piece and in the text."""
-        ends = self.packing.ends
+    def _places(self, rows: Positions) -> TokenPlaces:
+        ends, filled = self.packing.ends, self._filled[rows]
         firsts = np.where(rows > 0, ends[rows - 1], 0)
         counts = ends[rows] - firsts
-        pieces = np.repeat(firsts, counts) + _running(counts)
+        pieces = np.repeat(firsts, counts) + count_within(counts)
         lengths = self.packing.lengths[pieces]
-        within = _running(lengths)
-        return within, np.repeat(self._begins[pieces], lengths) + within
+        within = count_within(lengths)
+        row, column = np.repeat(np.arange(len(rows)), filled), count_within(filled)
+        return TokenPlaces(row, column, within, np.repeat(self._begins[pieces], lengths) + within)
 
 
 @final
@@ -101,9 +90,3 @@ def window_targets(packing: Packing) -> Integers:
     """Targets of each window, int64 [W]."""
     starts = np.concatenate([[0], packing.ends[:-1]])
     return np.add.reduceat(packing.lengths, starts)
-
-
-def _running(counts: Positions) -> Positions:
-    """0, 1, ... up to each count, one after the other."""
-    ends = np.cumsum(counts)
-    return np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)

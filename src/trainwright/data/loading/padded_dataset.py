@@ -11,12 +11,13 @@ import torch
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers, TokenInputs
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import document_batch
-from trainwright.data.text.chunks import LongDocuments, cut_documents
+from trainwright.data.loading.document_batch import (
+    TokenPlaces,
+    count_document_targets,
+    document_batch,
+)
+from trainwright.data.text.chunks import LongDocuments, count_within, cut_documents
 from trainwright.data.text.padding import PaddedShapes
-
-NO_TARGET = -100
-"""Target of a padding position."""
 
 
 @final
@@ -38,8 +39,7 @@ class PaddedDataset:
         self.pieces = cut_documents(inputs.document_lengths(), shapes.context, long)
         self.rows = len(self.pieces.lengths)
         assert self.rows >= 2, "the plan refuses documents of fewer than two rows"
-        self._tokens = inputs.tokens
-        self._mask = inputs.mask
+        self._inputs = inputs
         self._begins = inputs.document_starts()[self.pieces.documents] + self.pieces.offsets
         self.sources = inputs.sources.of(self._begins)
         self._width = int(shapes.widths(self.pieces.lengths.max()))
@@ -54,27 +54,16 @@ class PaddedDataset:
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The documents of these rows."""
-        row, column, source = self._places(rows)
-        tokens = np.zeros((len(rows), self._width), dtype=np.int64)
-        target = np.full((len(rows), self._width), NO_TARGET, dtype=np.int64)
-        tokens[row, column] = self._tokens[source]
-        target[row, column] = self._tokens[source + 1]
-        arrays = {"tokens": tokens, "target": target}
-        return document_batch(arrays, rows, self._device, self._mask, (row, column, source))
+        return document_batch(self._inputs, rows, self._width, self._places(rows), self._device)
 
     def count_targets(self, epoch: int, rows: Positions) -> int:  # noqa: ARG002
         """Targets of these rows."""
-        if isinstance(self._mask, str):
-            return int(self.lengths[rows].sum())
-        return int(np.count_nonzero(self._mask[self._places(rows)[2] + 1]))
+        return count_document_targets(self._inputs, self._places(rows))
 
-    def _places(self, rows: Positions) -> tuple[Positions, Positions, Positions]:
-        """Of each token that predicts one its row, its column and its position in the text."""
+    def _places(self, rows: Positions) -> TokenPlaces:
         lengths = self.lengths[rows]
-        starts = np.cumsum(lengths) - lengths
-        row = np.repeat(np.arange(len(rows)), lengths)
-        column = np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
-        return row, column, np.repeat(self._begins[rows], lengths) + column
+        row, column = np.repeat(np.arange(len(rows)), lengths), count_within(lengths)
+        return TokenPlaces(row, column, column, np.repeat(self._begins[rows], lengths) + column)
 
 
 @final

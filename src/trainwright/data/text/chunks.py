@@ -35,8 +35,7 @@ def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDoc
     kept = np.minimum(inputs, context) if long == "cut" else inputs
     count = -(-kept // context)
     documents = np.repeat(np.arange(len(kept)), count)
-    place = np.arange(len(documents)) - np.repeat(np.cumsum(count) - count, count)
-    offsets = place * context
+    offsets = count_within(count) * context
     return Chunks(
         documents=documents,
         offsets=offsets,
@@ -44,3 +43,9 @@ def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDoc
         cut=int(over.sum()) if long == "cut" else 0,
         lost=int((inputs - kept).sum()),
     )
+
+
+def count_within(counts: Integers) -> Integers:
+    """0, 1, ... up to each count, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)

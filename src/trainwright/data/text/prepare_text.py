@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import assert_never, final
+from typing import final
 
 import numpy as np
 import polars as pl
@@ -21,19 +21,18 @@ from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.base.token_dtype import Mask, Tokens
 from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
-from trainwright.data.encoders.bpe import ends_at_words, read_pieces
-from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
+from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.split_report import SplitReport
+from trainwright.data.text.chunks import count_within
 from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
-from trainwright.data.text.stream_bpe import StreamedTokens, document_stops, stream_subwords
+from trainwright.data.text.stream_bpe import StreamedTokens, document_stops, stream_pieces
 from trainwright.data.text.stream_tokens import count_tokens, keep_tokens
 from trainwright.data.text.text_sources import (
     PARTS,
     TextSource,
     check_documents,
-    check_lengths,
     source_starts,
     split_documents,
 )
@@ -146,67 +145,14 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
 
 
 def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> StreamedTokens:
-    """Tokenise documents, with their sources; memory-mapped if no token crosses a word boundary."""
-    if section.vocabulary in ("bpe", "tokenizer"):
-        vocabulary = None if section.vocabulary == "bpe" else _given(section, folder)
-        if not vocabulary or ends_at_words(vocabulary.symbols):
-            return stream_subwords(documents, section, folder, vocabulary)
+    """Tokenise documents, with their sources."""
     divided = section.separator and not documents.several
     if section.vocabulary not in ("characters", "bytes") or divided:
-        mark = END if documents.several else section.separator
-        text = "".join(documents.blocks())
-        stops = document_stops([text], mark)
-        sources = split_documents(stops, documents.sources, section)
-        return StreamedTokens(*_encoded(text, stops, sources, section, folder), ())
+        return stream_pieces(documents, section, folder)
     counted = count_tokens(documents, section.vocabulary)
     sources = split_documents(counted.stops, documents.sources, section)
     vocabulary = counted.vocabulary(section.vocabulary, [one.ends["train"] for one in sources])
     return StreamedTokens(keep_tokens(documents, vocabulary, counted, section, folder), sources, ())
-
-
-def _encoded(
-    text: str,
-    stops: Integers,
-    sources: tuple[TextSource, ...],
-    section: TokenData,
-    folder: Path,
-) -> tuple[EncodedText, tuple[TextSource, ...]]:
-    """Tokenise a text whose documents and sources are given in characters, with the sources in
-    tokens. No token crosses a document or part boundary."""
-    train = [text[one.start : one.ends["train"]] for one in sources]
-    vocabulary = _vocabulary(train, section, folder)
-    cuts = np.unique(np.concatenate([stops, *(list(one.ends.values()) for one in sources)]))
-    starts = np.append(0, cuts[:-1])
-    pieces = [text[a:b] for a, b in zip(starts.tolist(), cuts.tolist(), strict=True)]
-    encoded = vocabulary.encode_each(pieces)
-    places = dict(zip([0, *cuts.tolist()], accumulate(map(len, encoded), initial=0), strict=True))
-    in_tokens = tuple(
-        TextSource(one.name, places[one.start], {part: places[e] for part, e in one.ends.items()})
-        for one in sources
-    )
-    check_lengths(in_tokens)
-    documents = np.array([0, *(places[stop] for stop in stops[:-1].tolist())], dtype=np.int64)
-    return EncodedText(np.concatenate(encoded), vocabulary, documents), in_tokens
-
-
-def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextVocabulary:
-    """Vocabulary of the training part of each source."""
-    match section.vocabulary:
-        case "characters":
-            return fit_characters("".join(train))
-        case "bytes":
-            return TextVocabulary("bytes")
-        case "tokenizer":
-            return _given(section, folder)
-        case "bpe":
-            raise AssertionError("its text is not in memory: stream_subwords")
-        case _:
-            assert_never(section.vocabulary)
-
-
-def _given(section: TokenData, folder: Path) -> TextVocabulary:
-    """Vocabulary of a tokenizer file."""
-    return TextVocabulary("subwords", read_pieces(folder / section.tokenizer, section.tokenizer))
 
 
 def _training_lengths(text: EncodedText, source: TextSource) -> tuple[int, ...]:
@@ -270,7 +216,7 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
     counted = np.maximum(np.diff(np.append(begins, end)) - 1, 0)
     pieces = -(-counted // SEGMENT_TOKENS)
     units = np.repeat(np.arange(len(begins)), pieces)
-    place = np.arange(len(units)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    place = count_within(pieces)
     starts = begins[units] + 1 + place * SEGMENT_TOKENS
     lengths = np.minimum(SEGMENT_TOKENS, np.repeat(counted, pieces) - place * SEGMENT_TOKENS)
     inputs = TokenInputs(text.tokens, starts, lengths, text.documents, mask=text.mask)

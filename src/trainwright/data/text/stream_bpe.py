@@ -1,7 +1,8 @@
-"""Streaming subword tokenisation of texts larger than memory.
+"""Streaming tokenisation of texts whose documents are known in characters: by subwords, or divided
+by a separator.
 
 Merges are learned on the training part; a long one is subsampled in evenly spaced blocks, with a
-note.
+note. Only a tokenizer whose tokens may cross words needs the whole text in memory.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, assert_never
 
 import numpy as np
 
@@ -19,8 +20,13 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.optional_dependencies import need_tokenizers
 from trainwright.data.base.table import Integers
-from trainwright.data.encoders.bpe import blocks_within, train_pieces
-from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.encoders.bpe import (
+    blocks_within,
+    ends_at_words,
+    read_pieces,
+    train_pieces,
+)
+from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
@@ -48,11 +54,8 @@ class StreamedTokens(NamedTuple):
     notes: tuple[str, ...]
 
 
-def stream_subwords(
-    documents: Documents, section: TokenData, folder: Path, given: TextVocabulary | None
-) -> StreamedTokens:
-    """Tokenise documents, cached, by the vocabulary `given` or by learned merges. No token crosses
-    a document or part boundary.
+def stream_pieces(documents: Documents, section: TokenData, folder: Path) -> StreamedTokens:
+    """Tokenise documents, cached. No token crosses a document or part boundary.
 
     Raises:
         DataMistake: a source has too little text. MissingExtra: tokenizers is not installed.
@@ -60,7 +63,7 @@ def stream_subwords(
     mark = END if documents.several else section.separator
     stops = document_stops(documents.blocks(), mark)
     sources = split_documents(stops, documents.sources, section)
-    vocabulary, notes = (given, ()) if given else _learned(documents, sources, section, folder)
+    vocabulary, notes = _vocabulary(documents, sources, section, folder)
     encoded, in_tokens = _kept(documents, vocabulary, stops, sources, section, folder)
     check_lengths(in_tokens)
     return StreamedTokens(encoded, in_tokens, notes)
@@ -83,6 +86,26 @@ def document_stops(blocks: Iterable[str], mark: str) -> Integers:
     if not stops or stops[-1] < length:
         stops.append(length)
     return np.array(stops, dtype=np.int64)
+
+
+def _vocabulary(
+    documents: Documents, sources: Sequence[TextSource], section: TokenData, folder: Path
+) -> tuple[TextVocabulary, tuple[str, ...]]:
+    """Vocabulary of the training part of each source, with notes."""
+    match section.vocabulary:
+        case "bpe":
+            return _learned(documents, sources, section, folder)
+        case "tokenizer":
+            symbols = read_pieces(folder / section.tokenizer, section.tokenizer)
+            return TextVocabulary("subwords", symbols), ()
+        case "bytes":
+            return TextVocabulary("bytes"), ()
+        case "characters":
+            regions = [(one.start, one.ends["train"]) for one in sources]
+            blocks = blocks_within(documents.blocks(), regions)
+            return fit_characters("".join({mark for _, block in blocks for mark in block})), ()
+        case _:
+            assert_never(section.vocabulary)
 
 
 def _learned(
@@ -128,12 +151,13 @@ def _learned(
 
 def _text_identity(documents: Documents, section: TokenData) -> dict[str, Json]:
     """Cache key: the identity of the text and of the tokenizer library."""
+    has_library = section.vocabulary in ("bpe", "tokenizer")
     return {
         "files": [one.sha256 for one in documents.files],
         "column": section.text,
         "reading": section.reading.model_dump(mode="json", exclude={"cache"}),
         "sampling": section.sampling.model_dump(mode="json"),
-        "tokenizers": version("tokenizers"),
+        **({"tokenizers": version("tokenizers")} if has_library else {}),
     }
 
 
@@ -202,8 +226,13 @@ def _encode(
             stream.write(token_bytes(tokens, vocabulary))
         waiting.clear()
 
+    spans = pairwise(cuts.tolist())
+    pieces = blocks_within(documents.blocks(), spans)
+    if vocabulary.kind == "subwords" and not ends_at_words(vocabulary.symbols):
+        text = "".join(documents.blocks())
+        pieces = enumerate(text[start:stop] for start, stop in spans)
     letters = 0
-    for one in blocks_within(documents.blocks(), pairwise(cuts.tolist())):
+    for one in pieces:
         waiting.append(one)
         letters += len(one[1])
         if letters >= _AT_ONCE:
