@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, final
 
@@ -21,15 +21,12 @@ from trainwright.contract.sections.data.data import (
     split_columns,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.messages import quoted
 from trainwright.data.base.row_storage import (
     RowStorage,
     bounds,
     gathered,
-    positions_of_code,
     row_numbers,
     slices_of,
     taken,
@@ -45,16 +42,11 @@ from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fold_split import Folds, cut_folds
-from trainwright.data.split.fractions import PARTS, TRAIN, VALIDATION, Shares, left_out_of
+from trainwright.data.split.fold_split import cut_folds
+from trainwright.data.split.fractions import PARTS, Shares, left_out_of, rows_of_parts
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.split_file import PART_COLUMN
-from trainwright.data.split.split_report import (
-    SplitReport,
-    check_crossing,
-    report_folds,
-    report_split,
-)
+from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
 from trainwright.data.split.splits import split_rows
 from trainwright.data.split.time_order import moments, time_units
 from trainwright.data.split.time_split import check_times, keep_apart_from_files
@@ -80,8 +72,7 @@ def prepare_table(
     codes = split_rows(table.typed["train"], section.target, section.split, shares, seed, raw.space)
     if isinstance(section.split, TimeSplit) and raw.facts.given:
         codes = keep_apart_from_files(codes, table.typed, section.split, shares, raw.space)
-    rows = {part: positions_of_code(code, codes, raw.space) for code, part in enumerate(PARTS)}
-    return table.prepared(rows, left_out_of(codes))
+    return table.prepared(rows_of_parts(codes, raw.space), left_out_of(codes))
 
 
 def prepare_fold(
@@ -98,51 +89,29 @@ def prepare_fold(
     """
     table = _Table.of(raw, section, task, seed)
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
-    return table.prepared(*_rows_of_fold(folds, number))
+    codes = folds.parts(number)
+    return table.prepared(rows_of_parts(codes), left_out_of(codes))
 
 
 def _prepare_whole(table: _Table, seed: int) -> Prepared:
     section = table.section
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     codes = folds.whole()
-    rows: dict[PartName, Integers] = {
-        "train": np.flatnonzero(codes == TRAIN),
-        "validation": np.flatnonzero(codes == VALIDATION),
-        "test": folds.tested,
-    }
+    rows = rows_of_parts(codes) | {"test": folds.tested}
     whole = table.prepared(rows, left_out_of(codes), apart=False)
     reports = []
     for number in range(folds.count):
-        chosen, left_out = _rows_of_fold(folds, number)
-        reports.append(
-            table.report({part: table.rows_of(part, chosen) for part in PARTS}, left_out)
+        codes = folds.parts(number)
+        chosen = rows_of_parts(codes)
+        parts = {part: table.rows_of(part, chosen) for part in PARTS}
+        reports.append(table.report(parts, left_out_of(codes)))
+        there = set(parts["train"][section.target].unique().to_list())
+        fix = (
+            "use split: {kind: stratified}, lower folds, or merge classes with "
+            f"data.columns.{as_key(whole.target.column)}.values"
         )
-        train = table.typed["train"][section.target][chosen["train"]]
-        _check_classes(whole.target, train, number)
-    version = hash_value({"whole": whole.version, "folds": hash_bytes(folds.of_row.tobytes())})
-    return replace(whole, split=report_folds(whole.split, reports), version=version)
-
-
-def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], int]:
-    codes = folds.parts(number)
-    rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
-    return rows, left_out_of(codes)
-
-
-def _check_classes(target: Target, train: pl.Series, number: int) -> None:
-    """Check that every model predicts the same classes."""
-    absent = sorted(set(target.classes) - set(train.unique().to_list()))
-    if absent:
-        raise DataMistake(
-            Problem(
-                f"the training rows of fold {number + 1} lack classes",
-                path="data.split.folds",
-                found=f"no row of {quoted(absent)}",
-                expected="every class in the training rows of every fold",
-                fix="use split: {kind: stratified}, lower folds, or merge classes with "
-                f"data.columns.{as_key(target.column)}.values",
-            )
-        )
+        folds.check_classes(sorted({*whole.target.classes} - there), number, fix)
+    return whole.with_folds(folds, reports)
 
 
 @final

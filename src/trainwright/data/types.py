@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import final
 
 from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Part
@@ -16,7 +17,8 @@ from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.split.split_report import SplitReport
+from trainwright.data.split.fold_split import Folds
+from trainwright.data.split.split_report import SplitReport, report_folds
 
 ENCODINGS: Mapping[str, type[Encoding]] = MappingProxyType(
     {"table": TableEncoder, "images": Pixels, "tokens": TextVocabulary}
@@ -44,6 +46,11 @@ class Prepared:
     def table(self) -> TableEncoder:
         """Fitted features of a table."""
         return TableEncoder.of_kind(self.features)
+
+    def with_folds(self, folds: Folds, reports: Sequence[SplitReport]) -> Prepared:
+        """This training on all rows, with what is known of its folds."""
+        parts = {"whole": self.version, "folds": hash_bytes(folds.of_row.tobytes())}
+        return replace(self, split=report_folds(self.split, reports), version=hash_value(parts))
 
 
 def encoding_from_json(json: Json) -> Encoding:

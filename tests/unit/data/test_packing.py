@@ -152,8 +152,8 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
 def test_a_store_gives_what_the_packing_says() -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.batch import element_targets
-    from trainwright.data.loading.feed import Feed
     from trainwright.data.loading.document_batch import NO_TARGET
+    from trainwright.data.loading.feed import Feed
     from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 
     draw = np.random.default_rng(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +24,9 @@ from trainwright.data.images.mnist import read_mnist
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.images.resolve_source import holds_idx
 from trainwright.data.split.fold_split import Folds, cut_folds
-from trainwright.data.split.fractions import PARTS, Shares
+from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
 from trainwright.data.split.groups import group_codes
-from trainwright.data.split.split_report import check_crossing, report_folds, report_split
+from trainwright.data.split.split_report import check_crossing, report_split
 from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared
 
@@ -64,7 +63,7 @@ def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
         _check_together(raw, section)
         return _prepare_whole(raw, section, cut_folds(frame, LABEL, split, seed))
     codes = split_rows(frame, LABEL, split, Shares.of(split, raw.facts.given), seed)
-    rows = _rows(codes)
+    rows = rows_of_parts(codes)
     rows |= {part: np.arange(len(raw.labels[part])) for part in PARTS if part in raw.facts.given}
     prepared = _prepared(raw, section, rows)
     check_crossing(prepared.split, split, "data.fields.group", section.fields.group)
@@ -79,7 +78,7 @@ def prepare_image_fold(raw: RawImages, section: ImageData, seed: int, number: in
     """
     frame = _frame(raw, "train", grouped=bool(section.fields.group))
     folds = cut_folds(frame, LABEL, split_of(section), seed)
-    return _prepared(raw, section, _rows(folds.parts(number)))
+    return _prepared(raw, section, rows_of_parts(folds.parts(number)))
 
 
 def image_folds(raw: RawImages, section: ImageData, seed: int) -> Integers:
@@ -89,21 +88,18 @@ def image_folds(raw: RawImages, section: ImageData, seed: int) -> Integers:
 
 
 def _prepare_whole(raw: RawImages, section: ImageData, folds: Folds) -> Prepared:
-    rows = _rows(folds.whole()) | {"test": folds.tested}
+    rows = rows_of_parts(folds.whole()) | {"test": folds.tested}
     whole = _prepared(raw, section, rows)
     frame = folds.frame.with_columns(pl.Series(_PIXELS, raw.images["train"].hashes()))
     reports = []
     for number in range(folds.count):
-        chosen = _rows(folds.parts(number))
-        _check_classes(raw, chosen["train"], number)
+        chosen = rows_of_parts(folds.parts(number))
+        there = {raw.names[code] for code in np.unique(raw.labels["train"][chosen["train"]])}
+        absent = [name for name in raw.names if name not in there]
+        folds.check_classes(absent, number, "lower folds, or add images of other groups")
         parts = {part: frame[chosen[part]] for part in PARTS}
         reports.append(report_split(parts, folds.split, LABEL, (LABEL, _PIXELS), made=True))
-    version = hash_value({"whole": whole.version, "folds": hash_bytes(folds.of_row.tobytes())})
-    return replace(whole, split=report_folds(whole.split, reports), version=version)
-
-
-def _rows(codes: Integers) -> dict[PartName, Integers]:
-    return {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+    return whole.with_folds(folds, reports)
 
 
 def _prepared(raw: RawImages, section: ImageData, rows: Mapping[PartName, Integers]) -> Prepared:
@@ -153,22 +149,6 @@ def _check_together(raw: RawImages, section: ImageData) -> None:
                 found=quoted(rare),
                 expected=f"at least {count} images of each class",
                 fix="lower data.split.folds, or add images",
-            )
-        )
-
-
-def _check_classes(raw: RawImages, train: Integers, number: int) -> None:
-    """Every model gives an answer for the same classes."""
-    there = {int(code) for code in np.unique(raw.labels["train"][train])}
-    absent = [name for code, name in enumerate(raw.names) if code not in there]
-    if absent:
-        raise DataMistake(
-            Problem(
-                f"the training images of fold {number + 1} lack classes",
-                path="data.split.folds",
-                found=f"no image of {quoted(absent)}",
-                expected="every class among the training images of every fold",
-                fix="lower folds, or add images of other groups",
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never, final
 
@@ -24,7 +25,14 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
-from trainwright.data.split.fractions import LEFT_OUT, PARTS, TEST, VALIDATION, Shares, unit_of
+from trainwright.data.split.fractions import (
+    LEFT_OUT,
+    PARTS,
+    TEST,
+    VALIDATION,
+    Shares,
+    unit_of,
+)
 from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class
 from trainwright.data.split.groups import classes_of_groups, group_codes, members
 from trainwright.data.split.row_keys import random_keys, shares_of_keys
@@ -79,6 +87,24 @@ class Folds:
     def whole(self) -> Integers:
         """Parts of the training on all rows, without a test part."""
         return self._divided(np.ones(len(self.of_row), dtype=np.bool_), self.count - 1)
+
+    def check_classes(self, absent: Sequence[str], number: int, fix: str) -> None:
+        """Check that every model predicts the same classes, of which the training rows of a fold
+        lack those that are `absent`.
+
+        Raises:
+            DataMistake: there are some.
+        """
+        if absent:
+            raise DataMistake(
+                Problem(
+                    f"the training rows of fold {number + 1} lack classes",
+                    path="data.split.folds",
+                    found=f"no row of {quoted(absent)}",
+                    expected="every class in the training rows of every fold",
+                    fix=fix,
+                )
+            )
 
     def _check_filled(self, parts: Integers, number: int) -> None:
         counts = np.bincount(parts, minlength=len(PARTS))

@@ -10,6 +10,7 @@ import numpy as np
 from trainwright.contract.sections.data.data import ColumnSplit, FileSplit, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, positions_of_code
 from trainwright.data.base.table import Integers, PartName
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)
@@ -47,6 +48,11 @@ class Shares:
         """Parts that must not be empty."""
         others = ((VALIDATION, self.needs_validation), (TEST, self.needs_test))
         return (TRAIN, *(part for part, needs in others if needs))
+
+
+def rows_of_parts(codes: Integers, space: RowStorage = IN_MEMORY) -> dict[PartName, Integers]:
+    """Rows of each part, given the part of each row [N]."""
+    return {part: positions_of_code(code, codes, space) for code, part in enumerate(PARTS)}
 
 
 def left_out_of(parts: Integers) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,8 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.columns.tail_fit import beyond_tail
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData
+
+Values = npt.NDArray[Any]
 
 ROBUST_Z = 10.0
 """Robust z-score beyond which a value is an outlier."""
@@ -76,14 +80,19 @@ def _beyond_a_gap(values: Floats) -> npt.NDArray[np.bool_]:
     ordered = np.sort(values[np.isfinite(values)])
     few = int(_MOST * len(ordered))
     low, high = ordered[0], ordered[-1]
-    span = ordered[-1 - few] - ordered[few]
-    if few and span > 0:
-        wide = np.flatnonzero(np.diff(ordered) >= span)
-        before, after = wide[wide < few], wide[wide >= len(ordered) - 1 - few]
-        low = ordered[before[-1] + 1] if len(before) else low
-        high = ordered[after[0]] if len(after) else high
+    if few and (span := ordered[-1 - few] - ordered[few]) > 0:
+        low, high = ends_within_gaps(ordered, few, span)
     beyond: npt.NDArray[np.bool_] = (values < low) | (values > high)
     return beyond
+
+
+def ends_within_gaps(ordered: Values, few: int, span: float) -> tuple[Any, Any]:
+    """First and last of ascending values [N] that no gap of `span` among the `few` outermost at
+    either end separates from the rest."""
+    wide = np.flatnonzero(np.diff(ordered) >= span)
+    before, after = wide[wide < few], wide[wide >= len(ordered) - 1 - few]
+    low = ordered[before[-1] + 1] if few and len(before) else ordered[0]
+    return low, ordered[after[0]] if few and len(after) else ordered[-1]
 
 
 def robust_z(values: Floats) -> Floats:

@@ -9,7 +9,7 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import Integers
+from trainwright.data.quality.columns.outliers import ends_within_gaps
 from trainwright.data.quality.finding import Finding, Severity
 from trainwright.data.quality.views import ColumnView, ExaminedData
 
@@ -86,7 +86,7 @@ def _dates(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
         return
     few = int(_FEW * len(others))
     span = max(int(others[-1 - few] - others[few]), _MICROSECONDS_PER_DAY)
-    low, high = _ends(others, few, span)
+    low, high = map(int, ends_within_gaps(others, few, span))
     values = look.values.cast(pl.Int64)
     apart = int(_NEAR_NONE * span)
     none = values.is_in(pl.Series(_NONE).implode())
@@ -100,15 +100,6 @@ def _dates(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
     ends = [str(end)[:10] for end in look.values.filter(~rows).drop_nulls().sort()[[0, -1]]]
     text = f"{look.name!r} is {shown} in {many(int(rows.sum()), 'row')}, far from the others "
     yield _finding(data, look, rows, f"{text}({ends[0]} to {ends[1]})", "warning")
-
-
-def _ends(others: Integers, few: int, span: int) -> tuple[int, int]:
-    """First and last timestamp [N, sorted] that no gap of `span` separates from the rest."""
-    wide = np.diff(others) >= span
-    before, after = np.flatnonzero(wide[:few]), np.flatnonzero(wide[len(wide) - few :])
-    low = int(others[before[-1] + 1]) if few and len(before) else int(others[0])
-    high = int(others[len(others) - 1 - few + after[0]]) if few and len(after) else int(others[-1])
-    return low, high
 
 
 def _finding(
