@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, Self, final, get_args
 
@@ -71,14 +71,7 @@ class LedgerLine:
         return line
 
     def _content(self) -> Json:
-        return {
-            "kind": self.kind,
-            "lineage": self.lineage,
-            "sequence": self.sequence,
-            "name": self.name,
-            "manifest_sha256": self.manifest_sha256,
-            "score": score_to_json(self.score),
-        }
+        return {**asdict(self), "score": score_to_json(self.score)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
 
@@ -30,16 +30,7 @@ class Listed:
 
     def to_json(self) -> Json:
         """Strict JSON."""
-        return {
-            "name": self.name,
-            "step": self.step,
-            "score": score_to_json(self.score),
-            "size_bytes": self.size_bytes,
-            "newest": self.newest,
-            "best": self.best,
-            "pinned": self.pinned,
-            "abandoned": self.abandoned,
-        }
+        return {**asdict(self), "score": score_to_json(self.score)}
 
 
 def list_checkpoints(folder: Path) -> list[Listed]:

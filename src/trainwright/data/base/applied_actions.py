@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import final
 
 from trainwright.contract.sections.data.quality import Action, FindingKind
@@ -27,11 +27,4 @@ class AppliedAction:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "kind": self.kind,
-            "action": self.action,
-            "message": self.message,
-            "count": self.count,
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-        }
+        return {**asdict(self), "rows": list(self.rows), "columns": list(self.columns)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, assert_never, final
 
 import numpy as np
@@ -61,17 +61,11 @@ class ColumnType:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "reason": self.reason,
-            "missing": self.missing,
-            "distinct": self.distinct,
-            "example": self.example,
-            "format": self.format,
+        found = asdict(self)
+        if self.unreadable == "refuse":
             # The default is omitted, so that existing data versions stay valid.
-            **({"unreadable": self.unreadable} if self.unreadable != "refuse" else {}),
-        }
+            del found["unreadable"]
+        return found
 
     @classmethod
     def from_json(cls, value: Json) -> ColumnType:

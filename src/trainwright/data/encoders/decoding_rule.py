@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, final
 
 from trainwright.contract.sections.data.images import Decoding
@@ -33,13 +33,7 @@ class Rule:
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
-        return {
-            "size": list(self.size),
-            "channels": self.channels,
-            "fit": self.fit,
-            "filter": self.filter,
-            "most_pixels": self.most_pixels,
-        }
+        return {**asdict(self), "size": list(self.size)}
 
     @staticmethod
     def from_json(json: Json) -> Rule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar, Protocol, Self, final
 
 import polars as pl
@@ -48,12 +48,7 @@ class InputColumn:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "example": self.example,
-            "nullable": self.nullable,
-        }
+        return asdict(self)
 
 
 class Encoding(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, final
 
@@ -30,12 +30,7 @@ class Revision:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "tool": self.tool,
-            "path": self.path,
-            "revision": self.revision,
-            "note": self.note,
-        }
+        return asdict(self)
 
 
 def find_revisions(files: Sequence[FileVersion], folder: Path) -> tuple[Revision, ...]:

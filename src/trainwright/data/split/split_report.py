@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import final
 
 import numpy as np
@@ -68,20 +68,8 @@ class SplitReport:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "kind": self.kind,
-            "reason": self.reason,
-            "rows": dict(self.rows),
-            "class_shares": {part: dict(shares) for part, shares in self.class_shares.items()},
-            "target_mean": dict(self.target_mean),
-            "groups": dict(self.groups),
-            "groups_on_two_sides": self.groups_on_two_sides,
-            "time_ranges": {part: list(ends) for part, ends in self.time_ranges.items()},
-            "future_rows_in_training": self.future_rows_in_training,
-            "duplicate_rows": self.duplicate_rows,
-            "left_out": self.left_out,
-            "folds": [dict(rows) for rows in self.folds],
-        }
+        ends = {part: list(one) for part, one in self.time_ranges.items()}
+        return {**asdict(self), "time_ranges": ends, "folds": [dict(rows) for rows in self.folds]}
 
 
 def report_split(

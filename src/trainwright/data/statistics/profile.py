@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, final
 
 import numpy as np
@@ -43,16 +43,7 @@ class Profile:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "rows": self.rows,
-            "missing": self.missing,
-            "distinct": self.distinct,
-            "mean": self.mean,
-            "quantiles": list(self.quantiles),
-            "values": dict(self.values),
-        }
+        return {**asdict(self), "quantiles": list(self.quantiles)}
 
     @classmethod
     def from_json(cls, value: Json) -> Profile:

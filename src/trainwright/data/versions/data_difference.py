@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, final
 
 import numpy as np
@@ -36,14 +36,7 @@ class RowChanges:
 
     def to_json(self) -> Json:
         """The fields by name."""
-        return {
-            "added": self.added,
-            "removed": self.removed,
-            "changed": self.changed,
-            "same": self.same,
-            "key": self.key,
-            "known": self.known,
-        }
+        return asdict(self)
 
 
 @final
