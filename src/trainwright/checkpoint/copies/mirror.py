@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, final
 
 from trainwright.checkpoint.copies.run_copies import Moment, RunCopies
@@ -138,12 +137,7 @@ class MirroredCheckpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._go_on()
         while self._copying or self._waiting:
             for thread in self._copying:

@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Literal, Self, assert_never, final
 
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
@@ -88,12 +87,7 @@ class Saves:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             self.wait()
         except StorageFailed as failed:
