@@ -23,7 +23,7 @@ from trainwright.data.quality.finding import (
     one_a_kind,
     worst_first,
 )
-from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.cache import cache_value, open_cache
 from trainwright.run.open_folder import StartedRun
 from trainwright.run.prepare_run import Ready, decided_task
 from trainwright.run.screen import Screen
@@ -89,7 +89,7 @@ def _kept_look(ready: Ready, most_rows: Literal["all"] | int, subset: Subset) ->
         about["decoded"] = ready.raw.decoded_rows
     kept = open_cache(contract.data.cache_folder, ready.document.source.folder)
     look = partial(_look, ready, LookLimits(most_rows, subset))
-    return _read(kept.value(hash_value(about), f"findings in {contract.name}", look))
+    return _read(cache_value(kept, hash_value(about), f"findings in {contract.name}", look))
 
 
 def look_uncached(ready: Ready, rows: int) -> Looked:

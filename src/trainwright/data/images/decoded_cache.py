@@ -93,7 +93,7 @@ def keep_images(
         chosen = _draw(content.rows, most)
     key = hash_value({"content": content.digest(), "settings": settings})
     build = partial(_build, source, rule, corrupt, content, chosen)
-    folder, entry = cache.images(key, source.written, build)
+    folder, entry = cache.entry("images", key, source.written, build)
     version = FileVersion(source.written, content.digest(), content.size, 0)
     # Where nothing is kept the folder goes with `cache`; what is mapped stays.
     return _open(folder, entry, rule, version)

@@ -88,18 +88,30 @@ class Tables(Protocol):
         """The rows that `build` makes; it may not be called if rows of this key are there."""
         ...
 
-    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
-        """The file that `fetch` writes; it may not be called if a file of this key is there."""
+    def entry(self, shelf: Shelf, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """A folder with the files that `write` makes, and what it returns; it may not be called if
+        an entry of this key is there."""
         ...
 
-    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
-        """What `compute` gives; it may not be called if a value of this key is there."""
-        ...
 
-    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
-        """A folder with the `PIXELS` and `RECORDS` that `write` makes, and what it returns; it may
-        not be called if images of this key are there."""
-        ...
+def cache_file(tables: Tables, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
+    """The file that `fetch` writes, as an entry of this key."""
+
+    def write(folder: Path) -> Json:
+        fetch(folder / _DATA)
+        return {}
+
+    return tables.entry("downloads", key, name, write)[0] / _DATA
+
+
+def cache_value(tables: Tables, key: str, name: str, compute: Callable[[], Json]) -> Json:
+    """What `compute` gives, as an entry of this key."""
+
+    def write(folder: Path) -> Json:
+        write_json(folder / _DATA, compute())
+        return {}
+
+    return read_json(tables.entry("values", key, name, write)[0] / _DATA)
 
 
 @final
@@ -117,20 +129,10 @@ class Uncached:
             parsed = build(target)
             return SourceRows(pl.read_ipc(target), parsed.lines, parsed.skipped)
 
-    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:  # noqa: ARG002
-        """The file, until this object is gone."""
-        target = Path(tempfile.mkdtemp(dir=self._folder)) / _DATA
-        fetch(target)
-        return target
-
-    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:  # noqa: ARG002
+    def entry(self, shelf: Shelf, key: str, name: str, write: Write) -> tuple[Path, Json]:  # noqa: ARG002
         """The folder, until this object is gone."""
         target = Path(tempfile.mkdtemp(dir=self._folder))
         return target, write(target)
-
-    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:  # noqa: ARG002
-        """The value, computed."""
-        return compute()
 
 
 @final
@@ -142,32 +144,13 @@ class Cache:
 
     def table(self, key: str, name: str, build: Build) -> SourceRows:
         """The rows of an entry, mapped into memory; built first if it is not there."""
-        found = self._find("tables", key, name, lambda folder: _write_table(folder, build))
-        extra = read_json(found / _ENTRY)["extra"]
+        found, extra = self.entry("tables", key, name, lambda folder: _write_table(folder, build))
         lines = np.fromfile(found / _LINES, dtype="<i8").astype(np.int64, copy=False)
         return SourceRows(open_arrow(found / _ROWS), lines, tuple(extra["skipped"]))
 
-    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
-        """A file that was fetched from elsewhere."""
-
-        def write(folder: Path) -> Json:
-            fetch(folder / _DATA)
-            return {}
-
-        return self._find("downloads", key, name, write) / _DATA
-
-    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
-        """A value that was computed before, or is now."""
-
-        def write(folder: Path) -> Json:
-            write_json(folder / _DATA, compute())
-            return {}
-
-        return read_json(self._find("values", key, name, write) / _DATA)
-
-    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
-        """Images that were decoded once."""
-        found = self._find("images", key, name, write)
+    def entry(self, shelf: Shelf, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """The files of an entry; built first if it is not there."""
+        found = self._find(shelf, key, name, write)
         return found, read_json(found / _ENTRY)["extra"]
 
     def entries(self) -> list[CacheEntry]:

@@ -23,7 +23,7 @@ from trainwright.core.hashing import hash_value
 from trainwright.core.redaction import redact
 from trainwright.core.secret_urls import hide_in_urls
 from trainwright.data.formats.decompress import check_size
-from trainwright.data.sources.cache import Tables, Uncached
+from trainwright.data.sources.cache import Tables, Uncached, cache_file
 
 T = TypeVar("T")
 
@@ -118,8 +118,8 @@ class RemotePlace:
             tag = self._tag(known)
             key = hash_value({"url": url, "tag": tag, "size": size})
             tables: Tables = self._tables if tag else self._unkept
-            self._fetched[name] = tables.download(
-                key, shown, lambda target: self._fetch(name, shown, target)
+            self._fetched[name] = cache_file(
+                tables, key, shown, lambda target: self._fetch(name, shown, target)
             )
         return self._fetched[name]
 

@@ -27,7 +27,7 @@ from trainwright.data.encoders.bpe import (
     train_pieces,
 )
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
-from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.cache import cache_file, cache_value, open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
 from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths, split_documents
@@ -139,7 +139,7 @@ def _learned(
         return {"symbols": symbols, "read": read}
 
     cache = open_cache(section.reading.cache, folder)
-    found = cache.value(key, f"merges of {section.path}", learn)
+    found = cache_value(cache, key, f"merges of {section.path}", learn)
     notes: tuple[str, ...] = ()
     if step > 1:
         notes = (
@@ -202,7 +202,7 @@ def _kept(
             check_unchanged(folder / one.path, one.path, one.sha256)
 
     cache = open_cache(section.reading.cache, folder)
-    file = cache.download(key, section.path, write)
+    file = cache_file(cache, key, section.path, write)
     parts = read_head(file, section.path).about["parts"]
     return read_token_file(file, section.path), tuple(
         TextSource(one.name, start, dict(zip(PARTS, found, strict=True)))

@@ -19,7 +19,7 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.table import Integers
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
-from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.cache import cache_file, open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
 from trainwright.data.text.token_file import EncodedText, head_of, read_token_file, token_bytes
@@ -98,7 +98,7 @@ def keep_tokens(
             check_unchanged(folder / version.path, version.path, version.sha256)
 
     cache = open_cache(section.reading.cache, folder)
-    return read_token_file(cache.download(key, section.path, write), section.path)
+    return read_token_file(cache_file(cache, key, section.path, write), section.path)
 
 
 def _order(section: TokenData) -> dict[str, Json]:
