@@ -4,60 +4,40 @@ in them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import final
+from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.update.step import Step
+from trainwright.run.script.check_job import check_first_step, is_ours
 from trainwright.run.script.check_tensors import modules_of
-from trainwright.tracking.events import StepOutcome
-
-
-@final
-class BuffersKept:
-    """A step that refuses, at its first call, to change buffers that no checkpoint holds."""
-
-    def __init__(self, step: Step, job: Job) -> None:
-        self._step = step
-        self._job = job
-        self._is_checked = False
-
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """One update.
-
-        Raises:
-            Mistake: the first step changed a buffer that no part of the state holds.
-        """
-        if self._is_checked:
-            return self._step(work)
-        self._is_checked = True
-        before = {name: one.clone() for name, one in _unheld(self._job)}
-        outcome = self._step(work)
-        own = [
-            part.snapshot()
-            for part in self._job.state.values()
-            if not type(part).__module__.startswith("trainwright.")
-        ]
-        moved = [
-            name
-            for name, now in _unheld(self._job)
-            if not (name in before and torch.equal(before[name], now)) and not _is_in(own, now)
-        ]
-        if moved:
-            raise Mistake(_lost(moved))
-        return outcome
 
 
 def keep_buffers(job: Job, step: Step) -> Step:
     """The step, checked where the job has buffers that nothing in its state holds."""
     kept = isinstance(job.checkpoints, NoCheckpoints) or not list(_unheld(job))
-    return step if kept else BuffersKept(step, job)
+    return step if kept else check_first_step(step, partial(_moves_no_buffer, job))
+
+
+@contextmanager
+def _moves_no_buffer(job: Job) -> Iterator[None]:
+    """Refuses to change buffers that no part of the state holds."""
+    before = {name: one.clone() for name, one in _unheld(job)}
+    yield
+    own = [part.snapshot() for part in job.state.values() if not is_ours(part)]
+    moved = [
+        name
+        for name, now in _unheld(job)
+        if not (name in before and torch.equal(before[name], now)) and not _is_in(own, now)
+    ]
+    if moved:
+        raise Mistake(_lost(moved))
 
 
 def _unheld(job: Job) -> Iterator[tuple[str, Tensor]]:

@@ -13,9 +13,8 @@ from trainwright.checkpoint.states.random_state import Generator, state_of_gener
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.job import Job, Validate
+from trainwright.engine.job import Job
 from trainwright.engine.null_objects import NoCheckpoints, NoValidation
-from trainwright.engine.update.step import Step
 from trainwright.run.script.check_job import gap_in_state
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
@@ -47,44 +46,6 @@ class UndrawnGenerators:
                 )
 
 
-@final
-class StepWithoutDraws:
-    """A step that refuses to draw from generators that are not checkpointed."""
-
-    def __init__(self, step: Step, undrawn: UndrawnGenerators) -> None:
-        self._step = step
-        self._undrawn = undrawn
-
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """One update.
-
-        Raises:
-            Mistake: it drew from one.
-        """
-        outcome = self._step(work)
-        self._undrawn.check("the step")
-        return outcome
-
-
-@final
-class ValidationWithoutDraws:
-    """A validation that refuses to draw from generators that are not checkpointed."""
-
-    def __init__(self, validate: Validate, undrawn: UndrawnGenerators) -> None:
-        self._validate = validate
-        self._undrawn = undrawn
-
-    def __call__(self) -> Mapping[str, float]:
-        """Scores of the model.
-
-        Raises:
-            Mistake: it drew from one.
-        """
-        values = self._validate()
-        self._undrawn.check("the validation")
-        return values
-
-
 def keep_generators(job: Job) -> Job:
     """The job, refusing draws by step or validation from generators outside its state."""
     held = {id(one) for one in find_within(list(job.state.values()), get_args(Generator))}
@@ -94,12 +55,19 @@ def keep_generators(job: Job) -> Job:
     if not loose or isinstance(job.checkpoints, NoCheckpoints):
         return job
     undrawn = UndrawnGenerators(loose)
+
+    def step(work: StepBatches) -> StepOutcome:
+        outcome = job.step(work)
+        undrawn.check("the step")
+        return outcome
+
+    def validate() -> Mapping[str, float]:
+        values = job.validate()
+        undrawn.check("the validation")
+        return values
+
     validates = not isinstance(job.validate, NoValidation)
-    return replace(
-        job,
-        step=StepWithoutDraws(job.step, undrawn),
-        validate=ValidationWithoutDraws(job.validate, undrawn) if validates else job.validate,
-    )
+    return replace(job, step=step, validate=validate if validates else job.validate)
 
 
 def _is_same(before: Tensor | Json, now: Tensor | Json) -> bool:

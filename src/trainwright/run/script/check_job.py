@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import final
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import nn
@@ -147,7 +147,7 @@ def _named_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 def _is_in_snapshots(job: Job, tensors: list[torch.Tensor]) -> bool:
     """Do parts written by the script itself contain these tensors' values?"""
-    own = [part for part in job.state.values() if not _is_ours(part)]
+    own = [part for part in job.state.values() if not is_ours(part)]
     copies = [copy for part in own for copy in part.snapshot().tensors.values()]
     return all(
         any(copy.shape == one.shape and torch.equal(copy, one.detach().cpu()) for copy in copies)
@@ -155,14 +155,15 @@ def _is_in_snapshots(job: Job, tensors: list[torch.Tensor]) -> bool:
     )
 
 
-def _is_ours(part: object) -> bool:
+def is_ours(part: object) -> bool:
+    """Is a part of the state of a class of this package?"""
     return type(part).__module__.startswith("trainwright.")
 
 
 def _optimizers(job: Job) -> Iterator[Problem]:
     parts = job.state.values()
     holders = [part.optimizer for part in parts if isinstance(part, OptimizerState)]
-    own = [part for part in parts if not _is_ours(part)]
+    own = [part for part in parts if not is_ours(part)]
     kept = {id(one) for one in find_within([holders, own], Optimizer)}
     if any(id(one) not in kept for one in find_within(job.step, Optimizer)):
         yield gap_in_state(
@@ -230,36 +231,33 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-@final
-class RandomNumbersKept:
-    """Step that refuses, at its first call, to draw random numbers whose generator is not
-    checkpointed."""
+def check_first_step(step: Step, around: Callable[[], AbstractContextManager[None]]) -> Step:
+    """The step; its first call is made inside of a context."""
+    checks = [around]
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._is_checked = False
+    def checked(work: StepBatches) -> StepOutcome:
+        if not checks:
+            return step(work)
+        with checks.pop()():
+            return step(work)
 
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        """One update.
+    return checked
 
-        Raises:
-            Mistake: the first step drew random numbers.
-        """
-        if self._is_checked:
-            return self._step(work)
-        self._is_checked = True
-        before = RandomState().snapshot()
-        outcome = self._step(work)
-        if not _is_same(before, RandomState().snapshot()):
-            raise Mistake(_no_random_numbers("the first step drew some"))
-        return outcome
+
+@contextmanager
+def _draws_nothing() -> Iterator[None]:
+    """Refuses to draw random numbers whose generator is not checkpointed."""
+    before = RandomState().snapshot()
+    yield
+    if not _is_same(before, RandomState().snapshot()):
+        raise Mistake(_no_random_numbers("the first step drew some"))
 
 
 def keep_random_numbers(job: Job) -> Step:
     """The job's step, checked for random numbers if its state contains no generator."""
     if _keeps_random_numbers(job) or isinstance(job.checkpoints, NoCheckpoints):
         return job.step
-    return RandomNumbersKept(job.step)
+    return check_first_step(job.step, _draws_nothing)
 
 
 def _is_same(before: Snapshot, after: Snapshot) -> bool:
