@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import final
 
 import numpy as np
@@ -19,7 +20,6 @@ from trainwright.contract.sections.data.features import Imputing, Scaling
 from trainwright.core.files import Json
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.encoders.normal_quantiles import normal_places
 
 _MOST_QUANTILES = 1000
 _QUANTILE_ROWS = 200_000
@@ -291,6 +291,7 @@ def _to_normal(values: Floats, quantiles: Floats) -> Floats:
     between two by interpolation, in the middle of equal ones."""
     shares = np.linspace(0, 1, len(quantiles), endpoint=True)
     out = np.array(values, dtype=np.float64)
+    bound = _BOUND - np.spacing(1)
     for column, known in zip(out.T, quantiles.T, strict=True):
         with np.errstate(invalid="ignore"):  # comparisons with NaN
             below, above = column - _BOUND < known[0], column + _BOUND > known[-1]
@@ -300,5 +301,12 @@ def _to_normal(values: Floats, quantiles: Floats) -> Floats:
         column[seen] = 0.5 * (up - down)
         column[above] = 1
         column[below] = 0
-    bound = _BOUND - np.spacing(1)
-    return normal_places(np.clip(out, bound, 1 - bound))
+        column[:] = normal_places(np.clip(column, bound, 1 - bound))
+    return out
+
+
+def normal_places(shares: Floats) -> Floats:
+    """Quantiles of the standard normal distribution [N], of shares between 0 and 1; NaN stays NaN.
+    To 32 bits they are those of scipy, whose import takes 0.1 s."""
+    places = map(NormalDist().inv_cdf, shares.data)
+    return np.fromiter(places, np.float64, len(shares))
