@@ -72,12 +72,7 @@ def test_other_columns_are_refused(trained: Trained) -> None:
 
 def test_class_weights_raise_the_rare_class(trained: Trained) -> None:
     of_tables(trained)
-    if trained[0].kind in UNWEIGHTED:
-        pytest.skip("it has no class weights")
     check_class_weights(*trained)
-
-
-UNWEIGHTED = {"linear"}
 
 
 def of_tables(trained: Trained) -> None:

@@ -44,6 +44,18 @@ def test_logistic_regression(outputs: int, penalty: float) -> None:
     np.testing.assert_allclose(ours.score(inputs), theirs.predict_proba(_dense(inputs)), atol=2e-3)
 
 
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_balanced_classes(outputs: int) -> None:
+    inputs = _inputs()
+    signal = _signal(inputs)
+    target = np.digitize(signal, np.quantile(signal, np.linspace(0.6, 1, outputs)[:-1]))
+    section = Linear(kind="linear", penalty=1.0, class_weights="balanced")
+    ours = fit_linear(section, inputs, target, outputs, CARDINALITIES)
+    theirs = LogisticRegression(C=1.0, max_iter=1000, class_weight="balanced")
+    theirs.fit(_dense(inputs), target)
+    np.testing.assert_allclose(ours.score(inputs), theirs.predict_proba(_dense(inputs)), atol=2e-3)
+
+
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
 def test_ridge_regression(penalty: float) -> None:
     inputs = _inputs()

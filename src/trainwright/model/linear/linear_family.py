@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, final
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.section import settled
+from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.base.table import as_columns
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
+from trainwright.model.tree_objective import class_weight_problems
 
 
 @final
@@ -27,6 +29,10 @@ class LinearFamily(LibraryFamily[Linear]):
         if task.task == "classification" and task.has_texts:
             return {"penalty": (0.1, "a text has many terms, each in few rows")}
         return {"penalty": (1.0, "the usual one")}
+
+    def problems(self, section: Linear, task: LearningTask) -> Iterator[Problem]:
+        """Numbers have no classes to weigh."""
+        yield from class_weight_problems(section.class_weights, task)
 
     def describe(self, section: Linear) -> str:
         """The penalty."""

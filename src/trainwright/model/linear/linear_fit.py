@@ -145,7 +145,9 @@ def _fit_logistic(
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(
-        C=1 / max(_penalty(section), _LEAST_PENALTY), max_iter=section.max_iterations
+        C=1 / max(_penalty(section), _LEAST_PENALTY),
+        max_iter=section.max_iterations,
+        class_weight="balanced" if section.class_weights == "balanced" else None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

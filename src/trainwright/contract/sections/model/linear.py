@@ -33,5 +33,9 @@ class Linear(ModelSection):
     """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression. `auto`: 1, and 0.1
     for classes where a column is a text."""
 
+    class_weights: Literal["none", "balanced"] = "none"
+    """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
+    so that every class has the same say. Probabilities are then those of balanced classes."""
+
     max_iterations: Count = 1000
     """Most iterations of the solver."""
