@@ -79,7 +79,13 @@ NEEDS_TORCH = frozenset(
 """Beside those packages, the modules that cannot be imported without torch: all of them, and no
 other."""
 
-HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "lightgbm", "matplotlib", "pydantic")
+OTHER_LIBRARIES = {"xgboost", "catboost"}
+"""What only a contract that asks for another library of trees may load."""
+
+HEAVY = (
+    *("torch", "numpy", "polars", "sklearn", "scipy", "lightgbm", "matplotlib", "pydantic"),
+    *OTHER_LIBRARIES,
+)
 """What a command that computes nothing must not wait for."""
 
 REFUSE = """
@@ -215,6 +221,7 @@ def test_a_table_waits_for_no_other_kind_of_data_or_model(
         name for name in ours for other in OTHER_KINDS if f"{name}.".startswith(f"{other}.")
     ]
     assert len(ours) <= MOST_MODULES
+    assert not OTHER_LIBRARIES & set(loaded)
 
 
 def test_numbers_are_scaled_for_a_network_without_scipy() -> None:
