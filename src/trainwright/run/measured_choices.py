@@ -11,7 +11,8 @@ from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, open_paths
 from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
-from trainwright.run.open_folder import find_begun, read_started
+from trainwright.run.folder.planned_contract import read_started
+from trainwright.run.open_folder import find_begun
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_choice

@@ -30,6 +30,7 @@ from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut
+from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.judging.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen
@@ -300,24 +301,6 @@ def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -
         fix=f"{fix}, or start a new run without --resume",
         place=ready.document.source.place_of(path),
     )
-
-
-def read_started(folder: RunFolder) -> Json:
-    """Plan that the run was started with.
-
-    Raises:
-        Mistake: it was stopped before it had one.
-    """
-    if not folder.plan.is_file():
-        raise Mistake(
-            Problem(
-                f"run {folder.name} was stopped before it began",
-                found=f"no {folder.plan.name} in {folder.path}",
-                expected="the plan that the run was started with",
-                fix="start a new run without --resume",
-            )
-        )
-    return read_json(folder.plan)
 
 
 def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:

@@ -36,9 +36,10 @@ from trainwright.planner.resolve.worker_choices import WORKERS
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.baseline_bundles import fit_beside
+from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.measured_choices import as_started
-from trainwright.run.open_folder import find_begun, read_started
+from trainwright.run.open_folder import find_begun
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled

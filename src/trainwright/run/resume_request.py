@@ -8,8 +8,9 @@ from pathlib import Path
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, damage_in, read_json
+from trainwright.core.files import Json, damage_in
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
+from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.prepare_run import Request
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.bound_request import changed_request
@@ -35,17 +36,8 @@ def request_again(
             "with the same run="
         )
     refuse_script_run(folder, fix)
-    if not folder.plan.is_file():
-        raise Mistake(
-            Problem(
-                f"run {folder.name} was stopped before it began",
-                found=f"no {folder.plan.name} in {folder.path}",
-                fix=f"trainwright train CONTRACT --runs {shlex.quote(str(folder.path.parent))} "
-                f"--run {folder.name} --resume",
-            )
-        )
     with damage_in(folder.plan):
-        plan = read_json(folder.plan)
+        plan = read_started(folder, _by_contract(folder))
         if changed := list(changed_request(plan)):
             raise Mistake(_edited(folder, key, found) for key, found in changed)
         return Request(
@@ -64,10 +56,13 @@ def _edited(folder: RunFolder, key: str, found: str) -> Problem:
         f"{folder.plan} was edited: {key} is not what run {folder.name} was given",
         path=key,
         found=found,
-        fix="put it back, or name the contract yourself: "
-        f"trainwright train CONTRACT --runs {shlex.quote(str(folder.path.parent))} "
-        f"--run {folder.name} --resume",
+        fix=f"put it back, or name the contract yourself: {_by_contract(folder)}",
     )
+
+
+def _by_contract(folder: RunFolder) -> str:
+    runs = shlex.quote(str(folder.path.parent))
+    return f"trainwright train CONTRACT --runs {runs} --run {folder.name} --resume"
 
 
 def _contract_of(folder: RunFolder, plan: Json) -> Path | ContractText:

@@ -8,8 +8,9 @@ claim has been held against the limit.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, assert_never, final
+from typing import Literal, TypeVar, assert_never, final
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -19,6 +20,8 @@ from trainwright.data.base.table import Bytes
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.png import damage_of
 from trainwright.data.images.truncation import ends_whole
+
+T = TypeVar("T")
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 """The formats that are read, as Pillow calls them."""
@@ -85,27 +88,16 @@ class Header:
 
 def look(data: bytes, most_pixels: int) -> Header | ImageFault:
     """Read the header of an image file without decoding pixels."""
-    opened = _open(data, most_pixels)
-    if isinstance(opened, ImageFault):
-        return opened
-    try:
-        with opened:
-            return _header(opened)
-    except Exception as error:
-        return _broken(error)
+    return _with_image(data, most_pixels, _header)
 
 
 def examine_file(data: bytes, rule: Rule) -> Header | ImageFault:
     """What the header of an image file says, or why `decode` would refuse it, as far as header,
     mode and end of the file show: pixels are unpacked only where these leave it open."""
-    opened = _open(data, rule.most_pixels)
-    if isinstance(opened, ImageFault):
-        return opened
-    try:
-        with opened:
-            header, mode = _header(opened), opened.mode
-    except Exception as error:
-        return _broken(error)
+    seen = _with_image(data, rule.most_pixels, lambda opened: (_header(opened), opened.mode))
+    if isinstance(seen, ImageFault):
+        return seen
+    header, mode = seen
     if not mode.startswith(("F", "I")) and ends_whole(header.format, data):
         return header
     found = decode(data, rule)
@@ -117,24 +109,32 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | ImageFault:
 
     Images of another size than that of the rule are resized; under size (0, 0) they stay.
     """
-    opened = _open(data, rule.most_pixels)
+
+    def read(opened: Image.Image) -> tuple[Bytes, Header] | ImageFault:
+        header = _header(opened)
+        if header.format == "PNG" and (damage := damage_of(data)):
+            return _damaged(damage)
+        flat = _flat(ImageOps.exif_transpose(opened), rule.channels)
+        if isinstance(flat, ImageFault):
+            return flat
+        values = np.asarray(_sized(flat, rule), np.uint8)
+        planes = values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
+        return np.ascontiguousarray(planes), header
+
+    return _with_image(data, rule.most_pixels, read)
+
+
+def _with_image(data: bytes, most_pixels: int, read: Callable[[Image.Image], T]) -> T | ImageFault:
+    """What `read` makes of an image, or why it cannot be read."""
+    opened = _open(data, most_pixels)
     if isinstance(opened, ImageFault):
         return opened
     try:
         with opened:
-            header = _header(opened)
-            if header.format == "PNG" and (damage := damage_of(data)):
-                return _damaged(damage)
-            upright = ImageOps.exif_transpose(opened)
-            flat = _flat(upright, rule.channels)
-            if isinstance(flat, ImageFault):
-                return flat
-            values = np.asarray(_sized(flat, rule), np.uint8)
+            return read(opened)
     # Each plugin raises what its parser stumbles over: OSError, SyntaxError, struct.error, ...
     except Exception as error:
         return _broken(error)
-    planes = values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
-    return np.ascontiguousarray(planes), header
 
 
 def _open(data: bytes, most_pixels: int) -> Image.Image | ImageFault:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import damage_in, read_json, to_json
+from trainwright.core.files import Json, damage_in, read_json, to_json
 from trainwright.tracking.run_folder import RunFolder
 
 
@@ -17,15 +17,29 @@ def find_run(run: str, runs: Path) -> RunFolder:
     return RunFolder.find(runs, run)
 
 
+def read_started(folder: RunFolder, fix: str = "start a new run without --resume") -> Json:
+    """Plan that the run was started with.
+
+    Raises:
+        Mistake: it was stopped before it had one.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(
+                f"run {folder.name} was stopped before it began",
+                found=f"no {folder.plan.name} in {folder.path}",
+                expected="the plan that the run was started with",
+                fix=fix,
+            )
+        )
+    return read_json(folder.plan)
+
+
 def read_planned(folder: RunFolder) -> Contract:
     """Resolved contract of a run.
 
     Raises:
         Mistake: the folder has none.
     """
-    if not folder.plan.is_file():
-        raise Mistake(
-            Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
-        )
     with damage_in(folder.plan):
-        return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
+        return Contract.model_validate_json(to_json(read_started(folder)["contract"]))
