@@ -14,7 +14,7 @@ pytest.importorskip("tokenizers")
 
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.encoders import bpe
-from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces
+from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces, ends_at_words
 from trainwright.data.formats import encodings
 from trainwright.data.text import stream_bpe
 from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
@@ -93,6 +93,42 @@ def test_small_blocks_change_no_token(
     first, second = read(kept, tmp_path), read(kept, tmp_path)
     assert first[1] == second[1] == version
     assert first[0].sources == second[0].sources == whole.sources
+
+
+def across_words(text: str) -> str:
+    """A tokenizer whose tokens may hold blanks."""
+    from tokenizers import Tokenizer, models, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(vocab_size=200, show_progress=False)
+    tokenizer.train_from_iterator([text[:5000]], trainer)
+    return str(tokenizer.to_str())
+
+
+@pytest.mark.parametrize("vocabulary", ["characters", "bytes", "tokenizer"])
+def test_a_divided_text_has_the_tokens_of_its_documents(
+    vocabulary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"vocabulary": vocabulary, "vocabulary_size": 512, "reading": {"cache": "off"}}
+    if vocabulary == "tokenizer":
+        given["tokenizer"] = "tokenizer.json"
+        (tmp_path / "tokenizer.json").write_text(across_words(text_of(0, 20_000)))
+    section = section_of(tmp_path, separator="\n\n", **given)
+    monkeypatch.setattr(bpe, "_BLOCK", 50)
+    monkeypatch.setattr(encodings, "_BLOCK", 333)
+    monkeypatch.setattr(stream_bpe, "_AT_ONCE", 100)
+    found = read_tokens(section, tmp_path).text
+    text = (tmp_path / "text.txt").read_text()
+    documents = [one + "\n\n" for one in text.split("\n\n")]
+    documents[-1] = documents[-1].removesuffix("\n\n")
+    encoded = found.vocabulary.encode_each([one for one in documents if one])
+    assert len(found.documents) == len(encoded) > 3
+    assert np.array_equal(found.tokens, np.concatenate(encoded))
+    assert np.array_equal(np.diff(found.documents), [len(one) for one in encoded[:-1]])
+    if vocabulary == "tokenizer":
+        assert not ends_at_words(found.vocabulary.symbols)
+        cut = [part for one in documents for _, part in blocks_within([one], [(0, len(one))])]
+        assert sum(map(len, found.vocabulary.encode_each(cut))) > len(found.tokens)
 
 
 def test_of_a_long_text_merges_are_learned_on_a_sample_that_is_stated(
