@@ -53,6 +53,10 @@ TREES = model("boosting", "max_trees: 30")
 CONTRACTS: Mapping[str, str] = {
     "boosting": TABLE + TREES,
     "boosting_regression": REGRESSION + TREES,
+    "xgboost": TABLE + model("xgboost", "max_trees: 30"),
+    "catboost": TABLE + model("catboost", "max_trees: 30"),
+    "forest": TABLE + model("forest", "trees: 10"),
+    "neighbours": TABLE + "model: {kind: neighbours}\n",
     "linear": TABLE + "model: {kind: linear}\n",
     "linear_text": TEXT_COLUMN + "model: {kind: linear}\n",
     "mlp": TABLE + MLP + training(),
@@ -76,7 +80,9 @@ WORDS = (
     *("model", "data", "loss", "train", "step", "rate", "score", "test"),
     *("batch", "epoch", "seed", "layer", "head", "token", "text"),
 )
-FITTED = ("model.txt", "linear.json", "constant.json", "frequencies.json")
+FITTED = frozenset({"bundle", "baselines"})
+"""Folders whose files are compared, but for the manifest, which holds versions and times."""
+
 CHANGING = ("time", "second", "at", "date", "run", "hash", "version", "id")
 """Keys of an evaluation with these in their name differ from run to run."""
 
@@ -145,7 +151,7 @@ def _content(file: Path) -> bytes | None:
         # The tensors, without the header and its metadata.
         raw = file.read_bytes()
         return raw[8 + int.from_bytes(raw[:8], "little") :]
-    if file.name in FITTED:
+    if FITTED.intersection(file.parts) and file.name != "bundle.json":
         return file.read_bytes()
     if file.name == "predictions.parquet":
         return pl.read_parquet(file).write_csv().encode()

@@ -36,16 +36,16 @@ def document_batch(
     """`tokens` and `target`, and `positions` if asked for, each int64 [B, width], on the device;
     `rows` int64 [B] are their numbers."""
     shape, at = (len(rows), width), (places.row, places.column)
-    arrays = {"tokens": np.zeros(shape, dtype=np.int64)}
-    arrays["tokens"][at] = inputs.tokens[places.source]
-    if positions:
-        arrays["positions"] = np.zeros(shape, dtype=np.int64)
-        arrays["positions"][at] = places.within
-    arrays["target"] = np.full(shape, NO_TARGET, dtype=np.int64)
-    arrays["target"][at] = inputs.tokens[places.source + 1]
-    tensors = {
-        name: torch.from_numpy(one).to(device, non_blocking=True) for name, one in arrays.items()
+    values = {
+        "tokens": inputs.tokens[places.source],
+        "positions": places.within,
+        "target": inputs.tokens[places.source + 1],
     }
+    tensors = {}
+    for name in values if positions else ("tokens", "target"):
+        array = np.full(shape, NO_TARGET if name == "target" else 0, dtype=np.int64)
+        array[at] = values[name]
+        tensors[name] = torch.from_numpy(array).to(device, non_blocking=True)
     batch = Batch(tensors, rows=rows)
     if isinstance(inputs.mask, str):
         return batch
