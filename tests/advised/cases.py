@@ -19,7 +19,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
 
-Base = Literal["table", "network", "text", "images"]
+Base = Literal["table", "network", "text", "images", "encoder"]
 ROWS = 120
 LABELS = [("no", "yes")[at * 7 % 3 == 0] for at in range(ROWS)]
 NUMBERS = [at * 37 % 101 * 1.5 for at in range(ROWS)]
@@ -36,6 +36,20 @@ CONTRACTS: Mapping[Base, Values] = {
     "text": {
         "data": {"kind": "tokens", "path": "notes.txt"},
         "model": _GPT,
+        "training": {"num_epochs": 2, "batch_size": 8},
+    },
+    "encoder": {
+        "data": {
+            "path": "lines.csv",
+            "target": "label",
+            "exclude": ["size"],
+            "columns": {
+                "line": {"kind": "text"},
+                "second": {"kind": "text"},
+                "third": {"kind": "text"},
+            },
+        },
+        "model": {"architecture": "base"},
         "training": {"num_epochs": 2, "batch_size": 8},
     },
     "images": {
@@ -96,6 +110,12 @@ def write_bases(folder: Path) -> Path:
     (folder / "rows.csv").write_text(csv())
     (folder / "notes.txt").write_text("\n\n".join(text for _, text in made()))
     write_folder(folder / "pictures", 60, 8)
+    # Imported here: transformers takes seconds.
+    from made_texts import write_base, write_columns
+
+    write_columns(folder / "lines.csv")
+    write_base(folder / "base")
+    write_base(folder / "bare", weights=False)
     return folder
 
 

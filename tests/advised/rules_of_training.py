@@ -275,11 +275,6 @@ CASES = tuple(
             "rename it to validate_every_n_steps, which counts optimizer steps",
             ("training.validate_every_n_tokens=500",),
         ),
-        Case(
-            f"choose model.kind of: {', '.join(kinds_with(lambda _: True))}",
-            ("model={kind: pretrained, architecture: bert}",),
-            does=("model={kind: mlp}",),
-        ),
         Case("choose single", ("distributed.strategy=ddp",)),
         Case("choose 1", ("distributed.num_gpus=2",)),
         Case("choose auto", ("distributed.backend=nccl",)),

@@ -7,6 +7,7 @@ from advised import (
     planning,
     reading,
     rules_of_data,
+    rules_of_encoders,
     rules_of_text,
     rules_of_training,
     shapes,
@@ -16,6 +17,7 @@ from advised import (
 TABLES = (
     shapes,
     rules_of_data,
+    rules_of_encoders,
     rules_of_training,
     rules_of_text,
     reading,

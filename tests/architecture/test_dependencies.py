@@ -61,7 +61,7 @@ def import_names(listed: dict[str, Requirement]) -> set[str]:
     return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in listed}
 
 
-LIBRARIES = ("torch", "eightbit", "text", "xgboost", "catboost")
+LIBRARIES = ("torch", "eightbit", "text", "transformers", "xgboost", "catboost")
 """Extras whose packages the source imports by name."""
 
 

@@ -149,9 +149,8 @@ def test_a_family_is_what_its_traits_say(kind: str) -> None:
     assert isinstance(family, NetworkFamily) == (traits.trained_by == "loop")
     assert isinstance(family, LibraryFamily) == (traits.trained_by == "library")
     assert isinstance(family, TreeFamily) == bool(traits.rounds)
-    assert {traits.named_by, traits.rounds or "kind"} <= section.model_fields.keys()
+    assert {*traits.files, traits.rounds or "kind"} <= section.model_fields.keys()
     assert traits.has_blocks == (section.block_count is not ModelSection.block_count)
-    assert bool(traits.noun) == (traits.trained_by == "none")
     if traits.trained_by == "library":
         assert LIBRARIES[family.scorer_kind] is family
 

@@ -45,6 +45,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.attention.causal_attention",
         "trainwright.model.attention.full_attention",
         "trainwright.model.gpt.gpt_network",
+        "trainwright.model.pretrained.sequence_classifier",
         "trainwright.model.residual",
         "trainwright.model.resnet.resnet_network",
         "trainwright.model.mlp.mlp_network",

@@ -44,6 +44,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/read_table.py: name a file",
     ),
     "changes files": (
+        "model/pretrained/hub_files.py: convert them",
         "data/text/documents.py: of images",
         "data/images/mnist.py: ",
         "data/images/image_table.py: write what stands before",

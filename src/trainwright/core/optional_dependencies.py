@@ -22,6 +22,20 @@ def need_torch(path: str, what: str) -> None:
         )
 
 
+def need_transformers(path: str) -> None:
+    """Raise `MissingExtra` if transformers, which builds and reads encoders of texts, is not
+    installed. `path` is the contract path that needs it."""
+    need_torch(path, "an encoder of texts")
+    if find_spec("transformers") is None or find_spec("tokenizers") is None:
+        raise MissingExtra(
+            Problem(
+                "an encoder of texts needs transformers, which is not installed",
+                path=path,
+                fix="pip install 'trainwright[transformers]'",
+            )
+        )
+
+
 def need_tokenizers(path: str) -> None:
     """Raise `MissingExtra` if the tokenizers library, needed for subword vocabularies, is not
     installed. `path` is the contract path that needs it."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import TaskKind
+from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.modalities.modality import Modality, SplitSettings
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.frames import NO_FRAMES, Frame
@@ -48,12 +49,14 @@ def read_data(
     return raw
 
 
-def prepare_one_fold(raw: Raw, section: Data, task: TaskKind, seed: int, number: int) -> Prepared:
+def prepare_one_fold(
+    raw: Raw, section: Data, task: TaskKind, seed: int, number: int, texts: TextReading
+) -> Prepared:
     """As `Modality.prepare_fold`."""
-    split = SplitSettings(section, task, seed)
+    split = SplitSettings(section, task, seed, texts)
     return modality_of(section.kind).prepare_fold(raw, split, number)
 
 
-def prepare(raw: Raw, section: Data, task: TaskKind, seed: int) -> Prepared:
+def prepare(raw: Raw, section: Data, task: TaskKind, seed: int, texts: TextReading) -> Prepared:
     """As `Modality.prepare`."""
-    return modality_of(section.kind).prepare(raw, SplitSettings(section, task, seed))
+    return modality_of(section.kind).prepare(raw, SplitSettings(section, task, seed, texts))

@@ -31,15 +31,17 @@ from trainwright.data.base.row_storage import (
     slices_of,
     taken,
 )
-from trainwright.data.base.table import Integers, Part, PartName, TableInputs
+from trainwright.data.base.table import Inputs, Integers, Part, PartName
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.target import Numbers, encode_new, encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
+from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
-from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
+from trainwright.data.encoders.table_encoder import TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
+from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_text_encoder
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
@@ -55,7 +57,11 @@ from trainwright.data.versions.fingerprint import data_version
 
 
 def prepare_table(
-    raw: RawTable, section: TableData, task: Literal["classification", "regression"], seed: int
+    raw: RawTable,
+    section: TableData,
+    task: Literal["classification", "regression"],
+    seed: int,
+    texts: TextReading = NO_TEXTS,
 ) -> Prepared:
     """Split and encode the rows. Every `auto` of the section must be decided.
 
@@ -65,7 +71,7 @@ def prepare_table(
     Raises:
         DataMistake: the rows cannot be split as asked, or groups or time cross the given files.
     """
-    table = _Table.of(raw, section, task, seed)
+    table = _Table.of(raw, section, task, seed, texts)
     if fold_count(section):
         return _prepare_whole(table, seed)
     shares = Shares.of(section.split, raw.facts.given)
@@ -81,13 +87,14 @@ def prepare_fold(
     task: Literal["classification", "regression"],
     seed: int,
     number: int,
+    texts: TextReading = NO_TEXTS,
 ) -> Prepared:
     """Data of the training that tests fold `number`, from 0.
 
     Raises:
         As `prepare_table`, which raises every mistake first.
     """
-    table = _Table.of(raw, section, task, seed)
+    table = _Table.of(raw, section, task, seed, texts)
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     codes = folds.parts(number)
     return table.prepared(rows_of_parts(codes), left_out_of(codes))
@@ -126,6 +133,7 @@ class _Table:
     columns: tuple[ColumnType, ...]
     history: LagFeatures
     seed: int
+    texts: TextReading
 
     @classmethod
     def of(
@@ -134,6 +142,7 @@ class _Table:
         section: TableData,
         task: Literal["classification", "regression"],
         seed: int,
+        texts: TextReading,
     ) -> _Table:
         """Rows of a section with lag features computed over all rows: the past of a part includes
         the previous part."""
@@ -148,7 +157,8 @@ class _Table:
             target = section.target if task == "regression" else ""
             history = fit_history(section.features.history, typed["train"], raw.columns, target)
             typed = history.added_to(typed)
-        return cls(raw, typed, section, task, feature_columns(raw.columns, section), history, seed)
+        columns = feature_columns(raw.columns, section)
+        return cls(raw, typed, section, task, columns, history, seed, texts)
 
     def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
         """Rows of a part: of its own file, or chosen from the training file."""
@@ -198,7 +208,7 @@ class _Table:
             space=self.raw.space,
         )
 
-    def _fitted(self, rows: _ChosenRows) -> tuple[TableEncoder, TableInputs]:
+    def _fitted(self, rows: _ChosenRows) -> tuple[FrameEncoding, Inputs]:
         """Fit features on the training rows, and encode these."""
         known = partial(
             train_target,
@@ -211,6 +221,8 @@ class _Table:
         train = TrainRows(
             rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
         )
+        if self.texts.tokenizer:
+            return fit_text_encoder(train, self.section.features, self.texts)
         return fit_features(train, self.section.features, self.section.columns, self.raw.space)
 
     def _chosen(
@@ -288,7 +300,7 @@ def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tupl
 
 
 def read_part(
-    frame: pl.DataFrame, features: TableEncoder, target: Target, name: PartName = "test"
+    frame: pl.DataFrame, features: FrameEncoding, target: Target, name: PartName = "test"
 ) -> Part:
     """New labelled rows as a part, to evaluate a fitted model.
 
@@ -303,15 +315,15 @@ def read_part(
                 fix="add the column, or use predict for rows without a target",
             )
         )
-    typed = features.read(frame)
+    typed, cleaning = features.typed.read(frame), features.typed.cleaning
     rows = np.arange(frame.height, dtype=np.int64)
     known = set(typed.columns)
     others = [
-        best_typed(features.cleaning.cells(column))
+        best_typed(cleaning.cells(column))
         for column in frame.get_columns()
         if column.name not in known
     ]
-    encoded = encode_new(target, features.cleaning.cells(frame[target.column]))
+    encoded = encode_new(target, cleaning.cells(frame[target.column]))
     whole = typed.with_columns(others)
     return Part(name, whole, features.transform(typed), encoded, rows, rows)
 

@@ -13,15 +13,16 @@ from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.encoding import Encoding, FrameEncoding, TypedColumns
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.text_encoder import TextEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.split.fold_split import Folds
 from trainwright.data.split.split_report import SplitReport, report_folds
 
 ENCODINGS: Mapping[str, type[Encoding]] = MappingProxyType(
-    {"table": TableEncoder, "images": Pixels, "tokens": TextVocabulary}
+    {"table": TableEncoder, "texts": TextEncoder, "images": Pixels, "tokens": TextVocabulary}
 )
 """By their kind in JSON."""
 
@@ -43,14 +44,20 @@ class Prepared:
     space: RowStorage = IN_MEMORY
 
     @property
-    def table(self) -> TableEncoder:
-        """Fitted features of a table."""
-        return TableEncoder.of_kind(self.features)
+    def table(self) -> TypedColumns:
+        """What types the columns of a table."""
+        return FrameEncoding.of_kind(self.features).typed
 
     def with_folds(self, folds: Folds, reports: Sequence[SplitReport]) -> Prepared:
         """This training on all rows, with what is known of its folds."""
         parts = {"whole": self.version, "folds": hash_bytes(folds.of_row.tobytes())}
         return replace(self, split=report_folds(self.split, reports), version=hash_value(parts))
+
+
+def side_files(json: Json) -> tuple[str, ...]:
+    """Files that stand beside the JSON of an encoding."""
+    kind = json.get("kind", "table")
+    return ENCODINGS[kind].side_files if kind in ENCODINGS else ()
 
 
 def encoding_from_json(json: Json) -> Encoding:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, final
 
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.input_shape import Shape
 
 if TYPE_CHECKING:
@@ -26,12 +28,13 @@ MemoryFormat = Literal["contiguous", "channels_last"]
 @dataclass(frozen=True, slots=True)
 class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
-    and whether a column is a text."""
+    whether a column is a text, and of a table the kind of each feature column by its name."""
 
     task: str
     metric: str
     classes: int
     has_texts: bool
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 class Family(ABC, Generic[S]):
@@ -39,6 +42,24 @@ class Family(ABC, Generic[S]):
 
     def choices(self, section: S, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """What the fields that say `auto` stand for, each with its reason."""
+        return {}
+
+    def read_files(self, section: S, folder: Path) -> S:  # noqa: ARG002
+        """The section with what it takes from files, named relative to `folder`.
+
+        Raises:
+            Mistake: they are not there, or cannot be used. MissingExtra: what reads them is not
+                installed.
+        """
+        return section
+
+    def tokenizer(self, section: S) -> TextTokenizer:  # noqa: ARG002
+        """What a resolved section reads texts by; none for a model of columns."""
+        return NO_TOKENIZER
+
+    def usual_training(self, section: S) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """What `auto` of `training.batch_size`, `training.num_epochs` and the learning rate of Adam
+        and AdamW stands for, each with its reason, where a family has its own."""
         return {}
 
     def problems(self, section: S, task: LearningTask) -> Iterator[Problem]:  # noqa: ARG002
@@ -53,6 +74,12 @@ class NetworkFamily(Family[S]):
     may count by arithmetic: the first operation on a meta tensor makes torch import for a second.
     """
 
+    scorer_kind: str = "network"
+    """The kind of its bundles."""
+
+    weights_file: str = "network.safetensors"
+    """Weights in a bundle."""
+
     @abstractmethod
     def build(self, section: S, shape: Shape) -> nn.Module:
         """Network for data of this shape; its initial weights are drawn from torch's global
@@ -64,6 +91,15 @@ class NetworkFamily(Family[S]):
 
     def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
         """Set the memory layout of convolutions; other networks have one layout only."""
+
+    def describe_files(
+        self,
+        network: nn.Module,  # noqa: ARG002
+        classes: Sequence[str],  # noqa: ARG002
+    ) -> Mapping[str, Mapping[str, Json]]:
+        """JSON files that a bundle of the network has beside its weights, by name; `classes` are
+        their names, none for a number."""
+        return {}
 
     @abstractmethod
     def count_layers(self, section: S) -> int:

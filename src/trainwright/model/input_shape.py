@@ -102,7 +102,32 @@ class TokenShape:
         return {"kind": self.kind, "outputs": self.outputs}
 
 
-Shape = TableShape | ImageShape | TokenShape
+@dataclass(frozen=True, slots=True)
+class TextShape:
+    """Tokens of the longest text, and number of outputs."""
+
+    length: int
+    outputs: int
+
+    kind: ClassVar[str] = "texts"
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return self.outputs >= 1 and self.length >= 1
+
+    def empty_rows(self, rows: int, _context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        return (torch.empty(rows, self.length, dtype=torch.int64),)
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {"kind": self.kind, "length": self.length, "outputs": self.outputs}
+
+
+Shape = TableShape | ImageShape | TokenShape | TextShape
 
 
 def shape_from_json(json: Json) -> Shape:
@@ -122,6 +147,8 @@ def shape_from_json(json: Json) -> Shape:
             return ImageShape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
         case "tokens":
             return TokenShape(outputs)
+        case "texts":
+            return TextShape(int(json["length"]), outputs)
         case kind:
             raise ValueError(f"inputs of kind {kind!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.contract.document import Contract
 from trainwright.data.read_table import DataFacts
 from trainwright.model.family import LearningTask
+from trainwright.planner.kinds.planner_of import planner_of
 
 
 def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
@@ -14,4 +15,5 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         metric=contract.metric.name,
         classes=len(facts.target.classes),
         has_texts=any(column.kind == "text" for column in facts.columns),
+        columns=planner_of(contract, facts).kinds_of_features(),
     )

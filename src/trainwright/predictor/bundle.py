@@ -24,12 +24,14 @@ from trainwright.core.files import (
     storage_errors,
     sync_folder,
     write_json,
+    write_text,
 )
 from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.core.paths import check_name
 from trainwright.data.columns.target import target_from_json
-from trainwright.data.types import encoding_from_json
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.types import encoding_from_json, side_files
 from trainwright.model.families import LIBRARIES
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.check_predictor import check_predictor
@@ -49,10 +51,13 @@ FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
         "network": ("network.json", "network.safetensors"),
+        "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
         **{kind: family.bundle_files for kind, family in LIBRARIES.items()},
     }
 )
 """Files that each kind of scorer needs, next to `features.json` and `target.json`."""
+
+_OF_TORCH = ("network", "encoder")
 
 NOT_DESCRIBED = Description()
 
@@ -77,6 +82,8 @@ def write_bundle(
         try:
             write_json(new / "features.json", predictor.features.to_json())
             write_json(new / "target.json", predictor.target.to_json())
+            for name, text in predictor.features.beside().items():
+                write_text(new / name, text)
             predictor.scorer.write(new)
             if description:
                 write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
@@ -111,12 +118,12 @@ def read_bundle(folder: Path) -> Predictor:
     """
     manifest = _read_manifest(folder)
     _verify(folder, manifest)
-    if manifest["kind"] == "network":
+    if manifest["kind"] in _OF_TORCH:
         need_torch("", "this network")
     if manifest["kind"] in LIBRARIES:
         LIBRARIES[manifest["kind"]].need_library("", "this model")
     try:
-        features = encoding_from_json(read_json(folder / "features.json"))
+        features = _read_features(folder, manifest["files"])
         target = target_from_json(read_json(folder / "target.json"))
         predictor = Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
         check_predictor(predictor)
@@ -199,6 +206,14 @@ def _facts(description: Description) -> dict[str, Json]:
     }
 
 
+def _read_features(folder: Path, listed: Mapping[str, Json]) -> Encoding:
+    """The encoding, with the listed files that it has beside its JSON."""
+    json = read_json(folder / "features.json")
+    names = set(listed) & set(side_files(json))
+    beside = {name: (folder / name).read_text(encoding="utf-8") for name in names}
+    return encoding_from_json({**json, **beside})
+
+
 def _read_scorer(kind: str, folder: Path) -> Scorer:
     # Imported here: each kind needs its library, and a bundle needs one kind.
     match kind:
@@ -210,7 +225,7 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
-        case "network":
+        case "network" | "encoder":
             from trainwright.predictor.network_scorer import read_network
 
             return read_network(folder)

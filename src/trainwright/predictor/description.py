@@ -26,6 +26,8 @@ _LIBRARIES: Final = (
     "catboost",
     "torch",
     "safetensors",
+    "transformers",
+    "tokenizers",
 )
 
 

@@ -29,8 +29,8 @@ from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.build_network import build_network
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
+from trainwright.objective.model_call import call_model
 
-_WEIGHTS = "network.safetensors"
 _ARCHITECTURE = "network.json"
 _LOGITS = 2**22
 _TOKENS = 2**13
@@ -44,8 +44,6 @@ _SECTION: TypeAdapter[Model] = TypeAdapter(Model)
 class NetworkScorer:
     """Network in evaluation mode, set by the caller: several threads may score at once. `portions`
     is the batch size."""
-
-    kind = "network"
 
     def __init__(
         self,
@@ -72,7 +70,12 @@ class NetworkScorer:
         # scores.
         assert not self._model.training, "a scorer's model is in evaluation mode"
         with torch.no_grad():
-            return self._portions.complete(partial(self._scored, inputs))
+            return self._portions.complete(partial(self._ordered, inputs))
+
+    @property
+    def kind(self) -> str:
+        """`network`, or what the family calls its bundles."""
+        return network_family(self._section).scorer_kind
 
     def write(self, folder: Path) -> None:
         """Weights as safetensors and the architecture as JSON."""
@@ -80,7 +83,10 @@ class NetworkScorer:
             name: tensor.detach().cpu().contiguous()
             for name, tensor in self._model.state_dict().items()
         }
-        write_tensors(folder / _WEIGHTS, tensors)
+        family = network_family(self._section)
+        write_tensors(folder / family.weights_file, tensors)
+        for name, content in family.describe_files(self._model, self._target.classes).items():
+            write_json(folder / name, content)
         write_json(
             folder / _ARCHITECTURE,
             {
@@ -89,6 +95,14 @@ class NetworkScorer:
                 "target": self._target.to_json(),
             },
         )
+
+    def _ordered(self, inputs: Inputs) -> Floats:
+        """Scores, computed in the order that suits the inputs."""
+        order = inputs.scoring_order()
+        if not len(order):
+            return self._scored(inputs)
+        scores = self._scored(inputs.take(order))
+        return scores[np.argsort(order, kind="stable")]
 
     def _scored(self, inputs: Inputs) -> Floats:
         if self._target.task == "generation":
@@ -100,7 +114,8 @@ class NetworkScorer:
         rows = self._portions.rows(min(inputs.rows_at_once, len(inputs)))
         for start in range(0, len(inputs), rows):
             arrays = inputs.arrays(start, start + rows)
-            yield self._model(*(_argument(array, parameter) for array in arrays.values()))
+            tensors = [_argument(array, parameter) for array in arrays.values()]
+            yield call_model(self._model, tuple(arrays), tensors)
 
     def _finish(self, blocks: Iterator[Tensor]) -> Floats:
         outputs = [block.double().cpu() for block in blocks]
@@ -159,12 +174,13 @@ def read_network(folder: Path) -> NetworkScorer:
     section = _SECTION.validate_json(json.dumps(about["model"]))
     if not section.is_loop_trained:
         raise ValueError(f"{_ARCHITECTURE} names no network: {section.kind}")
+    file = folder / network_family(section).weights_file
     shape = shape_from_json(about)
-    _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
+    _check_size(section, shape, file.stat().st_size)
     model = build_network(section, shape)
-    weights = load_file(folder / _WEIGHTS)
+    weights = load_file(file)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
-        raise ValueError(f"{_WEIGHTS} holds numbers that are not finite")
+        raise ValueError(f"{file.name} holds numbers that are not finite")
     model.load_state_dict(weights)
     model.eval().requires_grad_(False)
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
@@ -186,5 +202,6 @@ def _check_size(section: ModelSection, shape: Shape, weights_bytes: int) -> None
         raise ValueError(f"{_ARCHITECTURE} names impossible sizes") from error
     if parameters > weights_bytes:
         raise ValueError(
-            f"{_ARCHITECTURE} has {parameters:,} parameters, {_WEIGHTS} {weights_bytes:,} bytes"
+            f"{_ARCHITECTURE} has {parameters:,} parameters, {family.weights_file} "
+            f"{weights_bytes:,} bytes"
         )

@@ -25,12 +25,14 @@ from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
+from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.read_table import Raw
+from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.slice_rows import find_slices
-from trainwright.model.families import library_family
+from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
@@ -127,7 +129,8 @@ def make_ready(
     decided = plan(document, raw.facts, device)
     with stages("prepare"), _blaming(document.source):
         task = decided_task(decided.contract)
-        prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
+        texts = text_reading(decided.contract, document.source.folder)
+        prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         _check_prepared(decided, prepared, document)
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
@@ -181,7 +184,7 @@ def _preparation(contract: Contract) -> Iterator[tuple[str, object]]:
 def _read_available(request: Request) -> Document:
     """Read the contract, which asks for nothing that is not installed or implemented."""
     document = read_contract(request.contract, request.overrides)
-    if problems := unavailable(document.contract, document.written):
+    if problems := unavailable(document.contract):
         raise NotAvailable(placed(problems, document.source))
     model = document.contract.model
     if model.traits.trained_by == "library":
@@ -193,7 +196,24 @@ def _read_available(request: Request) -> Document:
         with _blaming(document.source):
             need_torch("model.kind", "a network")
             need_optimizer(document.contract.training.optimizer)
-    return document
+    return _with_files(document)
+
+
+def _with_files(document: Document) -> Document:
+    """The contract with what its model takes from files."""
+    model, source = document.contract.model, document.source
+    with _blaming(source):
+        found = family_of(model).read_files(model, source.folder)
+    contract = document.contract.model_copy(update={"model": found})
+    return replace(document, contract=contract)
+
+
+def text_reading(contract: Contract, folder: Path) -> TextReading:
+    """How the model of a resolved contract reads texts, and where their tokens are kept."""
+    tokenizer = family_of(contract.model).tokenizer(contract.model)
+    if not tokenizer:
+        return TextReading()
+    return TextReading(tokenizer, open_cache(contract.data.cache_folder, folder))
 
 
 def _is_network(contract: Contract) -> bool:

@@ -39,6 +39,8 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     lines.append(
         labelled("split", f"{split.kind} · train / validation / test {rows} · {split.reason}")
     )
+    if cut := prepared.features.describe_cuts([prepared.train, prepared.validation, prepared.test]):
+        lines.append(labelled("truncated", cut))
     lines += [labelled(label, text) for label, text in raw.remarks]
     lines += [labelled("warning", warning) for warning in doubt_warnings(facts)]
     lines += [labelled("done", one.message) for one in prepared.done]

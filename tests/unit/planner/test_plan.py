@@ -360,13 +360,6 @@ def test_a_plan_is_json(tmp_path: Path) -> None:
             "f1_macro",
         ),
         ("slices=[{column: job, floor: 7}]", facts(), "slices.0.floor", "never be 7", "0.07"),
-        (
-            "model={architecture: x, num_labels: 2}",
-            facts(classes=several(5)),
-            "model.num_labels",
-            "5 classes",
-            "change it to 5",
-        ),
     ],
 )
 def test_what_only_the_data_shows(

@@ -26,7 +26,7 @@ def with_defaults(stored: Json, decided: BaseModel, written: BaseModel) -> Json:
         other = getattr(written, name) if name in type(written).model_fields else value
         if name in stored:
             filled[name] = _inner(stored[name], value, other)
-        elif not field.is_required():
+        elif not field.is_required() and not field.exclude:
             default = field.get_default(call_default_factory=True)
             if name not in type(written).model_fields or other == default:
                 filled[name] = dumped[name]

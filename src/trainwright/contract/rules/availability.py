@@ -6,17 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 _TASKS = ("ranking", "retrieval")
 
 
-def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
-    """A problem for each key that asks for work which is not built, without places; `written` are
-    the paths that the contract's file spells out."""
+def unavailable(contract: Contract) -> list[Problem]:
+    """A problem for each key that asks for work which is not built, without places."""
     return [
-        *_model_and_task(contract, written),
+        *_task(contract),
         *_distributed(contract),
         *_tracking(contract),
     ]
@@ -26,16 +24,7 @@ def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
     return Problem(f"not available in this version: {what}", path=path, found=found, fix=fix)
 
 
-def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    model, traits = contract.model, contract.model.traits
-    if traits.trained_by == "none":
-        path = f"model.{traits.named_by}"
-        yield _not_available(
-            traits.noun,
-            path if path in written else "model.kind",
-            str(getattr(model, traits.named_by)),
-            f"choose model.kind of: {', '.join(kinds_with(lambda _: True))}",
-        )
+def _task(contract: Contract) -> Iterator[Problem]:
     if contract.task in _TASKS:
         yield _not_available(
             f"the task {contract.task}",

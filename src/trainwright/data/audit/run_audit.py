@@ -17,7 +17,7 @@ from trainwright.data.audit.interpolated_rows import interpolated_rows
 from trainwright.data.audit.near_text_overlap import near_texts
 from trainwright.data.audit.row_overlap import near_rows, same_rows
 from trainwright.data.audit.time_leaks import future_rows, later_times
-from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.encoding import TypedColumns
 from trainwright.data.quality.finding import Subset
 from trainwright.data.types import Prepared
 
@@ -94,7 +94,7 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     return [result for test in chosen for result in test(sides)]
 
 
-def _sides(prepared: Prepared, features: TableEncoder, section: TableData) -> Sides:
+def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Sides:
     parts = (prepared.validation, prepared.test)
     there = set.intersection(*(set(part.frame.columns) for part in parts))
     names = [name for name in prepared.train.frame.columns if name in there]

@@ -30,7 +30,8 @@ class Inputs(ABC):
     __slots__ = ()
 
     kind: ClassVar[str]
-    """`table`, `images` or `tokens`, as the `form` of a data section."""
+    """`table`, `images` or `tokens`, as the `form` of a data section; or `texts`, the tokens of a
+    column of texts."""
 
     rows_at_once: ClassVar[int] = 8192
     """Rows that a network scores in one pass, at most."""
@@ -63,6 +64,10 @@ class Inputs(ABC):
     def document_sizes(self) -> Floats:
         """Tokens of each document [D]; empty without documents."""
         return np.zeros(0)
+
+    def scoring_order(self) -> Integers:
+        """The order in which a network scores the rows, int64 [N]; empty for their own."""
+        return np.zeros(0, dtype=np.int64)
 
     @classmethod
     def of_kind(cls, inputs: Inputs) -> Self:

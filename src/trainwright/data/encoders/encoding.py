@@ -10,7 +10,11 @@ from typing import ClassVar, Protocol, Self, final
 import polars as pl
 
 from trainwright.core.files import Json
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Bytes, Inputs, Part
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.encoders.lag_features import LagFeatures
 
 
 class NewRows(Protocol):
@@ -58,6 +62,9 @@ class Encoding(ABC):
 
     modality: ClassVar[str]
     """The kind of data, as in the contract; `kind` in JSON."""
+
+    side_files: ClassVar[tuple[str, ...]] = ()
+    """Files that stand beside its JSON in a bundle; `from_json` gets their texts by name."""
 
     profiled_rows: ClassVar[int] = 20_000
     """The most rows that `profile` is given."""
@@ -127,9 +134,17 @@ class Encoding(ABC):
     def describe(self, rows: int) -> str:
         """So many rows and what they consist of, for the screen."""
 
+    def describe_cuts(self, _parts: Sequence[Part], /) -> str:
+        """What rows lost when they were encoded, for the screen; empty if nothing."""
+        return ""
+
     @abstractmethod
     def to_json(self) -> Json:
         """What `from_json` reads, with the modality as its `kind`."""
+
+    def beside(self) -> Mapping[str, str]:
+        """The texts of its `side_files`."""
+        return {}
 
     @classmethod
     @abstractmethod
@@ -145,3 +160,49 @@ class Encoding(ABC):
         """The same where its kind is settled; another one is a programmer's mistake."""
         assert isinstance(encoding, cls), f"no encoding of {cls.modality}"
         return encoding
+
+
+class TypedColumns(Protocol):
+    """Feature columns of a table, and how the cells of new rows are read."""
+
+    @property
+    def columns(self) -> tuple[ColumnType, ...]:
+        """The feature columns."""
+        ...
+
+    @property
+    def cleaning(self) -> Cleaning:
+        """What stands for a missing cell."""
+        ...
+
+    @property
+    def history(self) -> LagFeatures:
+        """What earlier rows say."""
+        ...
+
+    def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
+        """New rows, typed as the training rows were.
+
+        Raises:
+            DataMistake: a column is missing, or values are not of its kind.
+        """
+        ...
+
+
+class FrameEncoding(Encoding):
+    """Encoding of the typed columns of a table."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def typed(self) -> TypedColumns:
+        """What types the columns of new rows."""
+
+    @abstractmethod
+    def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY, /) -> Inputs:
+        """Inputs of typed rows."""
+
+    @abstractmethod
+    def identity(self) -> Json:
+        """What decides every encoded row, for the version of the data."""

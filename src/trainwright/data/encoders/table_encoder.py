@@ -32,7 +32,7 @@ from trainwright.data.columns.column_kinds import ColumnType, new_problems
 from trainwright.data.columns.missing_column import missing_column
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
-from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
+from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
 from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
 from trainwright.data.encoders.number_columns import (
     names_of_kind,
@@ -60,7 +60,7 @@ there is one for each class."""
 
 @final
 @dataclass(frozen=True, slots=True)
-class TableEncoder(Encoding):
+class TableEncoder(FrameEncoding):
     """Fitted encoder of table rows.
 
     `columns` are the typed feature columns, `dates` the date parts that differ between training
@@ -81,6 +81,11 @@ class TableEncoder(Encoding):
     limits: tuple[Limit, ...] = ()
 
     modality: ClassVar[str] = "table"
+
+    @property
+    def typed(self) -> TableEncoder:
+        """Itself."""
+        return self
 
     @property
     def plotted_columns(self) -> tuple[str, ...]:

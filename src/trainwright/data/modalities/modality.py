@@ -21,6 +21,7 @@ from trainwright.data.base.table import Bytes, Part
 from trainwright.data.columns.target import PROBABILITY
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading
 from trainwright.data.quality.finding import Finding, Subset
 from trainwright.data.quality.run_checks import Effort
 from trainwright.data.read_table import Raw
@@ -35,11 +36,13 @@ R = TypeVar("R", bound=Raw)
 @final
 @dataclass(frozen=True, slots=True)
 class SplitSettings(Generic[S]):
-    """How raw data is split: the resolved section, the task and the seed."""
+    """How raw data is split and encoded: the resolved section, the task, the seed, and the
+    tokenizer of texts."""
 
     section: S
     task: TaskKind
     seed: int
+    texts: TextReading = NO_TEXTS
 
 
 class LookLimits(NamedTuple):

@@ -20,8 +20,7 @@ from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.encoders.encoding import Encoding
-from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.encoding import Encoding, FrameEncoding
 from trainwright.data.modalities.modality import (
     LookedAt,
     LookLimits,
@@ -69,13 +68,13 @@ class TableModality(Modality[TableData, RawTable]):
 
     def prepare(self, raw: RawTable, split: SplitSettings[TableData]) -> Prepared:
         """As `prepare_table`."""
-        return prepare_table(raw, split.section, table_task(split), split.seed)
+        return prepare_table(raw, split.section, table_task(split), split.seed, split.texts)
 
     def prepare_fold(
         self, raw: RawTable, split: SplitSettings[TableData], number: int, /
     ) -> Prepared:
         """As `prepare_table.prepare_fold`."""
-        return prepare_fold(raw, split.section, table_task(split), split.seed, number)
+        return prepare_fold(raw, split.section, table_task(split), split.seed, number, split.texts)
 
     def after_split(self, raw: RawTable, section: TableData, /) -> RawTable:
         """Without the unsplit rows, which only folds still need."""
@@ -121,7 +120,7 @@ class TableModality(Modality[TableData, RawTable]):
     ) -> NewPart:
         """A file of any form that a table may have."""
         source = read_source(data, Path(), "DATA", reading)
-        part = read_part(source.frame, TableEncoder.of_kind(features), target)
+        part = read_part(source.frame, FrameEncoding.of_kind(features), target)
         part, ungrouped = _with_groups(part, section)
         return NewPart(part, source.files, ungrouped, skipped_notes(source))
 

@@ -2,6 +2,7 @@
 
     <folder>/tables/<key>/      rows.arrow · lines.i64 · entry.json (sizes and hashes, written last)
     <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
+    <folder>/texts/<key>/       tokens.u · lengths.i64 · entry.json
     <folder>/downloads/<key>/   data · entry.json
     <folder>/values/<key>/      data (JSON) · entry.json
     <folder>/locks/<key>        held while an entry is built
@@ -41,7 +42,7 @@ from trainwright.data.base.table import Integers
 from trainwright.data.formats.arrow_mmap import open_arrow
 from trainwright.data.formats.parse_result import ParseResult
 
-Shelf = Literal["tables", "images", "downloads", "values"]
+Shelf = Literal["tables", "images", "texts", "downloads", "values"]
 Build = Callable[[Path], ParseResult]
 """Writes the rows of a source to the Arrow file it is given, and says what it knows beside them.
 It may leave other files beside that one; they are removed."""
@@ -55,6 +56,9 @@ _LINES = "lines.i64"
 _DATA = "data"
 PIXELS, RECORDS = "pixels.u8", "records.arrow"
 """The files of an entry of images."""
+
+TOKENS, LENGTHS = "tokens.u", "lengths.i64"
+"""The files of an entry of texts."""
 
 _PRIVATE = 0o700
 
@@ -202,7 +206,7 @@ class Cache:
             kept = {
                 child.name: {"size_bytes": child.stat().st_size, "sha256": hash_file(child)}
                 for child in sorted(scratch.iterdir())
-                if child.name in (_ROWS, _LINES, _DATA, PIXELS, RECORDS)
+                if child.name in _KEPT
             }
             assert kept, "an entry without a file is never whole"
             for child in scratch.iterdir():
@@ -229,7 +233,8 @@ class Cache:
             os.close(descriptor)
 
 
-_SHELVES: tuple[Shelf, ...] = ("tables", "images", "downloads", "values")
+_SHELVES: tuple[Shelf, ...] = ("tables", "images", "texts", "downloads", "values")
+_KEPT = frozenset({_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS})
 
 
 def open_cache(written: str, folder: Path) -> Tables:

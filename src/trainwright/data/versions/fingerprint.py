@@ -9,7 +9,7 @@ from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.read_table import RawTable
 
 _SCHEME = 1
@@ -19,7 +19,7 @@ def data_version(
     raw: RawTable,
     section: TableData,
     rows: Mapping[PartName, Integers],
-    features: TableEncoder,
+    features: FrameEncoding,
     target: Target,
     done: Sequence[AppliedAction] = (),
 ) -> str:

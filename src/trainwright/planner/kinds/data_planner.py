@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar, final
 
 from trainwright.contract.document import Contract
@@ -38,6 +38,10 @@ class DataPlanner(ABC, Generic[S]):
         """Memory of all encoded rows: as in their files; packed images take about half as much
         there."""
         return sum(file.size_bytes for file in self.facts.files) * 2
+
+    def kinds_of_features(self) -> Mapping[str, str]:
+        """The kind of each feature column by its name; empty without columns."""
+        return {}
 
     def decisive_problems(self) -> Iterator[Problem]:
         """Problems that would make every other one wrong."""

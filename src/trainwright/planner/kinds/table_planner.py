@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never, final
 
 from trainwright.contract.key_paths import as_key, nearest_word
@@ -11,6 +11,7 @@ from trainwright.contract.sections.data.data import TableData, split_columns
 from trainwright.contract.sections.data.sampling import Balanced, Blocks, Uniform
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Problem
+from trainwright.data.prepare_table import feature_columns
 from trainwright.data.quality.columns.patterns import problem_with_pattern
 from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
 from trainwright.planner.kinds.row_rules import problems_with_rows
@@ -49,6 +50,10 @@ class TablePlanner(DataPlanner[TableData]):
                 case _:
                     assert_never(column.kind)
         return self.facts.rows * a_row
+
+    def kinds_of_features(self) -> Mapping[str, str]:
+        """As `feature_columns` chooses them."""
+        return {one.name: one.kind for one in feature_columns(self.facts.columns, self.data)}
 
     def _text_bytes(self) -> int:
         """What a text takes: its directions, or those of its terms that occur in it."""

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from trainwright.contract.sections.training import optimizer as contract
+from trainwright.core.files import Json
 from trainwright.planner.resolve.choice import Chosen
 
+NOTHING_USUAL: Mapping[str, tuple[Json, str]] = MappingProxyType({})
 
-def learning_rates(section: contract.AnyOptimizer) -> Chosen:
-    """Field -> (value, reason) for each learning rate of the optimizer."""
+
+def learning_rates(
+    section: contract.AnyOptimizer, usual: Mapping[str, tuple[Json, str]] = NOTHING_USUAL
+) -> Chosen:
+    """Field -> (value, reason) for each learning rate of the optimizer; `usual` has the rate of
+    Adam and AdamW where a family has its own."""
     match section:
         case contract.Sgd():
             rate, reason = 0.1, "the usual start of SGD with momentum on normalised networks"
             if not section.momentum:
                 reason = "the usual start of SGD"
         case contract.Adam() | contract.AdamW() | contract.AdamW8bit():
-            rate, reason = 1e-3, "the usual start of Adam and AdamW"
+            rate, reason = usual.get("learning_rate", (1e-3, "the usual start of Adam and AdamW"))
         case contract.Adafactor():
             rate, reason = 1e-2, "a hundredth of the weights' own size, as in Adafactor's paper"
         case contract.Lamb():

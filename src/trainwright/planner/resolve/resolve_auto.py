@@ -205,18 +205,20 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
     from trainwright.planner.resolve.optimizer_choices import learning_rates
 
     rows = train_rows_of(contract, facts)
+    usual = family_of(contract.model).usual_training(contract.model)
     training = _batches(contract, rows, choosing)
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS_WANTED / in_epoch)))
+    length = (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")
     training = choosing.take(
         training,
         "training",
-        {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
+        {"num_epochs": usual.get("num_epochs", length)},
     )
     decided = contract.model_copy(update={"training": training})
     steps = most_steps(decided, rows)
     optimizer = choosing.take(
-        training.optimizer, "training.optimizer", learning_rates(training.optimizer)
+        training.optimizer, "training.optimizer", learning_rates(training.optimizer, usual)
     )
     checkpointing = choosing.take(
         training.checkpointing,
@@ -292,7 +294,8 @@ def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
     """The three batch sizes, whose product must be right; the rules have checked the given ones."""
     training = contract.training
     devices = settled(contract.distributed.num_gpus)
-    batch, reason = _usual_batch(rows)
+    usual = family_of(contract.model).usual_training(contract.model)
+    batch, reason = usual.get("batch_size", _usual_batch(rows))
     accumulation, why = 1, "one micro-batch is a step"
     if training.effective_batch_size != "auto":
         wanted = training.effective_batch_size // devices

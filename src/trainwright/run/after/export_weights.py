@@ -22,7 +22,8 @@ from trainwright.core.files import write_atomic
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
-_WEIGHTS = "network.safetensors"
+_WEIGHTS = {"network": "network.safetensors", "encoder": "model.safetensors"}
+"""Weights in a bundle, by its kind."""
 _LAYOUT = {"format": "pt"}
 """Header required by the loaders of Hugging Face."""
 
@@ -79,9 +80,9 @@ def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:
 
 def _of_bundle(folder: RunFolder) -> dict[str, Tensor]:
     kind = read_own_bundle(folder).scorer.kind
-    if kind != "network":
+    if kind not in _WEIGHTS:
         raise _no_weights(folder, f"its model is {kind}, not a network")
-    return load_file(folder.bundle / _WEIGHTS)
+    return load_file(folder.bundle / _WEIGHTS[kind])
 
 
 def _of_checkpoint(folder: RunFolder, step: int) -> tuple[Snapshot, str]:

@@ -20,6 +20,7 @@ from trainwright.data.loading.dataset import (
 from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
 from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
+from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
 from trainwright.data.types import Prepared
@@ -76,7 +77,7 @@ def build_feed(
 def trial_batch(contract: Contract, feed: Feed) -> Batch:
     """Micro-batch for benchmarks: the first one, or, if widths differ, the widest, which every
     variant must fit in memory."""
-    if isinstance(feed.forming, Trimmed):
+    if isinstance(feed.forming, Trimmed | TrimmedRows):
         return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
 
@@ -131,6 +132,8 @@ def _forming(store: RowDataset) -> Collate:
             return Trimmed(store.lengths, store.shapes)
         case PackedDataset():
             return PackedBatches(store.packing)
+        case TokenizedRows():
+            return TrimmedRows(store.lengths)
         case _:
             return AsStored()
 

@@ -8,13 +8,14 @@ from typing import final
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
-from trainwright.data.base.table import Part
+from trainwright.data.base.table import Floats, Part
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.types import Prepared
@@ -81,7 +82,7 @@ def validation_loss(
     if prepared.target.task == "generation":
         return lambda answers: measure("nats_per_token", answers, Metric())
     if not prepared.validation.inputs.second_pass:
-        of_answers = _LossOfAnswers(loss, device, portions)
+        of_answers = _LossOfAnswers(loss, prepared.target, device, portions)
         return lambda answers: portions.complete(partial(of_answers, answers))
     store = part_store(prepared.validation, prepared, device)
     over_rows = _LossOverRows(Supervised(loss), model, store, portions)
@@ -90,11 +91,14 @@ def validation_loss(
 
 @final
 class _LossOfAnswers:
-    """Mean loss of existing probabilities: a second pass over images would cost more than it is
-    worth. log p are logits of p; their z-loss is 0."""
+    """Mean loss of existing scores: a second pass over images or texts would cost more than it is
+    worth. log p are logits of p; their z-loss is 0. Numbers are standardised as in training."""
 
-    def __init__(self, loss: TargetLoss, device: torch.device, portions: AdaptiveEvalBatch) -> None:
+    def __init__(
+        self, loss: TargetLoss, target: Target, device: torch.device, portions: AdaptiveEvalBatch
+    ) -> None:
         self._loss = loss
+        self._target = target
         self._device = device
         self._portions = portions
 
@@ -102,15 +106,24 @@ class _LossOfAnswers:
         total, count = 0.0, 0
         rows = self._portions.rows(len(answers))
         for start in range(0, len(answers), rows):
-            scores = torch.tensor(
-                answers.scores[start : start + rows], dtype=torch.float32, device=self._device
-            )
+            scores = self._tensor(answers.scores[start : start + rows])
             truth = torch.tensor(answers.truth[start : start + rows], device=self._device)
-            logits = scores.clamp_min(torch.finfo(torch.float32).tiny).log()
-            loss_sum, targets = self._loss.total(logits, truth)
+            if self._target.centre_and_spread:
+                truth = self._standardised(truth).float()
+                outputs = self._standardised(scores)
+            else:
+                outputs = scores.clamp_min(torch.finfo(torch.float32).tiny).log()
+            loss_sum, targets = self._loss.total(outputs, truth)
             total += float(loss_sum)
             count += targets
         return total / count
+
+    def _tensor(self, scores: Floats) -> Tensor:
+        return torch.tensor(scores, dtype=torch.float32, device=self._device)
+
+    def _standardised(self, values: Tensor) -> Tensor:
+        centre, spread = self._target.centre_and_spread
+        return (values - centre) / spread
 
 
 @final

@@ -12,10 +12,11 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.images import ImageData
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
+from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.dataset import (
@@ -28,6 +29,7 @@ from trainwright.data.loading.memmap_dataset import MemmapDataset
 from trainwright.data.loading.packed_dataset import PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset
 from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.loading.tokenized_rows import TokenizedRows
 from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import Sampler
@@ -61,8 +63,19 @@ def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
     return text, _text_draws(contract, prepared, inputs.sources.names, text)
 
 
+def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    part = prepared.train
+    target = _finished(prepared.target, torch.tensor(part.target))
+    store = TokenizedRows(TextInputs.of_kind(part.inputs), target, device)
+    buckets, data = contract.model.row_buckets, contract.data
+    if buckets > 1 and data.shuffle and isinstance(data.sampling, Uniform):
+        group = settled(contract.training.effective_batch_size)
+        return store, BucketSampler(store.lengths, buckets, group, contract.seed)
+    return store, _draws(contract, prepared, store)
+
+
 FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
-    {"table": _table, "images": _images, "tokens": _tokens}
+    {"table": _table, "texts": _texts, "images": _images, "tokens": _tokens}
 )
 """By the kind of the inputs."""
 

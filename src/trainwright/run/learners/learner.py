@@ -44,8 +44,6 @@ def build_learner(plan: Plan) -> Learner:
                 from trainwright.run.learners.network_learner import NetworkLearner
 
             return NetworkLearner(model, plan)
-        case "none":
-            raise AssertionError("a plan has no model that this version cannot train")
         case _:
             assert_never(model.traits.trained_by)
 

@@ -25,7 +25,7 @@ from trainwright.run.folder.check_own_files import check_owner, describe_owner
 from trainwright.run.folder.interruption import note_cut
 from trainwright.run.learners.fit_result import check_ending
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare_run import Ready, decided_task
+from trainwright.run.prepare_run import Ready, decided_task, text_reading
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.event_log import EventLog
@@ -77,8 +77,9 @@ def train_folds(
 
 def _train_fold(ready: Ready, run: RunContext, number: int, count: int) -> TrainedFold:
     contract, data = ready.plan.contract, ready.plan.contract.data
+    texts = text_reading(contract, ready.document.source.folder)
     prepared = prepare_one_fold(
-        ready.raw, data, decided_task(contract), contract.split_seed, number
+        ready.raw, data, decided_task(contract), contract.split_seed, number, texts
     )
     folder = run.folder.fold(number + 1, prepared.version)
     remove_unfinished_of_run(folder)

@@ -51,9 +51,5 @@ def sections() -> dict[str, type[ModelSection]]:
 
 
 def kinds_with(trait: Callable[[Traits], bool]) -> tuple[str, ...]:
-    """Kinds of the families that this version trains and that have a trait."""
-    return tuple(
-        kind
-        for kind, section in sections().items()
-        if section.traits.trained_by != "none" and trait(section.traits)
-    )
+    """Kinds of the families that have a trait."""
+    return tuple(kind for kind, section in sections().items() if trait(section.traits))

@@ -1,29 +1,109 @@
-"""`model` of kind `pretrained`: a published architecture with its weights."""
+"""`model` of kind `pretrained`: an encoder of transformers that reads texts."""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
-from trainwright.contract.sections.section import Auto
+from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.section import Auto, Count, Section
+
+_TOKENS = "the model reads tokens; terms are for the linear baseline"
+
+_TRAITS = Traits(
+    reads=("table",),
+    reads_files=False,
+    has_blocks=True,
+    has_attention=True,
+    files=("base",),
+    table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
+)
+
+_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+"""What configurations call the number of layers."""
+
+_NOT_KNOWN = 1000
+"""Most layers, before the configuration is read."""
+
+
+class Base(Section):
+    """What was found in the files of `architecture`. The plan fills it in, and a run goes on with
+    the same files only."""
+
+    config: str
+    """`config.json`, as one line of JSON."""
+
+    weights: str = ""
+    """SHA-256 of the weights; of several files, of their hashes in the order of their names. Empty
+    with `weights: none`."""
+
+    tokenizer: str
+    """SHA-256 of the tokenizer."""
+
+    pad: Annotated[int, Field(ge=0)] = 0
+    """Token behind the end of a text."""
+
+    longest: Count
+    """The most tokens that the tokenizer and the positions of the model allow."""
+
+    licence: str = ""
+    """Licence that the model card (`README.md`) states."""
+
+    commit: str = ""
+    """Commit of the hub's repository; empty for a folder."""
+
+    folder: str = Field(default="", exclude=True)
+    """Where the files lie on this machine; not part of the plan."""
+
+    tokenizer_json: str = Field(default="", exclude=True, repr=False)
+    """The tokenizer itself; not part of the plan."""
 
 
 class Pretrained(ModelSection):
-    """A published architecture with its weights."""
+    """An encoder of transformers with a head for classes or a number, fine-tuned on one column of
+    texts, or on a pair of them. Code that comes with a model is never run."""
 
-    traits: ClassVar[Traits] = Traits(
-        reads=("table", "images", "tokens"),
-        trained_by="none",
-        named_by="architecture",
-        noun="pretrained models",
-    )
+    traits: ClassVar[Traits] = _TRAITS
 
     kind: Literal["pretrained"] = "pretrained"
 
     architecture: str
-    """Name of the published model, for example `bert-base-uncased`."""
+    """Folder with `config.json`, weights as safetensors and a tokenizer, relative to the contract;
+    or the name of a model of the hub, for example `bert-base-uncased`. With HF_HUB_OFFLINE=1 only
+    the local cache of the hub is read."""
+
+    revision: str = "main"
+    """Branch, tag or commit of a model of the hub."""
 
     num_labels: Auto | Annotated[int, Field(ge=1)] = "auto"
-    """Outputs of the head. `auto`: the number of classes in the data."""
+    """Outputs of the head. `auto`: the number of classes in the data, 1 for a number."""
+
+    weights: Literal["pretrained", "none"] = "pretrained"
+    """Initial weights: those of the base, with a new head if it has none for so many labels; or
+    `none`, random ones, for which only the configuration and the tokenizer are read."""
+
+    max_length: Auto | Annotated[int, Field(ge=3)] = "auto"
+    """Most tokens of a row; longer ones are cut, and counted. `auto`: what the base allows, at most
+    512."""
+
+    length_buckets: Count = 8
+    """Groups of similar length from which the rows of a step are drawn, so that little is padded.
+    1 draws them from all rows."""
+
+    base: Auto | Base = "auto"
+    """What was found in the files of `architecture`; the plan fills it in."""
+
+    @property
+    def row_buckets(self) -> int:
+        """`length_buckets`."""
+        return self.length_buckets
+
+    @property
+    def block_count(self) -> int:
+        """Layers of the encoder, by its configuration."""
+        if self.base == "auto":
+            return _NOT_KNOWN
+        config = json.loads(self.base.config)
+        return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), 1)

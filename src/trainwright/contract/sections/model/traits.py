@@ -11,9 +11,8 @@ from trainwright.core.errors import Problem
 
 DataKind = Literal["table", "images", "tokens"]
 
-Trainer = Literal["loop", "library", "none"]
-"""`loop`: a network, trained step by step; `library`: fits itself; `none`: not yet trained by this
-version."""
+Trainer = Literal["loop", "library"]
+"""`loop`: a network, trained step by step; `library`: fits itself."""
 
 Monotone = Mapping[str, Literal["increasing", "decreasing"]]
 """Numeric columns, and how the prediction follows each of them."""
@@ -47,8 +46,7 @@ class Traits:
     in files; with `reads_missing`, missing numbers. `rounds` is the field that limits the rounds of
     a library, which a budget can cut; empty without rounds. `unit` is a round or step.
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
-    baseline. `named_by` is the field that names the model, and `noun` what a message calls a family
-    that cannot be trained yet.
+    baseline. `files` are the fields that the plan reads from files of the model.
     """
 
     reads: tuple[DataKind, ...]
@@ -63,8 +61,7 @@ class Traits:
     has_convolutions: bool = False
     has_attention: bool = False
     table: TableDefaults = TableDefaults()
-    named_by: str = "kind"
-    noun: str = ""
+    files: tuple[str, ...] = ()
 
 
 class ModelSection(Section):
@@ -93,6 +90,12 @@ class ModelSection(Section):
     def monotone_columns(self) -> Monotone:
         """Columns with a monotone constraint."""
         return {}
+
+    @property
+    def row_buckets(self) -> int:
+        """Groups of similar length from which the rows of a step are drawn; 1 where rows have one
+        length."""
+        return 1
 
     def own_problems(self) -> Iterator[Problem]:
         """Contradictions among its own fields."""

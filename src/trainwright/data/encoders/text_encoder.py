@@ -1,0 +1,204 @@
+"""Text encoder: a column of texts, or a pair of them, as the tokens of a model's tokenizer, which
+are kept in the cache as memory-mapped arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sections.data.features import Features
+from trainwright.core.files import Json
+from trainwright.core.formatting import many
+from trainwright.core.hashing import hash_value
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
+from trainwright.data.base.table import Inputs, Part
+from trainwright.data.base.text_inputs import TextInputs, Truncation
+from trainwright.data.base.token_dtype import Tokens, token_dtype
+from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
+from trainwright.data.encoders.number_columns import names_of_kind
+from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
+from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
+from trainwright.data.sources.cache import LENGTHS, TOKENS, Tables
+
+_TOKENIZER = "tokenizer.json"
+_SCHEME = 1
+_NAME = "tokenised texts"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How the texts of a table are read: by which tokenizer, none for a model of columns, and where
+    their tokens are kept."""
+
+    tokenizer: TextTokenizer = NO_TOKENIZER
+    cache: Literal["off"] | Tables = "off"
+
+    def tokenize(self, columns: Sequence[Sequence[str]]) -> TextInputs:
+        """As `TextTokenizer.tokenize`, done once for the same texts, tokenizer and length."""
+        tokenizer = self.tokenizer
+        if isinstance(self.cache, str):
+            return tokenizer.tokenize(columns)
+        settings = {"sha256": tokenizer.sha256, "max_length": tokenizer.max_length}
+        key = hash_value({"scheme": _SCHEME, "texts": _digest(columns), **settings})
+
+        def write(folder: Path) -> Json:
+            inputs = tokenizer.tokenize(columns)
+            inputs.tokens.tofile(folder / TOKENS)
+            np.stack([inputs.lengths, inputs.firsts]).astype("<i8").tofile(folder / LENGTHS)
+            return {"cut": list(inputs.cut), "pairs": inputs.is_paired}
+
+        folder, entry = self.cache.entry("texts", key, _NAME, write)
+        sizes = np.fromfile(folder / LENGTHS, dtype="<i8").astype(np.int64)
+        lengths, firsts = sizes.reshape(2, -1)
+        dtype = np.dtype(token_dtype(tokenizer.vocabulary))
+        total = int(lengths.sum())
+        # An empty file cannot be mapped.
+        tokens: Tokens = np.empty(0, dtype)
+        if total:
+            tokens = np.memmap(folder / TOKENS, dtype, "r", shape=(total,))
+        cut, starts = Truncation(*entry["cut"]), np.cumsum(lengths) - lengths
+        return TextInputs(tokens, starts, lengths, firsts, tokenizer.pad, bool(entry["pairs"]), cut)
+
+
+NO_TEXTS = TextReading()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TextEncoder(FrameEncoding):
+    """Nothing in it is fitted but the types of the columns, which `table` holds, and the tokens of
+    the longest training row."""
+
+    table: TableEncoder
+    reading: TextReading
+    longest: int
+
+    modality: ClassVar[str] = "table"
+    side_files: ClassVar[tuple[str, ...]] = (_TOKENIZER,)
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The model's own."""
+        return self.reading.tokenizer
+
+    @property
+    def typed(self) -> TableEncoder:
+        """The encoder of the columns, which has no inputs."""
+        return self.table
+
+    @property
+    def hashed_columns(self) -> tuple[str, ...]:
+        """The columns of texts."""
+        return self.table.hashed_columns
+
+    def read_new(self, rows: NewRows, /) -> TextInputs:
+        """Typed as the training rows were, and tokenised."""
+        return self.transform(self.table.read(rows.frame(), rows.source))
+
+    def inputs_of(self, part: Part) -> Iterator[Inputs]:
+        """The rows of the part's frame, tokenised a slice at a time."""
+        return (self.transform(rows) for rows in slices_of(part.frame))
+
+    def profile(self, part: Part, /) -> dict[str, Json]:
+        """Lengths of the texts."""
+        return self.table.profile(part)
+
+    def signature(self, profile: Mapping[str, Json], /) -> list[InputColumn]:
+        """The columns of texts."""
+        return self.table.signature(profile)
+
+    def transform(self, frame: pl.DataFrame, _space: RowStorage = IN_MEMORY) -> TextInputs:
+        """Tokens of typed rows."""
+        return self.reading.tokenize(texts_of(frame, self.table))
+
+    def trial_inputs(self) -> list[Inputs]:
+        """An empty text, and a row of the last token of the vocabulary."""
+        empty = self.transform(self.table.blank_row())
+        last = np.array([self.tokenizer.vocabulary - 1], dtype=np.uint32)
+        one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return [empty, TextInputs(last, none, one, one, self.tokenizer.pad, empty.is_paired)]
+
+    def shape_json(self, outputs: int) -> Json:
+        """The longest row."""
+        return {"kind": "texts", "length": self.longest, "outputs": outputs}
+
+    def describe(self, rows: int) -> str:
+        """Their number, and the vocabulary."""
+        return f"{self.table.describe(rows)} · {self.tokenizer.vocabulary:,} tokens"
+
+    def describe_cuts(self, parts: Sequence[Part], /) -> str:
+        """Rows that were cut, and the share of the tokens that they lost."""
+        cuts = [TextInputs.of_kind(part.inputs).cut for part in parts]
+        rows, lost = sum(one.rows for one in cuts), sum(one.lost for one in cuts)
+        if not rows:
+            return ""
+        share = lost / sum(one.tokens for one in cuts)
+        length = self.tokenizer.max_length
+        return (
+            f"{many(rows, 'row')} of {sum(map(len, parts)):,} longer than {length:,} tokens: cut, "
+            f"{share:.2%} of all tokens lost"
+        )
+
+    def identity(self) -> Json:
+        """What decides every encoded row, for the version of the data."""
+        return {
+            "columns": self.table.identity(),
+            "tokenizer": self.tokenizer.sha256,
+            "max_length": self.tokenizer.max_length,
+        }
+
+    def to_json(self) -> Json:
+        """What `from_json` reads, without the tokenizer itself: that is a file of its own."""
+        return {
+            "kind": "texts",
+            "table": self.table.to_json(),
+            "max_length": self.tokenizer.max_length,
+            "pad": self.tokenizer.pad,
+            "longest": self.longest,
+        }
+
+    def beside(self) -> Mapping[str, str]:
+        """`tokenizer.json`, as the tokenizers library writes it."""
+        return {_TOKENIZER: self.tokenizer.content}
+
+    @classmethod
+    def from_json(cls, json: Json) -> TextEncoder:
+        """Inverse of `to_json`, with the content of `tokenizer.json` under its name."""
+        tokenizer = TextTokenizer(json[_TOKENIZER], json["max_length"], json["pad"])
+        table = TableEncoder.from_json(json["table"])
+        return cls(table, TextReading(tokenizer), json["longest"])
+
+
+def texts_of(frame: pl.DataFrame, table: TableEncoder) -> list[list[str]]:
+    """The columns of texts of typed rows; a missing text is empty."""
+    names = names_of_kind(table.columns, "text")
+    return [frame[name].cast(pl.String).fill_null("").to_list() for name in names]
+
+
+def fit_text_encoder(
+    rows: TrainRows, section: Features, reading: TextReading
+) -> tuple[TextEncoder, TextInputs]:
+    """Encoder of the training rows' columns of texts, and their tokens."""
+    bare, _ = fit_features(TrainRows(rows.frame, (), rows.cleaning, rows.target), section, {})
+    table = replace(bare, columns=rows.columns)
+    inputs = reading.tokenize(texts_of(rows.frame, table))
+    longest = int(inputs.lengths.max(initial=1))
+    return TextEncoder(table, reading, longest), inputs
+
+
+def _digest(columns: Sequence[Sequence[str]]) -> str:
+    """SHA-256 of the texts, with their lengths."""
+    found = hashlib.sha256()
+    for texts in columns:
+        found.update(len(texts).to_bytes(8, "little"))
+        for text in texts:
+            data = text.encode()
+            found.update(len(data).to_bytes(8, "little") + data)
+    return found.hexdigest()

@@ -1,0 +1,94 @@
+"""A tokenizer of the tokenizers library, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from trainwright.core.hashing import hash_bytes
+from trainwright.core.optional_dependencies import need_tokenizers
+from trainwright.data.base.text_inputs import NOTHING_CUT, TextInputs, Truncation
+from trainwright.data.base.token_dtype import token_dtype
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+_ROWS = 4096
+"""Texts that are tokenised at once."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TextTokenizer:
+    """A tokenizer as the library writes it (`content`, JSON), the most tokens of a row, and the
+    token behind the end of a shorter one. Empty where a model reads columns."""
+
+    content: str = ""
+    max_length: int = 0
+    pad: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.content)
+
+    @property
+    def vocabulary(self) -> int:
+        """One more than the highest token."""
+        return vocabulary_of(self.content)
+
+    @property
+    def sha256(self) -> str:
+        """Of the content."""
+        return hash_bytes(self.content.encode())
+
+    def tokenize(self, columns: Sequence[Sequence[str]]) -> TextInputs:
+        """The rows of one column of texts, or of two, with the special tokens of the model. A row
+        that is too long is cut at its end; of a pair the longer text is."""
+        is_paired = len(columns) > 1
+        texts: Sequence[Any] = list(zip(*columns, strict=True)) if is_paired else columns[0]
+        dtype = np.dtype(token_dtype(self.vocabulary))
+        pieces, lengths, firsts = [np.empty(0, dtype)], [], []
+        cut = NOTHING_CUT
+        for start in range(0, len(texts), _ROWS):
+            rows, cut_here = self._encode(texts[start : start + _ROWS])
+            cut = Truncation(*(one + more for one, more in zip(cut, cut_here, strict=True)))
+            pieces += [np.array(one.ids, dtype) for one in rows]
+            lengths += [len(one.ids) for one in rows]
+            firsts += [len(one.ids) - sum(one.type_ids) for one in rows]
+        sizes = np.array(lengths, dtype=np.int64)
+        first = np.array(firsts, dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        return TextInputs(np.concatenate(pieces), starts, sizes, first, self.pad, is_paired, cut)
+
+    def _encode(self, texts: Sequence[Any]) -> tuple[list[Encoding], Truncation]:
+        rows = _opened(self.content, 0).encode_batch(texts)
+        whole = sum(len(one.ids) for one in rows)
+        long = [at for at, one in enumerate(rows) if len(one.ids) > self.max_length]
+        short = _opened(self.content, self.max_length).encode_batch([texts[at] for at in long])
+        for at, one in zip(long, short, strict=True):
+            rows[at] = one
+        return rows, Truncation(len(long), whole - sum(len(one.ids) for one in rows), whole)
+
+
+NO_TOKENIZER = TextTokenizer()
+
+
+def vocabulary_of(content: str) -> int:
+    """One more than the highest token of a tokenizer."""
+    return max(_opened(content, 0).get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+
+@lru_cache(maxsize=4)
+def _opened(content: str, max_length: int) -> Tokenizer:
+    need_tokenizers("model.architecture")
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(content)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if max_length:
+        tokenizer.enable_truncation(max_length)
+    return tokenizer

@@ -1,0 +1,147 @@
+"""Encoders of transformers with a head for a text. Needs torch and transformers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.contract.sections.model.pretrained import Base
+from trainwright.model.pretrained.hub_files import known_config, unusable
+
+_NAMED = 5
+
+
+def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
+    """Encoder with a head of so many outputs, whose forward pass gives the outputs themselves.
+
+    The weights are those of the base, and what it lacks is drawn from torch's global generator;
+    all are drawn if it `is_new`.
+
+    Raises:
+        Mistake: the base lacks weights of the encoder.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    config = known_config(json.loads(base.config))
+    config.num_labels = outputs
+    config.pad_token_id = base.pad
+    with _quiet():
+        if is_new:
+            network = AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+                config, dtype=torch.float32, trust_remote_code=False
+            )
+        else:
+            network = _read(base, config)
+    network.register_forward_hook(_logits)
+    return network.train()  # type: ignore[no-any-return]
+
+
+def _read(base: Base, config: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    try:
+        network, loaded = AutoModelForSequenceClassification.from_pretrained(
+            base.folder,
+            config=config,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise unusable(
+            "the weights of the base cannot be read", str(error), "weights of its config.json"
+        ) from error
+    head = f"{network.base_model_prefix}."
+    other = (name[0] for name in loaded["mismatched_keys"])
+    lost = sorted(name for name in {*loaded["missing_keys"], *other} if _is_encoder(name, head))
+    if lost:
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        raise unusable(
+            "the weights of the base are not those of its config.json",
+            f"none of this name and size: {', '.join(lost[:_NAMED])}{more}",
+            "every weight of the encoder",
+        )
+    return network
+
+
+def _is_encoder(name: str, prefix: str) -> bool:
+    """Is a weight one of the encoder? Its pooler belongs to the head: many bases have none."""
+    return name.startswith(prefix) and ".pooler." not in name
+
+
+def _logits(_module: nn.Module, _inputs: object, given: Any) -> Tensor:
+    outputs: Tensor = given.logits
+    return outputs
+
+
+def position_limit(base: Base) -> int:
+    """The most tokens that the learned positions of an encoder allow; 0 where it has none."""
+    config = known_config(json.loads(base.config))
+    limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
+    with torch.device("meta"):
+        network = build_classifier(base, 2, is_new=True)
+    for name, module in network.named_modules():
+        if "position_embeddings" in name and isinstance(module, nn.Embedding):
+            skipped = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - skipped
+    return int(limit or 0)
+
+
+def vocabulary_size(base: Base) -> int:
+    """Tokens that the encoder has embeddings for."""
+    return int(known_config(json.loads(base.config)).get_text_config().vocab_size)
+
+
+def read_tokenizer(folder: str) -> tuple[str, int, int]:
+    """A tokenizer as the tokenizers library writes it, the token of its padding (0 without one),
+    and the most tokens of a row (0 if it does not say).
+
+    Raises:
+        Mistake: there is none that this library reads.
+    """
+    from transformers import AutoTokenizer
+
+    expected = "tokenizer.json, or files that transformers makes it of"
+    try:
+        with _quiet():
+            found = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_fast=True
+            )
+    # Each tokenizer has its own way to fail without its files.
+    except Exception as error:
+        said = (str(error).splitlines() or [repr(error)])[0]
+        raise unusable(
+            "the tokenizer of the base cannot be read", f"{said:.200}", expected
+        ) from error
+    backend = getattr(found, "backend_tokenizer", None)
+    if backend is None:
+        raise unusable("the tokenizer of the base has no fast form", type(found).__name__, expected)
+    backend.no_padding()
+    backend.no_truncation()
+    longest = found.model_max_length
+    pad = found.pad_token_id if found.pad_token_id is not None else found.eos_token_id
+    return str(backend.to_str()), pad or 0, longest if longest < 2**30 else 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bars and reports of transformers."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,402 @@
+"""Encoders of texts from contract to predictions: what is trained, kept, told and refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from contract_runs import train as fit_only  # noqa: E402
+from made_texts import sentences, write_base, write_text_project  # noqa: E402
+from trainwright.core.errors import Mistake  # noqa: E402
+from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
+from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402
+from trainwright.run.after.export_weights import export_model  # noqa: E402
+from trainwright.run.prepare_run import Ready, Request, make_ready  # noqa: E402
+from trainwright.run.run_result import Result  # noqa: E402
+from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
+from trainwright.run.train import train  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+
+
+def ready_for(contract: Path, *overrides: str) -> tuple[Ready, str]:
+    said = io.StringIO()
+    request = Request(contract, overrides, contract.parent / "runs")
+    return make_ready(request, StageTimes(), StreamScreen(said)), said.getvalue()
+
+
+def run(contract: Path, *overrides: str, name: str = "", resume: bool = False) -> Result:
+    runs = contract.parent / "runs"
+    return train(Request(contract, overrides, runs, name, resume), StreamScreen(io.StringIO()))
+
+
+def refused(contract: Path, *overrides: str) -> str:
+    with pytest.raises(Mistake) as caught:
+        run(contract, *overrides)
+    assert not (contract.parent / "runs").exists()
+    return str(caught.value)
+
+
+def test_a_contract_trains_an_encoder_and_its_bundle_predicts(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    result = run(contract, "training.num_epochs=15", "model.num_labels=2")
+    assert {"dummy", "linear"} <= set(result.evaluation.baselines)
+    bundle = result.folder.bundle
+    assert {one.name for one in bundle.iterdir()} == {
+        *("bundle.json", "config.json", "features.json", "model.safetensors", "network.json"),
+        *("profile.json", "signature.json", "target.json", "tokenizer.json"),
+    }
+    lines = [line for line, _ in sentences(40, seed=5)]
+    predictor = read_bundle(bundle)
+    first = predictor.predict_frame(pl.DataFrame({"line": lines}))
+    again = read_bundle(bundle).predict_frame(pl.DataFrame({"line": lines, "more": lines}))
+    assert first.equals(again)
+    for row in (0, 17, 39):
+        (alone,) = predictor.predict_frame(pl.DataFrame({"line": lines[row : row + 1]})).rows()
+        assert alone[0] == first.row(row)[0]
+        np.testing.assert_allclose(alone[1:], first.row(row)[1:], atol=1e-6)
+    right = [
+        is_good == (said == "good")
+        for (_, is_good), said in zip(sentences(40, seed=5), first["prediction"], strict=True)
+    ]
+    assert np.mean(right) > 0.9
+    with pytest.raises(Mistake, match="line"):
+        predictor.predict_frame(pl.DataFrame({"text": lines}))
+
+
+def test_transformers_reads_the_bundle_itself(tmp_path: Path) -> None:
+    result = run(write_text_project(tmp_path))
+    bundle = result.folder.bundle
+    lines = [line for line, _ in sentences(6, seed=5)]
+    ours = read_bundle(bundle).predict_frame(pl.DataFrame({"line": lines}))
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(bundle)
+    tokens = transformers.AutoTokenizer.from_pretrained(bundle)(
+        lines, padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        chances = model(tokens["input_ids"], tokens["attention_mask"]).logits.softmax(dim=1)
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    np.testing.assert_allclose(
+        ours.select("probability_bad", "probability_good").to_numpy(), chances.numpy(), atol=1e-6
+    )
+    weights = tmp_path / "weights.safetensors"
+    assert "classifier.weight" in export_model(result.folder, weights).names
+    assert hash_file(bundle / "model.safetensors")
+
+
+def test_the_record_names_the_base(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    result = run(contract, "training.num_epochs=1")
+    base = json.loads(result.folder.plan.read_text())["contract"]["model"]["base"]
+    assert base["weights"] == hash_file(tmp_path / "base" / "model.safetensors")
+    assert base["licence"] == "apache-2.0"
+    assert (base["longest"], base["pad"]) == (48, 0)
+    assert not {"folder", "tokenizer_json"} & base.keys()
+    described = read_description(result.folder.bundle)
+    assert "transformers" in described.libraries
+    assert [one["name"] for one in described.signature] == ["line"]
+
+
+def test_several_classes_and_numbers(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    lines = [line for line, _ in sentences(150)]
+    classes = [("low", "middle", "high")[at % 3] for at in range(150)]
+    rows = pl.DataFrame({"line": lines, "label": classes})
+    rows.write_csv(tmp_path / "rows.csv")
+    result = run(
+        contract,
+        "training.num_epochs=1",
+        "training.loss.class_weights=balanced",
+        "training.loss.name=cross_entropy",
+        "metric.name=f1_macro",
+    )
+    scored = read_bundle(result.folder.bundle).predict_frame(rows[:3])
+    assert scored.columns == [
+        "prediction",
+        "probability_high",
+        "probability_low",
+        "probability_middle",
+    ]
+    rows = rows.with_columns(label=pl.col("line").str.len_chars() * 1.5)
+    rows.write_csv(tmp_path / "rows.csv")
+    result = run(
+        contract,
+        "training.num_epochs=12",
+        "metric={name: rmse}",
+        "training.average={kind: ema, decay: 0.9}",
+    )
+    guessed = read_bundle(result.folder.bundle).predict_frame(rows)["prediction"].to_numpy()
+    assert np.corrcoef(guessed, rows["label"].to_numpy())[0, 1] > 0.8
+
+
+def test_pairs_have_segments(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    lines = [line for line, _ in sentences(120)]
+    rows = {"first": lines, "second": lines[::-1], "label": ["ab"[at % 2] for at in range(120)]}
+    pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")
+    ready, said = ready_for(contract, "model.max_length=20")
+    inputs = TextInputs.of_kind(ready.prepared.train.inputs)
+    arrays = inputs.arrays(0, 5)
+    assert arrays["input_ids"].shape[1] <= 20
+    segments = arrays["token_type_ids"]
+    assert set(np.unique(segments)) == {0, 1}
+    assert (np.diff(np.where(arrays["attention_mask"] == 1, segments, 2), axis=1) >= 0).all()
+    assert "truncated" in said
+    run(contract, "training.num_epochs=1")
+
+
+def test_cut_rows_are_counted_and_told(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    whole, said = ready_for(contract)
+    assert "truncated" not in said
+    cut, said = ready_for(contract, "model.max_length=12")
+    parts = ("train", "validation", "test")
+    lengths = np.concatenate(
+        [TextInputs.of_kind(getattr(whole.prepared, one).inputs).lengths for one in parts]
+    )
+    lost = (lengths - 12).clip(0)
+    line = next(one for one in said.splitlines() if one.startswith("truncated"))
+    assert f"{np.count_nonzero(lost)} rows of 160 longer than 12 tokens" in line
+    assert f"{lost.sum() / lengths.sum():.2%} of all tokens" in line
+    for one in parts:
+        inputs = TextInputs.of_kind(getattr(cut.prepared, one).inputs)
+        assert inputs.lengths.max() == 12
+        ends = inputs.tokens[inputs.starts + inputs.lengths - 1]
+        assert set(ends.tolist()) == {3}, "the last token stays the separator"
+    assert whole.prepared.version != cut.prepared.version
+
+
+def test_texts_are_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = write_text_project(tmp_path)
+    settings = ("data.reading.cache=kept",)
+    first, _ = ready_for(contract, *settings)
+    from trainwright.data.encoders.text_tokenizer import TextTokenizer
+
+    def never(*_: object) -> None:
+        raise AssertionError("tokenised again")
+
+    monkeypatch.setattr(TextTokenizer, "tokenize", never)
+    again, _ = ready_for(contract, *settings)
+    for part in ("train", "validation", "test"):
+        one, other = getattr(first.prepared, part).inputs, getattr(again.prepared, part).inputs
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        np.testing.assert_array_equal(one.lengths, other.lengths)
+    assert first.prepared.version == again.prepared.version
+    with pytest.raises(AssertionError, match="tokenised again"):
+        ready_for(contract, *settings, "model.max_length=20")
+
+
+def test_a_step_has_rows_of_similar_length(tmp_path: Path) -> None:
+    from trainwright.run.compose.compose_feed import build_feed
+
+    contract = write_text_project(tmp_path)
+
+    def padding(buckets: int) -> float:
+        ready, _ = ready_for(contract, f"model.length_buckets={buckets}", "training.batch_size=8")
+        feed = build_feed(ready.plan.contract, ready.prepared, torch.device("cpu"))
+        masks = [
+            one["attention_mask"]
+            for _ in range(feed.steps_per_epoch)
+            for one in feed.next_step().micro_batches
+        ]
+        assert all(bool(mask.any(dim=0).all()) for mask in masks), "none is wider than its longest"
+        return 1 - sum(int(one.sum()) for one in masks) / sum(one.numel() for one in masks)
+
+    assert padding(4) < 0.6 * padding(1)
+
+
+def test_a_probe_trains_the_head_alone_and_keeps_the_base_once(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    probe = fit_only(contract, "probe", "training.freeze={bert: always}")
+    base = transformers.AutoModel.from_pretrained(tmp_path / "base").state_dict()
+    for name, tensor in probe.job.model.state_dict().items():
+        if name.startswith("bert.") and ".pooler." not in name:
+            assert torch.equal(tensor, base[name.removeprefix("bert.")]), name
+    sizes = {
+        one.parent.name: one.stat().st_size
+        for one in (contract.parent / "runs/probe/checkpoints").glob("step-*/*.safetensors")
+    }
+    (frozen,) = (contract.parent / "runs/probe/checkpoints").glob("base-*.safetensors")
+    assert max(sizes.values()) < frozen.stat().st_size / 5
+
+
+def test_unfreezing_in_stages_and_rates_by_layer(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    head = "training.freeze={bert.embeddings: always, bert.encoder: 1}"
+    staged = fit_only(contract, "staged", head, "training.optimizer.layer_decay=0.5")
+    start = fit_only(contract, "start", head, "training.stop.max_steps=1")
+    before, after = start.job.model.state_dict(), staged.job.model.state_dict()
+    moved = {name for name in after if not torch.equal(before[name], after[name])}
+    assert not any(name.startswith("bert.embeddings") for name in moved)
+    assert any(name.startswith("bert.encoder.layer.0") for name in moved)
+
+
+def test_a_model_from_a_configuration_alone(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    write_base(tmp_path / "new", "distilbert", weights=False)
+    named = ("model.architecture=new", "model.weights=none")
+    ready, _ = ready_for(contract, *named)
+    model = ready.plan.contract.model
+    assert (model.base.weights, model.block_count) == ("", 2)  # type: ignore[union-attr]
+    assert "has no weights" in refused(contract, "model.architecture=new")
+    result = run(contract, *named)
+    assert result.evaluation
+
+
+def test_the_plan_counts_the_encoder(tmp_path: Path) -> None:
+    ready, _ = ready_for(write_text_project(tmp_path))
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base")
+    assert ready.plan.estimate.parameters == sum(one.numel() for one in model.parameters())
+    assert ready.plan.memory != "unknown"
+    assert ready.plan.memory.activations > 0
+
+
+def test_the_rates_of_a_fine_tuning_are_small(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    short = contract.read_text().split("training:")[0]
+    contract.write_text(short)
+    training = ready_for(contract)[0].plan.contract.training
+    assert (training.optimizer.learning_rate, training.num_epochs) == (5e-5, 3)
+    assert training.effective_batch_size == 32
+    anew = ready_for(contract, "model.weights=none")[0].plan.contract.training
+    assert anew.optimizer.learning_rate == 5e-4
+
+
+def test_a_run_goes_on_with_its_own_base_only(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    run(contract, "training.num_epochs=1", name="one")
+    other = write_base(tmp_path / "other", hidden_size=8)
+    for file in other.iterdir():
+        (tmp_path / "base" / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(Mistake) as caught:
+        run(contract, "training.num_epochs=1", name="one", resume=True)
+    assert "another base of its model" in str(caught.value)
+    assert "put the files of the base back" in str(caught.value)
+
+
+def keep_pickle(base: Path) -> None:
+    (base / "model.safetensors").rename(base / "pytorch_model.bin")
+
+
+def lose_a_shard(base: Path) -> None:
+    (base / "model.safetensors").rename(base / "model-00001-of-00002.safetensors")
+    names = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (base / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+
+
+def cut_weights(base: Path) -> None:
+    file = base / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-500])
+
+
+def of_another_size(base: Path) -> None:
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "intermediate_size": 20}))
+
+
+def without_a_head(base: Path) -> None:
+    config = {"model_type": "vit", "hidden_size": 16}
+    (base / "config.json").write_text(json.dumps(config))
+
+
+def with_own_code(base: Path) -> None:
+    own = {"model_type": "quux", "auto_map": {"AutoConfig": "own.OwnConfig"}}
+    (base / "config.json").write_text(json.dumps(own))
+    (base / "own.py").write_text("raise SystemExit('run')")
+
+
+def with_few_embeddings(base: Path) -> None:
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "vocab_size": 50}))
+
+
+def without_a_tokenizer(base: Path) -> None:
+    for file in base.glob("token*"):
+        file.unlink()
+
+
+def without_a_configuration(base: Path) -> None:
+    (base / "config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (keep_pickle, "are pickles"),
+        (lose_a_shard, "1 of 2 files; missing: model-00002-of-00002.safetensors"),
+        (cut_weights, "are damaged"),
+        (of_another_size, "are not those of its config.json"),
+        (without_a_head, "vit has no head"),
+        (with_own_code, "code of its own, which is never run"),
+        (with_few_embeddings, "tokens that its model does not know"),
+        (without_a_tokenizer, "the base has no tokenizer"),
+        (without_a_configuration, "no config.json"),
+    ],
+)
+def test_a_broken_base_is_refused(
+    tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    contract = write_text_project(tmp_path)
+    damage(tmp_path / "base")
+    message = refused(contract)
+    assert said in message
+    assert "model.architecture" in message
+    assert "fix:" in message
+
+
+def test_a_base_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = write_text_project(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    message = refused(contract, "model.architecture=someone/some-encoder")
+    assert "HF_HUB_OFFLINE switches the hub off" in message
+    assert "huggingface-cli download someone/some-encoder" in message
+    assert "no such folder" in refused(contract, "model.architecture=./nowhere")
+
+
+def test_a_base_of_the_hub_is_read_from_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = write_text_project(tmp_path)
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    commit = "a" * 40
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    write_base(repository / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    ready, _ = ready_for(contract, "model.architecture=someone/tiny")
+    assert ready.plan.contract.model.base.commit == commit  # type: ignore[union-attr]
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    rows = rows.with_columns(pl.Series("size", np.arange(160) % 13 * 1.5))
+    rows.write_csv(tmp_path / "rows.csv")
+    assert "needs one column of texts" in refused(contract)
+    text = contract.read_text()
+    kind = "target: label, columns: {line: {kind: text}}"
+    contract.write_text(text.replace("target: label", kind))
+    message = refused(contract)
+    assert "reads no other columns" in message
+    assert "exclude as well: size" in message
+    ready_for(contract, "data.exclude=[size]")
+    assert "needs one column of texts" in refused(contract, "data.exclude=[line]")
+    assert "change it to 2" in refused(contract, "data.exclude=[size]", "model.num_labels=5")
+    limit = refused(contract, "data.exclude=[size]", "model.max_length=500")
+    assert "at most 48 tokens" in limit
