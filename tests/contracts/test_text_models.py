@@ -15,11 +15,12 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from contract_runs import train as fit_only  # noqa: E402
-from made_texts import sentences, write_base, write_text_project  # noqa: E402
+from made_texts import sentences, write_base, write_rows, write_text_project  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402
+from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
 from trainwright.run.after.export_weights import export_model  # noqa: E402
 from trainwright.run.prepare_run import Ready, Request, make_ready  # noqa: E402
 from trainwright.run.run_result import Result  # noqa: E402
@@ -400,3 +401,54 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     assert "change it to 2" in refused(contract, "data.exclude=[size]", "model.num_labels=5")
     limit = refused(contract, "data.exclude=[size]", "model.max_length=500")
     assert "at most 48 tokens" in limit
+
+
+def test_a_configuration_names_no_kernel_and_no_code(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "config.json"
+    own = {
+        "auto_map": {"AutoConfig": "own.OwnConfig"},
+        "_attn_implementation": "kernels-community/own",
+        "quantization_config": {"quant_method": "own"},
+    }
+    file.write_text(json.dumps(json.loads(file.read_text()) | own))
+    (tmp_path / "base" / "own.py").write_text("raise SystemExit('run')")
+    made = fit_only(contract, "own", "training.stop.max_steps=1").job.model
+    assert made.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.mixed_precision=bf16",
+        "training.memory.activation_checkpointing=full",
+        "data.num_workers=2",
+        "data.sampling={kind: balanced}",
+        "data.shuffle=false",
+    ],
+)
+def test_what_holds_of_every_network(tmp_path: Path, setting: str) -> None:
+    contract = write_text_project(tmp_path)
+    losses = fit_only(contract, "one", setting, "training.num_epochs=4").signals["loss"]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+def test_activation_checkpointing_and_workers_change_no_bit(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    plain = fit_only(contract, "plain", "training.num_epochs=1").signals["loss"]
+    for name, setting in (
+        ("again", "training.memory.activation_checkpointing=full"),
+        ("workers", "data.num_workers=2"),
+    ):
+        assert fit_only(contract, name, "training.num_epochs=1", setting).signals["loss"] == plain
+
+
+def test_folds_seeds_and_labelled_rows(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    folds = run(contract, "data.split={kind: stratified, folds: 2}", "training.num_epochs=1")
+    assert folds.evaluation.rows == 160
+    result = run(contract, "training.seeds=2", "training.num_epochs=12")
+    write_rows(tmp_path / "later.csv", 30)
+    later = evaluate_rows(result.folder, str(tmp_path / "later.csv"))
+    assert later.evaluation.metrics["accuracy"].value > 0.9

@@ -247,4 +247,13 @@ def known_config(config: Json) -> Any:
     return made
 
 
-_UNUSED: Final = ("model_type", "auto_map", "num_labels", "id2label", "label2id", "problem_type")
+_UNUSED: Final = frozenset(
+    {
+        *("model_type", "auto_map", "num_labels", "id2label", "label2id", "problem_type"),
+        # Kernels may be named that are code of the hub.
+        *("attn_implementation", "_attn_implementation", "experts_implementation"),
+        *("_attn_implementation_internal", "_experts_implementation", "quantization_config"),
+        *("dtype", "torch_dtype"),
+    }
+)
+"""What a configuration says of labels, kernels and number formats: the plan decides these."""
