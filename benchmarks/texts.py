@@ -17,6 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
+import page
 from trainwright.core.files import read_json
 
 JUDGED = (0, 3)
@@ -51,7 +52,7 @@ class Setting:
 
 SETTINGS = (
     Setting("sms-spam", "accuracy", 2, 128, 64, 5, 1e-3),
-    Setting("banking77", "accuracy", 2, 128, 32, 7, 1e-3),
+    Setting("banking77", "accuracy", 2, 128, 32, 10, 1e-3),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advised.cases import Case
-from trainwright.contract.sections.model import kinds_with
 
 SGD = "training.optimizer={name: sgd, learning_rate: 0.1, momentum: 0"
 FREE = "training.optimizer={name: schedule_free_adamw}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from library_jobs import job_of_rows
 from trainwright.contract.sections.model import kinds_with, sections
 from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
@@ -16,7 +18,7 @@ from trainwright.data.columns.target import Classes, NextToken, Numbers
 from trainwright.model.dummy import fit_constant, read_constant
 from trainwright.model.families import FAMILIES
 from trainwright.model.family import LearningTask
-from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
+from trainwright.model.input_shape import ImageShape, TableShape, TextShape, TokenShape
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
 from trainwright.testing.scorer_conformance import (
@@ -68,6 +70,8 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return _resnet(outputs)
         case _ if family in LIBRARY_KINDS:
             return _of_library(family, outputs)
+        case "encoder":
+            return _encoder(outputs)
         case _:
             raise AssertionError(family)
 
@@ -139,6 +143,31 @@ SHORT = {
     **{kind: {"max_trees": 20} for kind in ("boosting", "xgboost", "catboost")},
     "forest": {"trees": 20},
 }
+
+
+def _encoder(outputs: int) -> ScorerCase:
+    pytest.importorskip("transformers", reason="needs the transformers extra")
+    from made_texts import sentences, write_base
+    from trainwright.model.build_network import build_network
+    from trainwright.model.families import family_of
+    from trainwright.predictor.network_scorer import NetworkScorer, read_network
+
+    with TemporaryDirectory() as folder:
+        write_base(Path(folder) / "base")
+        section = Pretrained(architecture="base", max_length=20)
+        family = family_of(section)
+        section = family.read_files(section, Path(folder))
+        shape = TextShape(20, outputs)
+        network = build_network(section, shape).eval()
+    target = (
+        Numbers("label", 3.0, 2.0)
+        if outputs == 1
+        else Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
+    )
+    inputs = family.tokenizer(section).tokenize([[line for line, _ in sentences(50)]])
+    return ScorerCase(NetworkScorer(section, shape, target, network), inputs, outputs, read_network)
+
+
 CASES = [
     *((kind, n) for kind in LIBRARY_KINDS for n in (1, 2, 4)),
     ("fake", 2),
@@ -146,6 +175,8 @@ CASES = [
     ("gpt", 1),
     ("resnet", 3),
     *((family, n) for family in ("constant", "network") for n in (1, 2, 4)),
+    ("encoder", 1),
+    ("encoder", 3),
 ]
 
 

@@ -44,7 +44,7 @@ LINES = {
     ),
     "data/types.py": (
         (
-            "from trainwright.data.encoders.encoding import Encoding\n",
+            "from trainwright.data.encoders.pixel_statistics import Pixels\n",
             "from spectra.spectra_encoding import SpectraEncoding\n",
         ),
         ('    {"table": TableEncoder,', ' "spectra": SpectraEncoding,'),
