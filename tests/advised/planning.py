@@ -24,7 +24,9 @@ def database() -> bytes:
 DATABASE = database()
 
 CASES = (
-    Case(f"model: {{kind: boosting}}, mlp or tabular_resnet, {MEMORY}", (IN_FILES,)),
+    Case(
+        f"model: {{kind: boosting}}, mlp or ft_transformer or tabular_resnet, {MEMORY}", (IN_FILES,)
+    ),
     Case(
         f"remove folds, {MEMORY}",
         (IN_FILES, "model={kind: boosting}", "data.split={kind: random, folds: 3}"),

@@ -44,6 +44,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.count_network",
         "trainwright.model.attention.causal_attention",
         "trainwright.model.attention.full_attention",
+        "trainwright.model.ft_transformer.ft_transformer_network",
         "trainwright.model.gpt.gpt_network",
         "trainwright.model.pretrained.sequence_classifier",
         "trainwright.model.residual",

@@ -15,6 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
@@ -51,6 +52,10 @@ MODELS: dict[str, tuple[ModelSection, Shape]] = {
     ),
     "tabular_resnet": (
         TabularResNet(kind="tabular_resnet", width=16, blocks=3, stochastic_depth=0.2),
+        TableShape(4, (5,), 3),
+    ),
+    "ft_transformer": (
+        FtTransformer(kind="ft_transformer", width=16, heads=2, layers=3, residual_dropout=0.1),
         TableShape(4, (5,), 3),
     ),
 }
@@ -188,7 +193,7 @@ def kept_bytes(name: str, how: ActivationCheckpointing) -> int:
     return total
 
 
-@pytest.mark.parametrize("name", ["gpt", "resnet", "tabular_resnet"])
+@pytest.mark.parametrize("name", ["gpt", "resnet", "tabular_resnet", "ft_transformer"])
 def test_less_is_kept(name: str) -> None:
     off, full, every = (kept_bytes(name, how) for how in ("off", "full", WAYS["every"]))
     assert full < every < off

@@ -11,6 +11,7 @@ from trainwright.model.boosting.boosting_family import BoostingFamily
 from trainwright.model.catboost.catboost_family import CatBoostFamily
 from trainwright.model.family import Family, NetworkFamily
 from trainwright.model.forest.forest_family import ForestFamily
+from trainwright.model.ft_transformer.ft_transformer_family import FtTransformerFamily
 from trainwright.model.gpt.gpt_family import GptFamily
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.linear.linear_family import LinearFamily
@@ -30,6 +31,7 @@ FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
         "neighbours": NeighboursFamily(),
         "linear": LinearFamily(),
         "mlp": MlpFamily(),
+        "ft_transformer": FtTransformerFamily(),
         "tabular_resnet": TabularResNetFamily(),
         "resnet": ResNetFamily(),
         "gpt": GptFamily(),

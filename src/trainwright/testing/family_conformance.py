@@ -28,6 +28,7 @@ from trainwright.predictor.predictor import Predictor
 _ROWS = 400
 _RARE = 0.15
 _SETTINGS: Mapping[str, Json] = {
+    "ft_transformer": {"width": 16, "heads": 2, "layers": 2},
     "resnet": {"width": 8, "blocks": [1]},
     "gpt": {"layers": 1, "heads": 2, "width": 16, "context": 16},
 }

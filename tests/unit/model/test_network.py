@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
+from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
 from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
 from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
@@ -15,6 +16,8 @@ SECTIONS: list[ModelSection] = [
     Mlp(kind="mlp", hidden=(5,), activation="gelu", numeric_embedding="none", embedding_dim=3),
     TabularResNet(kind="tabular_resnet"),
     TabularResNet(kind="tabular_resnet", blocks=1, width=8, numeric_embedding="none"),
+    FtTransformer(kind="ft_transformer", width=16, heads=2),
+    FtTransformer(kind="ft_transformer", width=16, heads=4, layers=1, activation="gelu"),
 ]
 SHAPES = [TableShape(3, (4, 9), 2), TableShape(0, (5,), 3), TableShape(2, (), 1)]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.contract.sections.model.resnet import ResNet
@@ -45,6 +46,21 @@ CASES: list[tuple[ModelSection, Shape]] = [
     (Mlp(kind="mlp", activation="silu", dropout=0.0), TableShape(8, (5, 12), 2)),
     (Mlp(kind="mlp", dropout=0.0, hidden=(64, 64)), TableShape(8, (5, 12), 2)),
     (TabularResNet(kind="tabular_resnet"), TableShape(8, (5, 12), 2)),
+    (FtTransformer(kind="ft_transformer"), TableShape(8, (5, 12), 2)),
+    (
+        FtTransformer(kind="ft_transformer", width=32, heads=4, activation="gelu", layers=1),
+        TableShape(0, (5, 12), 3),
+    ),
+    (
+        FtTransformer(
+            kind="ft_transformer",
+            width=64,
+            attention_dropout=0.0,
+            hidden_dropout=0.0,
+            residual_dropout=0.1,
+        ),
+        TableShape(8, (), 1),
+    ),
 ]
 
 

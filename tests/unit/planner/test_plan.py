@@ -67,6 +67,7 @@ def test_the_positive_class_is_found_by_its_name_before_its_rows(
         ("linear", "standard", "median"),
         ("mlp", "quantile", "median"),
         ("tabular_resnet", "quantile", "median"),
+        ("ft_transformer", "quantile", "median"),
     ],
 )
 def test_features_fit_the_model(tmp_path: Path, kind: str, numeric: str, impute: str) -> None:

@@ -10,6 +10,7 @@ from pydantic import Discriminator, Tag
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.contract.sections.model.catboost import CatBoost
 from trainwright.contract.sections.model.forest import Forest
+from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.model.mlp import Mlp
@@ -36,6 +37,7 @@ Model = Annotated[
     | Annotated[Neighbours, Tag("neighbours")]
     | Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]
+    | Annotated[FtTransformer, Tag("ft_transformer")]
     | Annotated[TabularResNet, Tag("tabular_resnet")]
     | Annotated[ResNet, Tag("resnet")]
     | Annotated[Gpt, Tag("gpt")]

@@ -1,0 +1,1 @@
+"""Transformer over the columns of a table."""
