@@ -274,6 +274,7 @@ CASES = tuple(
             "rename it to validate_every_n_steps, which counts optimizer steps",
             ("training.validate_every_n_tokens=500",),
         ),
+        Case("change it to 16", ("model={kind: ft_transformer, width: 18, heads: 8}",)),
         Case("choose single", ("distributed.strategy=ddp",)),
         Case("choose 1", ("distributed.num_gpus=2",)),
         Case("choose auto", ("distributed.backend=nccl",)),

@@ -10,12 +10,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import Tensor  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
+from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TableShape  # noqa: E402
+from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.parameter_groups import group_parameters  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -133,6 +136,38 @@ def test_it_trains_as_the_equations_do(section: FtTransformer, shape: TableShape
             optimizing.step()
     for name, one in ours.items():
         assert torch.allclose(one, theirs[name], rtol=0, atol=1e-8), name
+
+
+@pytest.mark.parametrize("micro", [1, 2, 3, 6])
+def test_micro_batches_make_the_step_of_the_equations(micro: int) -> None:
+    torch.manual_seed(3)
+    section, shape = SECTIONS[0], SHAPES[0]
+    network = build_network(section, shape).double().train()
+    theirs = {name: one.detach().clone() for name, one in network.named_parameters()}
+    numeric, codes = rows_of(shape)
+    arrays = [numeric, codes, torch.tensor([0, 2, 1, 1, 0, 2])]
+    feed = Feed(arrays, micro, 6 // micro, seed=7)
+    step = OptimizerStep(network, summed, torch.optim.SGD(network.parameters(), lr=0.5))
+    for _ in range(3):
+        before = feed.samples
+        work = feed.next_step()
+        x, c, y = (array[feed.rows_between(before, work.samples)] for array in arrays)
+        parts = {name: one.requires_grad_() for name, one in theirs.items()}
+        loss = functional.cross_entropy(forward(parts, section, shape, x, c), y)
+        slopes = torch.autograd.grad(loss, list(parts.values()))
+        theirs = {
+            name: (one - 0.5 * slope).detach()
+            for (name, one), slope in zip(parts.items(), slopes, strict=True)
+        }
+        assert float(step(work).loss) == pytest.approx(loss.item(), rel=1e-10)
+    for name, one in network.named_parameters():
+        assert torch.allclose(one, theirs[name], rtol=0, atol=1e-10), name
+
+
+def summed(model: nn.Module, batch: Batch) -> LossSum:
+    numeric, codes, target = batch
+    loss = functional.cross_entropy(model(numeric, codes), target, reduction="sum")
+    return LossSum(loss, len(target))
 
 
 def test_the_first_values_are_those_of_the_authors() -> None:
