@@ -27,7 +27,7 @@ def check_inspect(contract: Contract, written: frozenset[str]) -> Iterator[Probl
     if asked and not model.traits.has_attention:
         attending = " or ".join(kinds_with(lambda traits: traits.has_attention))
         yield Problem(
-            f"a model of kind {model.kind} has no attention",
+            f"a model of kind {model.kind} has no causal attention, which is what is measured",
             path=f"{_INSPECT}.which",
             found="attention",
             expected="activations, silent_units, gradient_sizes",

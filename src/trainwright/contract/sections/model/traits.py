@@ -46,7 +46,8 @@ class Traits:
     in files; with `reads_missing`, missing numbers. `rounds` is the field that limits the rounds of
     a library, which a budget can cut; empty without rounds. `unit` is a round or step.
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
-    baseline. `files` are the fields that the plan reads from files of the model.
+    baseline. `files` are the fields that the plan reads from files of the model. `has_attention`:
+    causal, as `tracking.inspect` measures it.
     """
 
     reads: tuple[DataKind, ...]
