@@ -74,6 +74,20 @@ CASES = (
         rows=csv(y=NUMBERS),
     ),
     Case(
+        "write objective: squared_error, or remove monotone",
+        (
+            "task=regression",
+            "model={kind: boosting, objective: absolute_error, monotone: {x: increasing}}",
+        ),
+        does=("model.objective=squared_error",),
+        rows=csv(y=NUMBERS),
+    ),
+    Case(
+        "remove monotone",
+        ("model={kind: boosting, monotone: {x: increasing}}",),
+        rows=csv(y=[f"c{at % 3}" for at in range(len(NUMBERS))]),
+    ),
+    Case(
         "slice by a condition instead, for example where: x > ...",
         ("slices=[{column: x}]",),
         rows=MANY,

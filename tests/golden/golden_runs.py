@@ -20,6 +20,8 @@ import numpy as np
 import polars as pl
 from PIL import Image
 
+from made_texts import write_base
+
 Digests = Mapping[str, str]
 """File in the run folder -> digest."""
 
@@ -65,6 +67,12 @@ CONTRACTS: Mapping[str, str] = {
     + MLP
     + training(more=", average: {kind: ema}, gradient_clipping: {max_norm: 1.0}"),
     "tabular_resnet": TABLE + model("tabular_resnet", "width: 16, blocks: 1") + training(),
+    "ft_transformer": TABLE
+    + model("ft_transformer", "width: 16, layers: 1, heads: 2")
+    + training(),
+    "encoder": TEXT_COLUMN.replace("y}", "y, columns: {text: {kind: text}}}")
+    + model("pretrained", "architecture: base, max_length: 12")
+    + training(),
     "resnet": IMAGES + model("resnet", "width: 8, blocks: [1, 1]") + training(),
     "gpt": CHARACTERS + model("gpt", "context: 16, width: 16, layers: 1, heads: 2") + training(),
     "gpt_word_pieces": WORD_PIECES
@@ -88,7 +96,9 @@ CHANGING = ("time", "second", "at", "date", "run", "hash", "version", "id")
 
 
 def write_data(folder: Path) -> None:
-    """A table, a column of texts, a corpus and folders of images, from one seed."""
+    """A table, a column of texts, an encoder for it, a corpus and folders of images, each from one
+    seed."""
+    write_base(folder / "base")
     random = np.random.default_rng(3)
     lines = ["a,b,city,when,y,z"]
     for row in range(600):
