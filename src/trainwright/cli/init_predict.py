@@ -88,16 +88,7 @@ def predict_to_file(
 ) -> None:
     """Predict and write, in the format given by the suffix of the output."""
     output = wanted.output
-    kind = output.suffix if output != _STDOUT else ".csv"
-    if kind not in (".csv", ".parquet", ".jsonl"):
-        raise Mistake(
-            Problem(
-                "predictions cannot be written so",
-                found=str(output),
-                expected="a name that ends in .csv, .parquet or .jsonl",
-                fix=f"-o {output.stem}.csv",
-            )
-        )
+    kind = table_kind(output, "predictions") if output != _STDOUT else ".csv"
     if wanted.guard_formulas and kind != ".csv":
         raise Mistake(
             Problem(
@@ -120,12 +111,30 @@ def predict_to_file(
         text = predictions.write_csv()
         sys.stdout.write(show_safely(text) if sys.stdout.isatty() else text)
         return
-    write_atomic(output, _encoded(predictions, kind))
+    write_atomic(output, encode_table(predictions, kind))
     if as_json:
         unseen = dict(predicted.unseen)
         show_json({"rows": predictions.height, "output": str(output), "unseen": unseen})
     else:
         sys.stdout.write(show_safely(f"{predictions.height:,} predictions in {output}\n"))
+
+
+def table_kind(output: Path, what: str) -> str:
+    """The format that the suffix of an output names.
+
+    Raises:
+        Mistake: it names none.
+    """
+    if output.suffix in (".csv", ".parquet", ".jsonl"):
+        return output.suffix
+    raise Mistake(
+        Problem(
+            f"{what} cannot be written so",
+            found=str(output),
+            expected="a name that ends in .csv, .parquet or .jsonl",
+            fix=f"-o {output.stem}.csv",
+        )
+    )
 
 
 def check_folder(output: Path) -> None:
@@ -169,7 +178,8 @@ def _guarded(texts: pl.Expr) -> pl.Expr:
     return pl.when(runs).then(pl.concat_str(pl.lit("'"), texts)).otherwise(texts).name.keep()
 
 
-def _encoded(frame: pl.DataFrame, kind: str) -> bytes:
+def encode_table(frame: pl.DataFrame, kind: str) -> bytes:
+    """A table in the format of `table_kind`."""
     stream = io.BytesIO()
     match kind:
         case ".csv":

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from trainwright.cli.arguments import RUNS, AfterEnding, AsJson, Longer, RunName, RunOrCopies, Runs
+from trainwright.cli.explain import explain
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
 from trainwright.core.errors import (
@@ -233,6 +234,9 @@ def evaluate(
         following = commands_with_a_run(run, runs)
     show_result(result, following, as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
+
+
+app.command()(explain)
 
 
 @app.command()

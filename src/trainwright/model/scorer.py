@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from trainwright.data.base.table import Floats, Inputs
 
@@ -28,4 +28,16 @@ class Scorer(Protocol):
 
     def write(self, folder: Path) -> None:
         """Write its own files into an existing folder; none of them is a pickle."""
+        ...
+
+
+@runtime_checkable
+class AttributingScorer(Protocol):
+    """A scorer whose library says what each input adds to a score."""
+
+    def contributions(self, inputs: Inputs) -> Floats:
+        """SHAP values [N, K, M + 1] of the M columns of the inputs (numbers, terms, codes) for the
+        K raw outputs, and last the expected output, to which they add up: the log-odds of the
+        second of two classes, the raw score of each of several, or a value before the objective's
+        link."""
         ...

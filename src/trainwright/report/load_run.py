@@ -15,6 +15,7 @@ from trainwright.core.files import Json, read_json
 from trainwright.data.columns.target import PROBABILITY
 from trainwright.data.statistics.histograms import Distribution
 from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.explanations.explanation import Explanation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder
@@ -100,6 +101,7 @@ class Contents:
     contract_text: str = ""
     damaged: Sequence[tuple[str, str]] = ()
     forecasts: tuple[Forecast, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
 
 
 def read_contents(folder: RunFolder) -> Contents:
@@ -124,6 +126,9 @@ def read_contents(folder: RunFolder) -> Contents:
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),
         trees=reading.take("bundle/boosting.json", lambda: (_trees(read_json(trees)),)),
         forecasts=reading.take("predictions.parquet", lambda: _forecasts(folder.predictions)),
+        explanations=reading.take(
+            folder.explanation.name, lambda: (Explanation.from_json(read_json(folder.explanation)),)
+        ),
         contract_text=reading.take_text("contract.yaml", lambda: folder.contract.read_bytes()),
         damaged=tuple(reading.damaged),
     )

@@ -15,6 +15,7 @@ from trainwright.core.redaction import redact
 from trainwright.report.confusion import view_confusion
 from trainwright.report.data_section import view_data
 from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
+from trainwright.report.explanation_section import view_explanation
 from trainwright.report.format import clean, clean_lines, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation, read_contents
 from trainwright.report.record_section import (
@@ -84,6 +85,9 @@ def _views(contents: Contents) -> dict[str, Json]:
             ),
         ],
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
+        "explanations": view(
+            "explanation.json", lambda: [view_explanation(one) for one in contents.explanations]
+        ),
         "times": of_judged(lambda one: view_times(one.seconds)),
         "training": view("signals.jsonl", lambda: [view_training(contents)]),
         "data": view("data/manifest.json", lambda: view_data(contents)),

@@ -137,6 +137,11 @@ class RunFolder:
         return self.path / "evaluation.json"
 
     @property
+    def explanation(self) -> Path:
+        """What the model reads, as `explain` measured it."""
+        return self.path / "explanation.json"
+
+    @property
     def endings(self) -> Path:
         """Folder of the evaluations of earlier endings, one a step, of a run that went on."""
         return self.path / "endings"

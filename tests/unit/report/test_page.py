@@ -270,3 +270,36 @@ def test_many_looks_at_the_test_rows_are_told(run: RunFolder) -> None:
     assert (
         "were opened 3 times, and each look after the first makes the verdict weaker" in page.text
     )
+
+
+def test_an_explanation_has_its_table_and_figures(tmp_path: Path) -> None:
+    folder = build_run(tmp_path, Wanted(("a", "b")))
+    loss = {"value": 0.1, "low": 0.05, "high": 0.15}
+    none = {"value": 0.01, "low": -0.01, "high": 0.02}
+    importance = [
+        {"column": HOSTILE, **loss, "mean_contribution": 0.4},
+        {"column": "plain", **none, "mean_contribution": None},
+    ]
+    dependence = [
+        {"column": HOSTILE, "values": [HOSTILE, "b"], "numbers": [], "outputs": [HOSTILE],
+         "means": [[0.2], [0.6]]},
+        {"column": "age", "values": ["1.0", "2.0"], "numbers": [1.0, 2.0], "outputs": ["a"],
+         "means": [[0.2], [0.6]]},
+    ]  # fmt: skip
+    found = {
+        "format": 1, "part": "validation", "rows": 90, "of": 100, "units": 30, "repeats": 5,
+        "metric": "roc_auc", "value": 0.8, "confidence": 0.95, "seconds": 1.0,
+        "importance": importance, "partial_dependence": dependence, "notes": [HOSTILE],
+    }  # fmt: skip
+    folder.explanation.write_text(json.dumps(found), encoding="utf-8")
+    page, text = written(folder)
+    check_alone(page, text)
+    assert "What the model reads" in page.headings
+    assert "Partial dependence" in page.headings
+    assert "age" in page.headings
+    assert "90 rows of the validation part, 30 independent units" in page.text
+    assert page.text.count("not distinguishable from 0") == 1
+    folder.explanation.write_text(json.dumps({**found, "format": 9}), encoding="utf-8")
+    page, _ = written(folder)
+    assert "What the model reads" not in page.headings
+    assert "explanation of format 9" in page.text

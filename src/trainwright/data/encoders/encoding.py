@@ -66,6 +66,9 @@ class Encoding(ABC):
     side_files: ClassVar[tuple[str, ...]] = ()
     """Files that stand beside its JSON in a bundle; `from_json` gets their texts by name."""
 
+    reads_columns: ClassVar[bool] = False
+    """Are its rows typed columns, a value each?"""
+
     profiled_rows: ClassVar[int] = 20_000
     """The most rows that `profile` is given."""
 

@@ -40,6 +40,16 @@ class LagFeatures:
         """The numeric columns."""
         return tuple(name for section in self.sections for name in _names(section))
 
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The column whose past each of `names` is."""
+        return tuple(
+            column
+            for section in self.sections
+            for column in section.columns
+            for _ in range(len(_names(section)) // len(section.columns))
+        )
+
     def added(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows with their past, as it lies in these rows.
 

@@ -81,6 +81,7 @@ class TableEncoder(FrameEncoding):
     limits: tuple[Limit, ...] = ()
 
     modality: ClassVar[str] = "table"
+    reads_columns: ClassVar[bool] = True
 
     @property
     def typed(self) -> TableEncoder:

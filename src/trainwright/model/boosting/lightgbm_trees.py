@@ -94,6 +94,22 @@ class Boosted:
             return raw[:, None]
         return np.stack([1 - raw, raw], axis=1) if self.outputs == 2 else raw
 
+    def contributions(self, inputs: Inputs) -> Floats:
+        """As `AttributingScorer`, by LightGBM's `pred_contrib`: TreeSHAP over the paths of the
+        trees (Lundberg et al. 2020)."""
+        columns = as_columns(inputs)
+        width = columns.numeric.shape[1] + columns.terms.width + columns.categories.shape[1] + 1
+        raw_outputs = self.outputs if self.outputs > 2 else 1
+        if not len(columns):
+            return np.zeros((0, raw_outputs, width))
+        found: Any = self.booster.predict(
+            matrix_of(columns), pred_contrib=True, num_threads=available_threads()
+        )
+        if columns.terms.width:
+            each = found if isinstance(found, list) else [found]
+            return np.stack([one.toarray() for one in each], axis=1)
+        return np.asarray(found, np.float64).reshape(len(columns), raw_outputs, width)
+
     def _predict(self, matrix: Any) -> Floats:
         return np.asarray(self.booster.predict(matrix, num_threads=available_threads()), np.float64)
 

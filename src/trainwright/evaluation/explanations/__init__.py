@@ -1,0 +1,1 @@
+"""What a model reads: permutation importance, partial dependence, contributions of columns."""
