@@ -49,7 +49,7 @@ class Scored:
     negative log-likelihood in nats of each segment), in the part's row order. `shares` is the
     contribution of each column to the linear baseline (summing to 1), which names the suspect if
     that baseline is near-perfect. `notes` are earlier warnings. `folds` is the fold [N] of each
-    row, if models of folds scored them.
+    row, if models of folds scored them. `uncalibrated` are the model's scores before a calibration.
     """
 
     part: Part
@@ -59,6 +59,7 @@ class Scored:
     shares: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     folds: Integers | None = None
+    uncalibrated: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

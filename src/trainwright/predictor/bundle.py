@@ -4,6 +4,7 @@ bundle.json     format, kind, size and sha256 of every other file, what it is ab
                 contract, version of the data, versions of the libraries, metrics with intervals
 features.json   how columns become numbers        target.json   the classes, or the number
 signature.json  the columns that it reads         profile.json  how the training rows were
+calibration.json  how scores become probabilities, where they are calibrated
 and the scorer's own files: those that its kind needs, and any others that it lists
 """
 
@@ -34,15 +35,18 @@ from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.types import encoding_from_json, side_files
 from trainwright.model.families import LIBRARIES
 from trainwright.model.scorer import Scorer
+from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
 from trainwright.predictor.check_predictor import check_predictor
 from trainwright.predictor.description import Description
 from trainwright.predictor.predictor import Predictor
 
-FORMAT = 2
-_READABLE = (1, 2)
+FORMAT, CALIBRATED_FORMAT = 2, 3
+"""Earlier versions would read a calibrated model and leave the calibration out."""
+_READABLE = (1, 2, 3)
 MANIFEST = "bundle.json"
 _COMMON = ("features.json", "target.json")
 _SIGNATURE, _PROFILE = "signature.json", "profile.json"
+_CALIBRATION = "calibration.json"
 _MOST_FILES = 1000
 _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 
@@ -85,13 +89,16 @@ def write_bundle(
             for name, text in predictor.features.beside().items():
                 write_text(new / name, text)
             predictor.scorer.write(new)
+            if predictor.calibration:
+                write_json(new / _CALIBRATION, predictor.calibration.to_json())
             if description:
                 write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
                 write_json(new / _PROFILE, description.profile)
             names = sorted(_names(new))
             assert set(names) >= {*_COMMON, *FILES[kind]}, "a scorer writes what its kind needs"
             files = {name: _describe(new / name) for name in names}
-            manifest = {"format": FORMAT, "kind": kind, "files": files, "about": about}
+            version = CALIBRATED_FORMAT if predictor.calibration else FORMAT
+            manifest = {"format": version, "kind": kind, "files": files, "about": about}
             write_json(new / MANIFEST, {**manifest, **_facts(description)})
             for name in names:
                 _sync(new / name)
@@ -125,7 +132,9 @@ def read_bundle(folder: Path) -> Predictor:
     try:
         features = _read_features(folder, manifest["files"])
         target = target_from_json(read_json(folder / "target.json"))
-        predictor = Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
+        scorer = _read_scorer(str(manifest["kind"]), folder)
+        calibration = _read_calibration(manifest, folder, target.outputs)
+        predictor = Predictor(features, target, scorer, calibration)
         check_predictor(predictor)
     except (MemoryError, OSError, TrainwrightError):
         raise
@@ -233,6 +242,19 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             return LIBRARIES[kind].read(folder)
 
 
+def _read_calibration(manifest: Mapping[str, Json], folder: Path, outputs: int) -> Calibration:
+    """Of a bundle that has one.
+
+    Raises:
+        KeyError, TypeError, ValueError: invalid content.
+    """
+    if manifest["format"] != CALIBRATED_FORMAT:
+        return NOT_CALIBRATED
+    calibration = Calibration.from_json(read_json(folder / _CALIBRATION))
+    calibration.check(outputs)
+    return calibration
+
+
 def _read_manifest(folder: Path) -> dict[str, Json]:
     path = folder / MANIFEST
     if not path.is_file() or path.is_symlink():
@@ -244,12 +266,14 @@ def _read_manifest(folder: Path) -> dict[str, Json]:
     except (ValueError, RecursionError) as error:
         raise _not_whole(folder, f"its {MANIFEST} is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") not in _READABLE:
-        known = " or ".join(map(str, _READABLE))
+        known = ", ".join(map(str, _READABLE))
         raise _not_whole(folder, f"its {MANIFEST} is not of format {known}")
     kind, files = manifest.get("kind"), manifest.get("files")
     if not isinstance(kind, str) or kind not in FILES:
         raise _not_whole(folder, f"its kind is {kind!r}, not one of {', '.join(FILES)}")
     needed = {*_COMMON, *FILES[kind]}
+    if manifest["format"] == CALIBRATED_FORMAT:
+        needed.add(_CALIBRATION)
     if not isinstance(files, dict) or not set(files) >= needed or not _are_safe(files):
         raise _not_whole(folder, f"its {MANIFEST} does not list the files of a {kind} bundle")
     return manifest

@@ -13,6 +13,7 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.sources.frames import ArrowTable
 from trainwright.model.scorer import Scorer
+from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
 from trainwright.predictor.input_rows import (
     Columns,
     GivenRows,
@@ -32,16 +33,21 @@ class Predictor:
     features: Encoding
     target: Target
     scorer: Scorer
+    calibration: Calibration = NOT_CALIBRATED
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C] in the order of the class names, values [N, 1], or of a text
         the negative log-likelihood (nats) of each segment, [N, 1]."""
+        return self.calibration.apply(self.scorer.score(inputs))
+
+    def uncalibrated(self, inputs: Inputs) -> Floats:
+        """`score` before the calibration."""
         return self.scorer.score(inputs)
 
     def score_part(self, part: Part) -> Floats:
         """`score` for a part; table rows are encoded in slices by these features, which may differ
         from those that the part was encoded with."""
-        scores = [self.scorer.score(inputs) for inputs in self.features.inputs_of(part)]
+        scores = [self.score(inputs) for inputs in self.features.inputs_of(part)]
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
     @overload
@@ -68,7 +74,7 @@ class Predictor:
             DataMistake: a feature column is missing, a value has the wrong type, or an image the
                 wrong size. NotAvailable: the model is one of texts.
         """
-        scores = self.scorer.score(self.features.read_new(GivenRows(rows, source)))
+        scores = self.score(self.features.read_new(GivenRows(rows, source)))
         return pl.DataFrame(self.target.predictions(scores))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:

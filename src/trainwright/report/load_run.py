@@ -31,7 +31,7 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Rec
 @dataclass(frozen=True, slots=True)
 class StoredEvaluation:
     """`evaluation.json`: metrics, verdict and durations, and the scores of folds and seeds if there
-    are several."""
+    are several; what a calibration changed."""
 
     evaluation: Evaluation
     verdict: Verdict
@@ -39,6 +39,7 @@ class StoredEvaluation:
     opened: Sequence[tuple[str, str]]
     by_fold: Mapping[str, Json] = field(default_factory=dict)
     by_seed: Mapping[str, Json] = field(default_factory=dict)
+    calibration: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def in_folds(self) -> bool:
@@ -176,6 +177,7 @@ def _judged(value: Json) -> StoredEvaluation:
         [(str(one["time"]), str(one["why"])) for one in value.get("opened", [])],
         value.get("by_fold") or {},
         value.get("by_seed") or {},
+        value.get("calibration") or {},
     )
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, write_text
 from trainwright.core.redaction import redact
+from trainwright.report.calibration_section import view_calibration
 from trainwright.report.confusion import view_confusion
 from trainwright.report.data_section import view_data
 from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
@@ -84,6 +85,7 @@ def _views(contents: Contents) -> dict[str, Json]:
                 lambda: [figure for one in contents.forecasts for figure in draw_forecast(one)],
             ),
         ],
+        "calibrations": of_judged(lambda one: view_calibration(one.calibration)),
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "explanations": view(
             "explanation.json", lambda: [view_explanation(one) for one in contents.explanations]

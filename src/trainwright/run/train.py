@@ -32,7 +32,7 @@ from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged, summarise_metrics, write_judged
 from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_folds
-from trainwright.run.judging.judge import judge_scored
+from trainwright.run.judging.judge import judge_calibration, judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.learners.learner import build_learner
@@ -218,9 +218,15 @@ def judge(
         screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
+    effect = {}
+    if contract.training.calibration != "none":
+        with stages("judge"):
+            effect = judge_calibration(
+                models.fitted.predictor.calibration, scored, contract, screen
+            )
     write_predictions(scored, started.folder, contract.data)
     add_metrics(started.folder.bundle, summarise_metrics(evaluation))
-    write_judged(result, prepared.target, by_fold, by_seed)
+    write_judged(result, prepared.target, by_fold, by_seed, effect)
     reached("finish")
     return result
 
@@ -317,10 +323,12 @@ def _scored(
     notes = (*said, *fitted.warnings, *baselines.warnings)
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)
+    before = fitted.predictor.uncalibrated(prepared.test.inputs)
     return Scored(
         part=prepared.test,
         target=prepared.target,
-        scores=fitted.predictor.score(prepared.test.inputs),
+        scores=fitted.predictor.calibration.apply(before),
+        uncalibrated=before,
         baselines=score_beside(baselines, prepared, data),
         shares=baselines.shares,
         notes=notes,

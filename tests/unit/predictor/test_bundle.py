@@ -191,7 +191,7 @@ def test_a_file_of_another_size_is_not_read(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 3}, "format 1 or 2"),
+        ({"format": 4}, "format 1, 2, 3"),
         ({"kind": "pickle"}, "its kind is 'pickle'"),
         ({"files": {"../../etc/passwd": {}}}, "does not list the files"),
         ({"files": None}, "does not list the files"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import kinds_with
+from trainwright.contract.sections.training.training import AFTER_THE_FIT
 from trainwright.core.errors import Problem
 
 
@@ -16,7 +17,7 @@ def training_has_effect(contract: Contract, written: frozenset[str]) -> Iterator
     if traits.trained_by != "library" or "training" not in written:
         return
     of_training = {path for path in written if path.startswith("training.")}
-    without = of_training - traits.training_keys
+    without = of_training - traits.training_keys - AFTER_THE_FIT
     if without or not of_training:
         kept = ", and how often they are kept" if len(traits.training_keys) > 1 else ""
         also = f"; of {traits.unit}s seeds{kept}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, write_json
@@ -18,9 +20,19 @@ from trainwright.run.run_result import Result
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
 
+NOT_JUDGED: Mapping[str, Json] = MappingProxyType({})
+"""Of a model that was not to be calibrated."""
 
-def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedScores) -> None:
-    """Write the evaluation of a run; earlier openings of the test rows stay listed."""
+
+def write_judged(
+    result: Result,
+    target: Target,
+    folds: FoldScores,
+    seeds: SeedScores,
+    calibration: Mapping[str, Json] = NOT_JUDGED,
+) -> None:
+    """Write the evaluation of a run; earlier openings of the test rows stay listed. `calibration`
+    is empty without one."""
     path = result.folder.evaluation
     opened = read_opened(result.folder)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -34,6 +46,7 @@ def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedS
             "by_fold": folds.to_json(),
             "by_seed": seeds.to_json(),
             "labels": list(target.classes),
+            **({"calibration": dict(calibration)} if calibration else {}),
         },
     )
 

@@ -24,11 +24,13 @@ from trainwright.run.repeats.train_folds import TrainedFold
 class FoldPredictions(NamedTuple):
     """Predictions of a fold's model and baselines on the rows of the fold, and its training rows.
 
-    `rows` are positions in the data file, `scores` [n, C] or [n, 1].
+    `rows` are positions in the data file, `scores` [n, C] or [n, 1], `uncalibrated` those before a
+    calibration.
     """
 
     rows: Integers
     scores: Floats
+    uncalibrated: Floats
     baselines: Mapping[str, Floats]
     train_rows: int
     notes: tuple[str, ...]
@@ -61,6 +63,7 @@ class HeldOut:
             shares=shares,
             notes=tuple(said),
             folds=self.fold_of_rows(part),
+            uncalibrated=_placed([fold.uncalibrated for fold in self.folds], at),
         )
 
     def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
@@ -91,9 +94,11 @@ def predict_folds(folds: Sequence[TrainedFold], data: Data) -> HeldOut:
 
 def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
     test = fold.prepared.test
+    before = fold.predictor.uncalibrated(test.inputs)
     return FoldPredictions(
         rows=test.rows,
-        scores=fold.predictor.score(test.inputs),
+        scores=fold.predictor.calibration.apply(before),
+        uncalibrated=before,
         baselines=score_beside(fold.baselines, fold.prepared, data),
         train_rows=fold.train_rows,
         notes=fold.notes,

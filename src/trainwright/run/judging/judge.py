@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trainwright.contract.document import Contract
+from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
+from trainwright.evaluation.calibration_effect import describe_changes, measure_calibration
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
+from trainwright.predictor.calibration import Calibration
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.try_findings import try_audited, with_warnings
 from trainwright.run.prepare_run import Ready
-from trainwright.run.screen import StageTimes
+from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.summary import labelled
 
 
 def judge_scored(
@@ -30,3 +35,20 @@ def judge_scored(
         verdict = try_audited(ready, scored, verdict, held_out, audited)
         evaluation = with_warnings(evaluation, verdict)
     return evaluation, verdict
+
+
+def judge_calibration(
+    calibration: Calibration, scored: Scored, contract: Contract, screen: Screen
+) -> dict[str, Json]:
+    """How the run's model is calibrated, and what that changes on the judged rows."""
+    before = scored.scores if scored.uncalibrated is None else scored.uncalibrated
+    changes = measure_calibration(scored, before, contract.metric, contract.seed)
+    said = f"{calibration.describe()} · {describe_changes(changes)}"
+    screen.say(labelled("calibrate", said))
+    return {
+        "method": calibration.method,
+        "temperature": calibration.temperature,
+        "rows": calibration.rows,
+        "tried": dict(calibration.tried),
+        "changes": {name: one.to_json() for name, one in changes.items()},
+    }

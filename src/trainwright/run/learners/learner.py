@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol, assert_never, final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.training.training import Calibrating
 from trainwright.core.import_gc import loading
 from trainwright.data.types import Prepared
+from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
@@ -28,7 +31,15 @@ class Learner(Protocol):
 
 
 def build_learner(plan: Plan) -> Learner:
-    """Build the learner of a plan's model."""
+    """Build the learner of a plan's model, with the calibration of its scores."""
+    contract = plan.contract
+    learner = _build_fitting(plan)
+    if contract.training.calibration == "none":
+        return learner
+    return CalibratingLearner(learner, contract.training.calibration, contract.seed)
+
+
+def _build_fitting(plan: Plan) -> Learner:
     model = plan.contract.model
     match model.traits.trained_by:
         case "library":
@@ -63,3 +74,27 @@ class LibraryLearner:
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         return Fitted(predictor, "finished", fitted.reason, fitted.warnings)
+
+
+@final
+class CalibratingLearner:
+    """Calibrates what another learner has fitted, on the validation rows."""
+
+    def __init__(self, learner: Learner, method: Calibrating, seed: int) -> None:
+        self._learner = learner
+        self._method: Calibrating = method
+        self._seed = seed
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Fit, then calibrate; of a training that did not finish nothing is calibrated."""
+        fitted = self._learner.fit(prepared, run)
+        if fitted.kind in ("interrupted", "halted"):
+            return fitted
+        part = prepared.validation
+        scores = fitted.predictor.score(part.inputs)
+        try:
+            found = fit_calibration(scores, part.target, part.units, self._method, self._seed)
+        except CannotCalibrate as error:
+            warnings = (*fitted.warnings, f"not calibrated: {error}")
+            return replace(fitted, warnings=warnings)
+        return replace(fitted, predictor=replace(fitted.predictor, calibration=found))

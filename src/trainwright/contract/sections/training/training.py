@@ -19,6 +19,11 @@ from trainwright.contract.sections.training.scheduler import CosineWithWarmup, S
 from trainwright.contract.sections.training.stop import Stop
 from trainwright.contract.sections.training.validation import ValidationPass
 
+Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic"]
+
+AFTER_THE_FIT = frozenset({"training.calibration"})
+"""Keys that concern every kind of model, also one that a library fits."""
+
 USUAL_PATIENCE = 5
 """Default patience, in validations."""
 
@@ -50,6 +55,12 @@ class Training(Section):
     seeds: Count = 1
     """Number of trainings with consecutive seeds, from the contract's `seed` on, all on one split.
     The first is the run's model; the others show how much of its score is due to the seed."""
+
+    calibration: Calibrating = "none"
+    """Calibration of class probabilities after the training, fitted on the validation rows: by a
+    `temperature`, by `platt` (a sigmoid of the log-odds), or by `isotonic` regression, which wants
+    a thousand rows. `auto`: the simplest that is not worse in log loss by cross-validation over
+    these rows, or none. For every kind of model."""
 
     num_epochs: Auto | Count = "auto"
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer

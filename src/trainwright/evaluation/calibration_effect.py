@@ -1,0 +1,71 @@
+"""What calibration changes on the judged rows, before and after, paired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.sections.metric import Metric
+from trainwright.core.files import Json
+from trainwright.core.formatting import show_number
+from trainwright.data.base.table import Floats
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.intervals import Interval, Resampling
+from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.resampled_metrics import MeasuredMetric, gain_of, measure_lines
+
+MEASURED = ("calibration_error", "log_loss", "brier")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A metric before and after, and the difference (after minus before), paired."""
+
+    before: Interval
+    after: Interval
+    difference: Interval
+
+    def to_json(self) -> Json:
+        """The three intervals."""
+        return {
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "difference": self.difference.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, json: Json) -> Change:
+        """Inverse of `to_json`."""
+        each = (Interval.from_json(json[name]) for name in ("before", "after", "difference"))
+        return cls(*each)
+
+
+def measure_calibration(
+    scored: Scored, before: Floats, metric: Metric, seed: int
+) -> Mapping[str, Change]:
+    """Expected calibration error, log loss and Brier score on the judged rows, whose scores were
+    `before` the calibration."""
+    positive, rows = scored.target.positive_code, np.arange(len(scored.part))
+    pair = [
+        answers_of(scored.part.target, each, positive, scored.folds)
+        for each in (before, scored.scores)
+    ]
+    lines = [MeasuredMetric(name, answers, rows) for name in MEASURED for answers in pair]
+    draws = Resampling(scored.part.units, metric.resamples, seed)
+    found = measure_lines(lines, metric, draws)
+    return {
+        name: Change(old.interval, new.interval, gain_of(new, old, metric.confidence))
+        for name, old, new in zip(MEASURED, found[::2], found[1::2], strict=True)
+    }
+
+
+def describe_changes(changes: Mapping[str, Change]) -> str:
+    """`log_loss 0.41 to 0.39 · brier ...`, for the screen."""
+    return " · ".join(
+        f"{name} {show_number(one.before.value)} to {show_number(one.after.value)}"
+        for name, one in changes.items()
+    )

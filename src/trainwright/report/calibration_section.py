@@ -1,0 +1,66 @@
+"""Calibration section: probabilities before and after, on the judged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.core.files import Json
+from trainwright.evaluation.calibration_effect import Change
+from trainwright.report.bars import Bar, draw_bar, scale_of
+from trainwright.report.format import show_change, show_range, show_value
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One metric before and after."""
+
+    metric: str
+    before: str
+    after: str
+    difference: str
+    range: str
+    bar: Bar
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CalibrationView:
+    """View of `calibration` in `evaluation.json`; `tried` are the methods with their
+    cross-validated log loss."""
+
+    sentence: str
+    rows: tuple[ChangeRow, ...]
+    tried: tuple[tuple[str, str], ...]
+
+
+def view_calibration(value: Mapping[str, Json]) -> list[CalibrationView]:
+    """The table; empty for a model that was not to be calibrated."""
+    if not value:
+        return []
+    changes = {str(name): Change.from_json(one) for name, one in value["changes"].items()}
+    scale = scale_of([one.difference for one in changes.values()], [0.0])
+    method, rows = str(value["method"]), int(value["rows"])
+    how = (
+        f"by {method}" if method != "temperature" else f"by temperature {value['temperature']:.3g}"
+    )
+    done = f"Calibrated {how} on {rows:,} validation rows."
+    return [
+        CalibrationView(
+            sentence=done if method != "none" else "Not calibrated: no method was better.",
+            rows=tuple(
+                ChangeRow(
+                    metric=name,
+                    before=show_value(one.before.value),
+                    after=show_value(one.after.value),
+                    difference=show_change(one.difference.value),
+                    range=show_range(one.difference),
+                    bar=draw_bar(one.difference, 0.0, scale),
+                )
+                for name, one in changes.items()
+            ),
+            tried=tuple((str(k), show_value(float(v))) for k, v in value["tried"].items()),
+        )
+    ]

@@ -1,0 +1,146 @@
+"""Runs whose probabilities are calibrated: what is fitted, kept, applied and said."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from command import CONTRACT, command, project_in, train_one
+from trainwright.core.errors import Mistake
+from trainwright.core.files import read_json, write_json
+from trainwright.evaluation.fit_calibration import fit_calibration, mean_log_loss
+from trainwright.predictor.bundle import read_bundle
+from trainwright.run.prepare_run import Request, make_ready
+from trainwright.run.screen import StageTimes, StreamScreen
+
+PLATT = "training.calibration=platt"
+BUNDLE = Path("runs/one/bundle")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield from project_in(tmp_path, CONTRACT)
+
+
+@pytest.mark.usefixtures("project")
+def test_it_is_fitted_on_the_validation_rows_alone() -> None:
+    assert train_one(PLATT).code in (0, 3)
+    predictor = read_bundle(BUNDLE)
+    request = Request(Path("small.yaml"), (PLATT,))
+    prepared = make_ready(request, StageTimes(), StreamScreen(io.StringIO())).prepared
+    part = prepared.validation
+    scores = predictor.uncalibrated(part.inputs)
+    assert predictor.calibration == fit_calibration(scores, part.target, part.units, "platt", 0)
+    test = prepared.test
+    stored = read_json(Path("runs/one/evaluation.json"))
+    changes = stored["calibration"]["changes"]
+    before = mean_log_loss(predictor.uncalibrated(test.inputs), test.target)
+    after = mean_log_loss(predictor.score(test.inputs), test.target)
+    assert changes["log_loss"]["before"]["value"] == pytest.approx(before)
+    assert changes["log_loss"]["after"]["value"] == pytest.approx(after)
+    assert stored["evaluation"]["metrics"]["log_loss"]["value"] == pytest.approx(after)
+    assert set(changes) == {"calibration_error", "log_loss", "brier"}
+    assert stored["calibration"]["rows"] == len(part)
+
+
+@pytest.mark.usefixtures("project")
+def test_predict_evaluate_and_report_use_it() -> None:
+    ran = train_one(PLATT)
+    assert "calibrate platt · calibration_error " in ran.err
+    predicted = pl.read_csv(command("predict", "one", "rows.csv").out.encode())
+    predictor = read_bundle(BUNDLE)
+    rows = pl.read_csv("rows.csv", infer_schema=False)
+    scores = predictor.scorer.score(predictor.features.read_new(_Rows(rows)))
+    assert np.abs(scores[:, 1] - predicted["probability_yes"].to_numpy()).max() > 1e-3
+    mapped = predictor.calibration.apply(scores)
+    np.testing.assert_allclose(mapped[:, 1], predicted["probability_yes"].to_numpy())
+    judged = json.loads(command("evaluate", "one", "rows.csv", "--json").out)
+    truth = (rows["bought"] == "yes").cast(pl.Int64).to_numpy()
+    assert judged["metrics"]["log_loss"]["value"] == pytest.approx(mean_log_loss(mapped, truth))
+    page = Path("runs/one/report.html").read_text()
+    assert "Calibrated by platt on 45 validation rows." in page
+
+
+class _Rows:
+    """Rows as a predictor is given them."""
+
+    source = "the rows"
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._rows = rows
+
+    def frame(self) -> pl.DataFrame:
+        return self._rows
+
+    def images(self) -> np.ndarray:
+        raise NotImplementedError
+
+
+@pytest.mark.usefixtures("project")
+def test_without_it_nothing_of_it_is_written() -> None:
+    assert train_one().code in (0, 3)
+    assert not (BUNDLE / "calibration.json").exists()
+    assert read_json(BUNDLE / "bundle.json")["format"] == 2
+    assert "calibration" not in read_json(Path("runs/one/evaluation.json"))
+
+
+@pytest.mark.usefixtures("project")
+def test_a_calibrated_bundle_is_of_a_format_that_earlier_versions_refuse() -> None:
+    train_one(PLATT)
+    assert read_json(BUNDLE / "bundle.json")["format"] == 3
+    about = read_json(BUNDLE / "bundle.json")
+    del about["files"]["calibration.json"]
+    write_json(BUNDLE / "bundle.json", about)
+    (BUNDLE / "calibration.json").unlink()
+    with pytest.raises(Mistake, match="does not list the files"):
+        read_bundle(BUNDLE)
+
+
+@pytest.mark.usefixtures("project")
+def test_the_order_of_rows_stays_so_a_ranking_does() -> None:
+    train_one()
+    before = read_json(Path("runs/one/evaluation.json"))["evaluation"]["metrics"]["roc_auc"]
+    words = ("train", "small.yaml", "--run", "two", "--set", "training.calibration=temperature")
+    command(*words)
+    after = read_json(Path("runs/two/evaluation.json"))["evaluation"]["metrics"]["roc_auc"]
+    assert after["value"] == pytest.approx(before["value"])
+
+
+@pytest.mark.usefixtures("project")
+def test_each_fold_is_calibrated_on_its_own_validation_rows() -> None:
+    folds = "data.split={kind: stratified, folds: 3}"
+    assert train_one(PLATT, folds).code in (0, 3)
+    found = [read_bundle(Path(f"runs/one/folds/{number:02d}/bundle")) for number in (1, 2, 3)]
+    assert len({one.calibration.lines for one in found}) == 3
+    changes = read_json(Path("runs/one/evaluation.json"))["calibration"]["changes"]
+    assert changes["log_loss"]["before"]["value"] != changes["log_loss"]["after"]["value"]
+
+
+@pytest.mark.usefixtures("project")
+def test_numbers_have_no_probabilities() -> None:
+    settings = ("task=regression", "data.target=age", "metric.name=rmse", "metric.target=baseline")
+    Path("small.yaml").write_text(CONTRACT.replace('  positive: "yes"\n', ""))
+    words = [word for one in (*settings, PLATT) for word in ("--set", one)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code == 2
+    assert "training.calibration: a regression has no probabilities" in ran.err
+    assert "fix: remove training.calibration" in ran.err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.torch
+def test_a_network_is_calibrated_too(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from command import NETWORK
+
+    for _ in project_in(tmp_path, NETWORK):
+        assert train_one("training.calibration=auto").code in (0, 3)
+        about = read_json(tmp_path / "runs/one/evaluation.json")["calibration"]
+        assert set(about["tried"]) == {"none", "temperature", "platt"}
+        read_bundle(tmp_path / "runs/one/bundle")
