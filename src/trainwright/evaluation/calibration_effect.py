@@ -48,18 +48,18 @@ def measure_calibration(
     scored: Scored, before: Floats, metric: Metric, seed: int
 ) -> Mapping[str, Change]:
     """Expected calibration error, log loss and Brier score on the judged rows, whose scores were
-    `before` the calibration."""
+    `before` the calibration, and the contract's metric; before a threshold the likeliest class
+    counts."""
     positive, rows = scored.target.positive_code, np.arange(len(scored.part))
-    pair = [
-        answers_of(scored.part.target, each, positive, scored.folds)
-        for each in (before, scored.scores)
-    ]
-    lines = [MeasuredMetric(name, answers, rows) for name in MEASURED for answers in pair]
+    of_before = answers_of(scored.part.target, before, positive, scored.folds)
+    pair = (of_before, scored.answers())
+    names = tuple(dict.fromkeys((*MEASURED, metric.name)))
+    lines = [MeasuredMetric(name, answers, rows) for name in names for answers in pair]
     draws = Resampling(scored.part.units, metric.resamples, seed)
     found = measure_lines(lines, metric, draws)
     return {
         name: Change(old.interval, new.interval, gain_of(new, old, metric.confidence))
-        for name, old, new in zip(MEASURED, found[::2], found[1::2], strict=True)
+        for name, old, new in zip(names, found[::2], found[1::2], strict=True)
     }
 
 

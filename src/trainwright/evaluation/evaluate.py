@@ -49,7 +49,8 @@ class Scored:
     negative log-likelihood in nats of each segment), in the part's row order. `shares` is the
     contribution of each column to the linear baseline (summing to 1), which names the suspect if
     that baseline is near-perfect. `notes` are earlier warnings. `folds` is the fold [N] of each
-    row, if models of folds scored them. `uncalibrated` are the model's scores before a calibration.
+    row, if models of folds scored them. `uncalibrated` are the model's scores before a calibration,
+    `decided` the classes [N] that it chose by a threshold, if not by the highest probability.
     """
 
     part: Part
@@ -60,6 +61,18 @@ class Scored:
     notes: tuple[str, ...] = ()
     folds: Integers | None = None
     uncalibrated: Floats | None = None
+    decided: Integers | None = None
+
+    def answers(self, who: str = MODEL) -> Answers:
+        """Answers of the model, or of a baseline."""
+        of_model = who == MODEL
+        return answers_of(
+            self.part.target,
+            self.scores if of_model else self.baselines[who],
+            self.target.positive_code,
+            self.folds,
+            self.decided if of_model else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +225,7 @@ def _intervals(measured: Mapping[str, ResampledMetric]) -> dict[str, Interval]:
 
 
 def _answers(scored: Scored) -> dict[str, Answers]:
-    positive = scored.target.positive_code
-    given = {MODEL: scored.scores, **scored.baselines}
-    return {
-        who: answers_of(scored.part.target, each, positive, scored.folds)
-        for who, each in given.items()
-    }
+    return {who: scored.answers(who) for who in (MODEL, *scored.baselines)}
 
 
 def _lines(

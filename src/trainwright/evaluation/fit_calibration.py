@@ -4,15 +4,14 @@ does not find worse."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.resampling_units import number_units
 from trainwright.predictor.calibration import (
     NOT_CALIBRATED,
@@ -44,33 +43,27 @@ def fit_calibration(
     calibration if none is better.
 
     Raises:
-        CannotCalibrate: a class has no such row, or all are of one.
+        CannotCalibrate: a class has no such row.
     """
-    if (counts := np.bincount(truth, minlength=scores.shape[1])).min() == 0:
-        raise CannotCalibrate(f"{int((counts == 0).sum())} of the classes have no validation row")
+    if method == "none":
+        return Calibration(rows=len(truth))
+    check_classes(truth, scores.shape[1])
     tried: dict[str, float] = {}
     if method == "auto":
         tried = _cross_validated(scores, truth, units, seed)
         method = min(_ORDER, key=lambda one: tried.get(one, np.inf))
     fitted = _FITS[method](scores, truth)
-    return Calibration(
-        fitted.method, fitted.temperature, fitted.lines, fitted.knots, len(truth), tried
-    )
+    return replace(fitted, rows=len(truth), tried=tried)
 
 
-def calibration_problems(method: str, target: Target) -> list[Problem]:
-    """Calibration is asked for, and nothing is a probability."""
-    if method == "none" or target.task == "classification":
-        return []
-    return [
-        Problem(
-            f"a {target.task} has no probabilities that could be calibrated",
-            path="training.calibration",
-            found=method,
-            expected="none, or the task classification",
-            fix="remove training.calibration",
-        )
-    ]
+def check_classes(truth: Integers, classes: int) -> None:
+    """Check that every class has a row.
+
+    Raises:
+        CannotCalibrate: some have none.
+    """
+    if absent := int((np.bincount(truth, minlength=classes) == 0).sum()):
+        raise CannotCalibrate(f"{absent} of the classes have no validation row")
 
 
 @final

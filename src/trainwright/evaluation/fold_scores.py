@@ -94,7 +94,8 @@ def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
 
 def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float]:
     positive = scored.target.positive_code
-    answers = answers_of(scored.part.target[rows], scored.scores[rows], positive)
+    decided = None if scored.decided is None else scored.decided[rows]
+    answers = answers_of(scored.part.target[rows], scored.scores[rows], positive, decided=decided)
     return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
 
 

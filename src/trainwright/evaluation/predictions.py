@@ -21,13 +21,15 @@ class Answers:
     `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
     [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
     otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
-    two models are not ranked against each other. Build it by `answers_of`.
+    two models are not ranked against each other. `decided` are the chosen classes [N] where a
+    threshold decides, not the highest probability. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
     scores: Floats
     positive: int = 1
     folds: Integers | None = None
+    decided: Integers | None = None
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -46,7 +48,9 @@ class Answers:
         return found
 
     def chosen(self) -> Integers:
-        """Argmax class of each row [N]; the first on ties."""
+        """Argmax class of each row [N], the first on ties; or the one that was decided."""
+        if self.decided is not None:
+            return self.decided
         if not len(self):
             return np.zeros(0, np.int64)
         return self.once("chosen", lambda: np.asarray(np.argmax(self.scores, axis=1), np.int64))
@@ -72,7 +76,8 @@ class Answers:
     def take(self, rows: Integers) -> Answers:
         """The given rows, in the given order."""
         folds = None if self.folds is None else self.folds[rows]
-        return Answers(self.truth[rows], self.scores[rows], self.positive, folds)
+        decided = None if self.decided is None else self.decided[rows]
+        return Answers(self.truth[rows], self.scores[rows], self.positive, folds, decided)
 
     def rows_of_folds(self) -> list[Integers]:
         """The rows of each fold that has any."""
@@ -99,7 +104,11 @@ def _percentile_ranks(scores: Floats) -> Floats:
 
 
 def answers_of(
-    truth: npt.NDArray[Any], scores: Floats, positive: int = 1, folds: Integers | None = None
+    truth: npt.NDArray[Any],
+    scores: Floats,
+    positive: int = 1,
+    folds: Integers | None = None,
+    decided: Integers | None = None,
 ) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
@@ -111,4 +120,4 @@ def answers_of(
     assert bool(np.isfinite(exact).all()), "a model's scores are finite"
     if exact.shape[1] > 1:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    return Answers(np.asarray(truth), exact, positive, folds)
+    return Answers(np.asarray(truth), exact, positive, folds, decided)

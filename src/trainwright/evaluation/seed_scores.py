@@ -6,12 +6,13 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import final
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metric_values import measure, metrics_of
@@ -61,13 +62,23 @@ class SeedScores:
         )
 
 
+NOT_DECIDED: Mapping[int, Integers] = MappingProxyType({})
+
+
 def score_seeds(
-    scored: Scored, others: Mapping[int, Floats], seed: int, metric: Metric
+    scored: Scored,
+    others: Mapping[int, Floats],
+    seed: int,
+    metric: Metric,
+    decided: Mapping[int, Integers] = NOT_DECIDED,
 ) -> SeedScores:
-    """Score the run's own model, of `seed`, and those of other seeds on the same rows."""
+    """Score the run's own model, of `seed`, and those of other seeds on the same rows; `decided`
+    are the classes that these chose by a threshold."""
     if not others:
         return SeedScores()
-    all_answers = [_answers(scored, scores) for scores in (scored.scores, *others.values())]
+    own = _answers(scored, scored.scores, scored.decided)
+    given = ((scores, decided.get(of)) for of, scores in others.items())
+    all_answers = [own, *(_answers(scored, *each) for each in given)]
     names = metrics_of(scored.target)
     values = {name: tuple(measure(name, one, metric) for one in all_answers) for name in names}
     targets = _targets(scored, metric)
@@ -90,6 +101,6 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
     return all(sign * value >= sign * target for target in targets)
 
 
-def _answers(scored: Scored, scores: Floats) -> Answers:
+def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
     positive = scored.target.positive_code
-    return answers_of(scored.part.target, scores, positive)
+    return answers_of(scored.part.target, scores, positive, decided=decided)

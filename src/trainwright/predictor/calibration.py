@@ -1,4 +1,5 @@
-"""Calibration of class probabilities: a fitted map, applied to the scores of a model, as JSON."""
+"""Calibration of class probabilities and the threshold of the decision, fitted to the scores of a
+model, as JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from typing import Final, Literal, final, get_args
 import numpy as np
 
 from trainwright.core.files import Json
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import Floats, Integers
 
 Method = Literal["none", "platt", "isotonic", "temperature"]
 
 FORMAT = 1
+USUAL_THRESHOLD = 0.5
 _LEAST = 1e-12
 
 
@@ -35,7 +37,8 @@ class Calibration:
     `temperature` T: softmax(log p / T) (Guo et al. 2017, section 4.2). `lines` (slope, offset):
     sigmoid(slope * logit p + offset) (Platt 1999). `knots`: isotonic regression (Zadrozny and Elkan
     2002). The last two have one map for the second of two classes, or one for each of several,
-    whose results are divided by their sum. `rows` are the validation rows that it was fitted on,
+    whose results are divided by their sum. `threshold` is the probability from which on a row is
+    given the positive class of two. `rows` are the validation rows that it was fitted on,
     `tried` the cross-validated log loss of each method, if one was chosen.
     """
 
@@ -43,11 +46,12 @@ class Calibration:
     temperature: float = 1.0
     lines: tuple[tuple[float, float], ...] = ()
     knots: tuple[Knots, ...] = ()
+    threshold: float = USUAL_THRESHOLD
     rows: int = 0
     tried: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.method != "none"
+        return self.method != "none" or self.threshold != USUAL_THRESHOLD
 
     def apply(self, scores: Floats) -> Floats:
         """Calibrated probabilities [N, C]; without a method the scores themselves."""
@@ -65,14 +69,24 @@ class Calibration:
                 maps = zip(columns, self.knots, strict=True)
                 return _whole(np.stack([np.interp(p, one.x, one.y) for p, one in maps], axis=1))
 
+    def decide(self, scores: Floats, positive: int) -> Integers | None:
+        """Codes [N] of probabilities [N, 2] by the threshold; None where the likeliest class
+        counts."""
+        if self.threshold == USUAL_THRESHOLD:
+            return None
+        return np.where(scores[:, positive] >= self.threshold, positive, 1 - positive)
+
     def _mapped(self, scores: Floats) -> Floats:
         """The probabilities that are mapped: of the second of two classes, or of each."""
         return scores[:, 1:] if scores.shape[1] == 2 else scores
 
     def describe(self) -> str:
-        """`temperature 1.31`, or the method."""
+        """`temperature 1.31`, or the method; and the threshold."""
         is_one = self.method == "temperature"
-        return f"temperature {self.temperature:.3g}" if is_one else self.method
+        method = f"temperature {self.temperature:.3g}" if is_one else self.method
+        if self.threshold == USUAL_THRESHOLD:
+            return method
+        return f"{method} · threshold {self.threshold:.3g}"
 
     def check(self, outputs: int) -> None:
         """Check a map that was read.
@@ -86,6 +100,8 @@ class Calibration:
         wanted = {"platt": (maps, 0), "isotonic": (0, maps)}.get(self.method, (0, 0))
         if outputs < 2 or (len(self.lines), len(self.knots)) != wanted:
             raise ValueError(f"a calibration by {self.method} of other outputs than {outputs}")
+        if not 0 < self.threshold < 1 or (self.threshold != USUAL_THRESHOLD and outputs != 2):
+            raise ValueError(f"a calibration whose threshold is {self.threshold}")
         numbers = [self.temperature, *(one for line in self.lines for one in line)]
         if not all(map(math.isfinite, numbers)) or self.temperature <= 0:
             raise ValueError("a calibration whose numbers are impossible")
@@ -103,6 +119,7 @@ class Calibration:
             "temperature": self.temperature,
             "lines": [list(line) for line in self.lines],
             "knots": [{"x": list(one.x), "y": list(one.y)} for one in self.knots],
+            "threshold": self.threshold,
             "rows": self.rows,
             "tried": dict(self.tried),
         }
@@ -124,6 +141,7 @@ class Calibration:
                 Knots(tuple(map(float, one["x"])), tuple(map(float, one["y"])))
                 for one in json["knots"]
             ),
+            threshold=float(json["threshold"]),
             rows=int(json["rows"]),
             tried={str(name): float(loss) for name, loss in json["tried"].items()},
         )

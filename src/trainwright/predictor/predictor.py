@@ -8,7 +8,7 @@ from typing import Any, TypeVar, final, overload
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.table import Floats, Inputs, Part
+from trainwright.data.base.table import Floats, Inputs, Integers, Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.sources.frames import ArrowTable
@@ -44,6 +44,17 @@ class Predictor:
         """`score` before the calibration."""
         return self.scorer.score(inputs)
 
+    def decide(self, scores: Floats) -> Integers | None:
+        """Classes [N] chosen by a threshold; None where the highest probability counts."""
+        return self.calibration.decide(scores, self.target.positive_code)
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """Columns of predictions for scores; the first is called `prediction`."""
+        columns = self.target.predictions(scores)
+        if (decided := self.decide(scores)) is not None:
+            columns[0] = self.target.decode(decided).alias(columns[0].name)
+        return columns
+
     def score_part(self, part: Part) -> Floats:
         """`score` for a part; table rows are encoded in slices by these features, which may differ
         from those that the part was encoded with."""
@@ -75,7 +86,7 @@ class Predictor:
                 wrong size. NotAvailable: the model is one of texts.
         """
         scores = self.score(self.features.read_new(GivenRows(rows, source)))
-        return pl.DataFrame(self.target.predictions(scores))
+        return pl.DataFrame(self.predictions(scores))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:
         """Number of rows with an unseen category, for each categorical column that has any.

@@ -8,6 +8,7 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.evaluation.calibration_effect import Change
+from trainwright.predictor.calibration import USUAL_THRESHOLD
 from trainwright.report.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
@@ -47,9 +48,12 @@ def view_calibration(value: Mapping[str, Json]) -> list[CalibrationView]:
         f"by {method}" if method != "temperature" else f"by temperature {value['temperature']:.3g}"
     )
     done = f"Calibrated {how} on {rows:,} validation rows."
+    threshold = float(value["threshold"])
+    usual = threshold == USUAL_THRESHOLD
+    decides = "" if usual else f" A row is positive from a probability of {threshold:.3g} on."
     return [
         CalibrationView(
-            sentence=done if method != "none" else "Not calibrated: no method was better.",
+            sentence=(done if method != "none" else "Not calibrated.") + decides,
             rows=tuple(
                 ChangeRow(
                     metric=name,

@@ -113,7 +113,8 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     prepared = fitted.ready.prepared
     target, part = prepared.target, prepared.validation
     scores = fitted.models.fitted.predictor.score(part.inputs)
-    return answers_of(part.target, scores, target.positive_code)
+    decided = fitted.models.fitted.predictor.decide(scores)
+    return answers_of(part.target, scores, target.positive_code, decided=decided)
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:
@@ -132,8 +133,9 @@ def evaluate_validation(fitted: ContractFit) -> Evaluation:
                 fix="give them a share of the rows",
             )
         )
-    scores = fitted.models.fitted.predictor.score(part.inputs)
-    scored = Scored(part, prepared.target, scores, notes=fitted.models.fitted.warnings)
+    predictor, notes = fitted.models.fitted.predictor, fitted.models.fitted.warnings
+    scores = predictor.score(part.inputs)
+    scored = Scored(part, prepared.target, scores, notes=notes, decided=predictor.decide(scores))
     return evaluate(scored, contract.metric, contract.slices, contract.seed)
 
 

@@ -31,7 +31,7 @@ from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
-from trainwright.evaluation.fit_calibration import calibration_problems
+from trainwright.evaluation.fit_threshold import calibration_problems
 from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
@@ -224,8 +224,9 @@ def _is_network(contract: Contract) -> bool:
 def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> None:
     """Mistakes of a contract that only its prepared rows show."""
     contract = document.contract
+    metric = decided.contract.metric.name
     problems = _target_problems(decided.contract, prepared)
-    problems += calibration_problems(contract.training.calibration, prepared.target)
+    problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     # Evaluated again when the model is judged: a mistake in a condition is reported before

@@ -10,6 +10,7 @@ from typing import final
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.formatting import show_price
@@ -209,7 +210,9 @@ def judge(
     with stages("judge"):
         inputs = prepared.test.inputs
         of_seeds = {seed: one.score(inputs) for seed, one in models.others.items()}
-        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
+        chosen = {seed: models.others[seed].decide(each) for seed, each in of_seeds.items()}
+        decided = {seed: each for seed, each in chosen.items() if each is not None}
+        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric, decided)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
     evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
@@ -219,7 +222,7 @@ def judge(
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
     effect = {}
-    if contract.training.calibration != "none":
+    if is_calibrated(contract.training):
         with stages("judge"):
             effect = judge_calibration(
                 models.fitted.predictor.calibration, scored, contract, screen
@@ -324,10 +327,12 @@ def _scored(
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)
     before = fitted.predictor.uncalibrated(prepared.test.inputs)
+    scores = fitted.predictor.calibration.apply(before)
     return Scored(
         part=prepared.test,
         target=prepared.target,
-        scores=fitted.predictor.calibration.apply(before),
+        scores=scores,
+        decided=fitted.predictor.decide(scores),
         uncalibrated=before,
         baselines=score_beside(baselines, prepared, data),
         shares=baselines.shares,

@@ -142,6 +142,9 @@ def test_without_a_calibration_scores_are_the_same_object() -> None:
         (Calibration("isotonic", knots=(Knots((0.1, 0.5), (0.3, 0.2)),)), 2),
         (Calibration("isotonic", knots=(Knots((0.1, 0.5), (0.0, 0.2)),)), 2),
         (Calibration("isotonic", knots=(Knots((0.1,), (0.3, 0.2)),)), 2),
+        (Calibration(threshold=0.0), 2),
+        (Calibration(threshold=float("nan")), 2),
+        (Calibration(threshold=0.3), 3),
         (Calibration("voodoo"), 2),  # type: ignore[arg-type]
     ],
     ids=str,

@@ -5,19 +5,26 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.metrics import f1_score
 
 from command import CONTRACT, command, project_in, train_one
+from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.evaluation.fit_calibration import fit_calibration, mean_log_loss
+from trainwright.evaluation.fit_threshold import fit_threshold
+from trainwright.evaluation.metric_values import measure
 from trainwright.predictor.bundle import read_bundle
+from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.run.prepare_run import Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
+from trainwright.tracking.run_folder import RunFolder
 
 PLATT = "training.calibration=platt"
 BUNDLE = Path("runs/one/bundle")
@@ -45,7 +52,7 @@ def test_it_is_fitted_on_the_validation_rows_alone() -> None:
     assert changes["log_loss"]["before"]["value"] == pytest.approx(before)
     assert changes["log_loss"]["after"]["value"] == pytest.approx(after)
     assert stored["evaluation"]["metrics"]["log_loss"]["value"] == pytest.approx(after)
-    assert set(changes) == {"calibration_error", "log_loss", "brier"}
+    assert set(changes) == {"calibration_error", "log_loss", "brier", "roc_auc"}
     assert stored["calibration"]["rows"] == len(part)
 
 
@@ -120,6 +127,111 @@ def test_each_fold_is_calibrated_on_its_own_validation_rows() -> None:
     assert len({one.calibration.lines for one in found}) == 3
     changes = read_json(Path("runs/one/evaluation.json"))["calibration"]["changes"]
     assert changes["log_loss"]["before"]["value"] != changes["log_loss"]["after"]["value"]
+
+
+F1 = ("metric.name=f1", "metric.target=baseline", "training.threshold=auto")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("more", [(), (PLATT,)], ids=str)
+def test_a_threshold_decides_wherever_classes_are_chosen(more: tuple[str, ...]) -> None:
+    assert train_one(*F1, *more).code in (0, 3)
+    predictor = read_bundle(BUNDLE)
+    threshold = predictor.calibration.threshold
+    assert threshold != 0.5
+    predicted = pl.read_csv(command("predict", "one", "rows.csv").out.encode())
+    is_yes = predicted["probability_yes"] >= threshold
+    assert (is_yes == (predicted["prediction"] == "yes")).all()
+    assert (is_yes != (predicted["probability_yes"] >= 0.5)).any()
+    judged = json.loads(command("evaluate", "one", "rows.csv", "--json").out)
+    truth = (pl.read_csv("rows.csv")["bought"] == "yes").to_numpy()
+    assert judged["metrics"]["f1"]["value"] == pytest.approx(f1_score(truth, is_yes.to_numpy()))
+    folder = RunFolder(Path("runs/one"))
+    stored = read_json(folder.evaluation)
+    of_test = read_predictions(folder).answers
+    value = measure("f1", of_test, Metric(name="f1"))
+    assert stored["evaluation"]["metrics"]["f1"]["value"] == pytest.approx(value)
+    changes = stored["calibration"]["changes"]["f1"]
+    assert changes["after"]["value"] == pytest.approx(value)
+    usual = replace(of_test, decided=None)
+    if not more:
+        assert changes["before"]["value"] == pytest.approx(measure("f1", usual, Metric(name="f1")))
+    assert "A row is positive from a probability of" in folder.report.read_text()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_threshold_is_fitted_on_the_validation_rows_alone() -> None:
+    train_one(*F1)
+    predictor = read_bundle(BUNDLE)
+    prepared = make_ready(
+        Request(Path("small.yaml"), F1), StageTimes(), StreamScreen(io.StringIO())
+    ).prepared
+    part = prepared.validation
+    scores = predictor.score(part.inputs)
+    assert predictor.calibration.threshold == fit_threshold(scores, part.target, 1, "f1")
+
+
+@pytest.mark.usefixtures("project")
+def test_folds_have_thresholds_of_their_own() -> None:
+    folds = "data.split={kind: stratified, folds: 3}"
+    assert train_one(*F1, folds).code in (0, 3)
+    found = [read_bundle(Path(f"runs/one/folds/{number:02d}/bundle")) for number in (1, 2, 3)]
+    assert len({one.calibration.threshold for one in found}) > 1
+    folder = RunFolder(Path("runs/one"))
+    frame = pl.read_parquet(folder.predictions)
+    thresholds = np.array([one.calibration.threshold for one in found])
+    of_row = thresholds[frame["fold"].to_numpy() - 1]
+    is_yes = frame["probability_yes"].to_numpy() >= of_row
+    np.testing.assert_array_equal(is_yes, (frame["prediction"] == "yes").to_numpy())
+    truth = (frame["target"] == "yes").to_numpy()
+    stored = read_json(folder.evaluation)
+    assert stored["evaluation"]["metrics"]["f1"]["value"] == pytest.approx(f1_score(truth, is_yes))
+    by_fold = [one["metrics"]["f1"] for one in stored["by_fold"]["folds"]]
+    for number, value in enumerate(by_fold, 1):
+        own = (frame["fold"] == number).to_numpy()
+        assert value == pytest.approx(f1_score(truth[own], is_yes[own]))
+
+
+@pytest.mark.usefixtures("project")
+def test_seeds_have_thresholds_of_their_own() -> None:
+    assert train_one(*F1, "training.seeds=2").code in (0, 3)
+    other = read_bundle(Path("runs/one/seeds/01/bundle"))
+    prepared = make_ready(
+        Request(Path("small.yaml"), F1), StageTimes(), StreamScreen(io.StringIO())
+    ).prepared
+    scores = other.score(prepared.test.inputs)
+    is_yes = scores[:, 1] >= other.calibration.threshold
+    by_seed = read_json(Path("runs/one/evaluation.json"))["by_seed"]
+    assert by_seed["metrics"]["f1"][1] == pytest.approx(f1_score(prepared.test.target, is_yes))
+
+
+@pytest.mark.usefixtures("project")
+def test_a_written_threshold_counts_for_any_metric() -> None:
+    assert train_one("training.threshold=0.2").code in (0, 3)
+    assert read_bundle(BUNDLE).calibration.threshold == 0.2
+    predicted = pl.read_csv(command("predict", "one", "rows.csv").out.encode())
+    is_yes = predicted["probability_yes"] >= 0.2
+    assert (is_yes == (predicted["prediction"] == "yes")).all()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_ranking_has_no_best_threshold() -> None:
+    ran = train_one("training.threshold=auto")
+    assert ran.code == 2
+    assert "training.threshold: roc_auc has no best threshold" in ran.err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_threshold_decides_between_two_classes() -> None:
+    words = ("data.target=city", "metric.name=f1_macro", "training.threshold=0.3")
+    Path("small.yaml").write_text(
+        CONTRACT.replace('  positive: "yes"\n', "").partition("slices:")[0]
+    )
+    ran = train_one(*words)
+    assert ran.code == 2
+    assert "a threshold decides between two classes" in ran.err
+    assert "found: 3 classes" in ran.err
 
 
 @pytest.mark.usefixtures("project")

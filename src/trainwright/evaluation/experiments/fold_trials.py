@@ -20,7 +20,7 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
-from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.evaluate import MODEL, Scored
 from trainwright.evaluation.experiments.effect_size import Scores, compare
 from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
 from trainwright.evaluation.experiments.probe import (
@@ -296,15 +296,10 @@ def _carried(
     """Transfer the probe's loss to the clauses, in proportion to the run's skill."""
     effects = compare(scores, sample.units, judged.metric, judged.seed)
     own = effects[judged.probe]
-    rows, part = _rows(sample, judged), judged.scored.part
+    rows = _rows(sample, judged)
     constant = answers_of(rows.target, constant_scores(rows), judged.positive)
     of_run, of_dummy = (
-        measure(
-            own.metric,
-            answers_of(part.target, each, judged.positive, judged.scored.folds),
-            judged.metric,
-        )
-        for each in (judged.scored.scores, judged.scored.baselines[DUMMY])
+        measure(own.metric, judged.scored.answers(who), judged.metric) for who in (MODEL, DUMMY)
     )
     of_constant = measure(own.metric, constant, judged.metric)
     ratio = skill_ratio(of_run, of_dummy, own.before, of_constant)

@@ -13,11 +13,10 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Integers
 from trainwright.data.split.row_keys import random_keys
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.evaluate import ALL_ROWS, Scored
+from trainwright.evaluation.evaluate import ALL_ROWS, MODEL, Scored
 from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.transfer import judged_again
 from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,
@@ -93,7 +92,4 @@ def _again(at: int, clause: Clause, found: dict[str, ResampledMetric], section: 
 
 
 def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> MeasuredMetric:
-    positive = scored.target.positive_code
-    scores = scored.baselines[who] if who else scored.scores
-    answers = answers_of(scored.part.target, scores, positive, scored.folds)
-    return MeasuredMetric(metric, answers.take(rows), rows)
+    return MeasuredMetric(metric, scored.answers(who or MODEL).take(rows), rows)

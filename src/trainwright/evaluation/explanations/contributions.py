@@ -83,7 +83,7 @@ def contribution_frame(predictor: Predictor, frame: pl.DataFrame) -> pl.DataFram
     ordered = np.concatenate([of_chosen[:, -1:], of_chosen[:, :-1]], axis=1)
     return pl.DataFrame(
         [
-            target.predictions(scores)[0],
+            predictor.predictions(scores)[0],
             *(pl.Series(name, ordered[:, at]) for at, name in enumerate(names)),
         ]
     )

@@ -50,10 +50,12 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
     contract = read_planned(folder)
     reading = reading_of(contract, overrides)
     part, notes = _read(str(data), predictor, folder, contract, reading)
+    scores = predictor.score(part.inputs)
     scored = Scored(
         part=part,
         target=predictor.target,
-        scores=predictor.score(part.inputs),
+        scores=scores,
+        decided=predictor.decide(scores),
         baselines={
             name: baseline.score_part(part) for name, baseline in read_baselines(folder).items()
         },

@@ -31,6 +31,7 @@ class FoldPredictions(NamedTuple):
     rows: Integers
     scores: Floats
     uncalibrated: Floats
+    decided: Integers | None
     baselines: Mapping[str, Floats]
     train_rows: int
     notes: tuple[str, ...]
@@ -64,7 +65,21 @@ class HeldOut:
             notes=tuple(said),
             folds=self.fold_of_rows(part),
             uncalibrated=_placed([fold.uncalibrated for fold in self.folds], at),
+            decided=self._decided(at),
         )
+
+    def _decided(self, at: Integers) -> Integers | None:
+        """Classes chosen by the thresholds of the folds, of a fold without one the likeliest."""
+        if all(fold.decided is None for fold in self.folds):
+            return None
+        each = [
+            fold.scores.argmax(axis=1) if fold.decided is None else fold.decided
+            for fold in self.folds
+        ]
+        together = np.concatenate(each)
+        placed = np.empty_like(together)
+        placed[at] = together
+        return placed
 
     def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
         """Score of each fold; `scored` is the result of the method above."""
@@ -95,9 +110,11 @@ def predict_folds(folds: Sequence[TrainedFold], data: Data) -> HeldOut:
 def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
     test = fold.prepared.test
     before = fold.predictor.uncalibrated(test.inputs)
+    scores = fold.predictor.calibration.apply(before)
     return FoldPredictions(
         rows=test.rows,
-        scores=fold.predictor.calibration.apply(before),
+        scores=scores,
+        decided=fold.predictor.decide(scores),
         uncalibrated=before,
         baselines=score_beside(fold.baselines, fold.prepared, data),
         train_rows=fold.train_rows,

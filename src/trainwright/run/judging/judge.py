@@ -48,6 +48,7 @@ def judge_calibration(
     return {
         "method": calibration.method,
         "temperature": calibration.temperature,
+        "threshold": calibration.threshold,
         "rows": calibration.rows,
         "tried": dict(calibration.tried),
         "changes": {name: one.to_json() for name, one in changes.items()},

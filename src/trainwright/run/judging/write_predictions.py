@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -46,7 +46,10 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     if scored.folds is not None:
         columns.append(pl.Series("fold", scored.folds + 1))
     # For a text the target is a segment's tokens, the prediction its nats.
-    columns += [target.decode(part.target).alias("target"), *target.predictions(scores)]
+    predicted = target.predictions(scores)
+    if scored.decided is not None:
+        predicted[0] = target.decode(scored.decided).alias("prediction")
+    columns += [target.decode(part.target).alias("target"), *predicted]
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream, compression="zstd")
     with storage_errors(f"writing {folder.predictions}"):
@@ -85,4 +88,9 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
-    return answers_of(truth, scores, target.positive_code, folds)
+    answers = answers_of(truth, scores, target.positive_code, folds)
+    if not target.classes:
+        return answers
+    chosen = np.asarray(target.encode(frame["prediction"].cast(pl.String)), np.int64)
+    is_argmax = np.array_equal(chosen, answers.chosen())
+    return answers if is_argmax else replace(answers, decided=chosen)

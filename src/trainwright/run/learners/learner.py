@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any, Protocol, assert_never, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.training.training import Calibrating
+from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.import_gc import loading
 from trainwright.data.types import Prepared
 from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
+from trainwright.evaluation.fit_threshold import fit_threshold
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
+from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.library_job import job_of
@@ -34,9 +36,9 @@ def build_learner(plan: Plan) -> Learner:
     """Build the learner of a plan's model, with the calibration of its scores."""
     contract = plan.contract
     learner = _build_fitting(plan)
-    if contract.training.calibration == "none":
+    if not is_calibrated(contract.training):
         return learner
-    return CalibratingLearner(learner, contract.training.calibration, contract.seed)
+    return CalibratingLearner(learner, contract)
 
 
 def _build_fitting(plan: Plan) -> Learner:
@@ -80,21 +82,28 @@ class LibraryLearner:
 class CalibratingLearner:
     """Calibrates what another learner has fitted, on the validation rows."""
 
-    def __init__(self, learner: Learner, method: Calibrating, seed: int) -> None:
+    def __init__(self, learner: Learner, contract: Contract) -> None:
         self._learner = learner
-        self._method: Calibrating = method
-        self._seed = seed
+        self._training = contract.training
+        self._metric = contract.metric.name
+        self._seed = contract.seed
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Fit, then calibrate; of a training that did not finish nothing is calibrated."""
         fitted = self._learner.fit(prepared, run)
         if fitted.kind in ("interrupted", "halted"):
             return fitted
-        part = prepared.validation
+        part, threshold = prepared.validation, self._training.threshold
         scores = fitted.predictor.score(part.inputs)
         try:
-            found = fit_calibration(scores, part.target, part.units, self._method, self._seed)
+            method = self._training.calibration
+            found = fit_calibration(scores, part.target, part.units, method, self._seed)
+            if threshold == "auto":
+                calibrated, positive = found.apply(scores), prepared.target.positive_code
+                threshold = fit_threshold(calibrated, part.target, positive, self._metric)
         except CannotCalibrate as error:
-            warnings = (*fitted.warnings, f"not calibrated: {error}")
-            return replace(fitted, warnings=warnings)
+            fitted = replace(fitted, warnings=(*fitted.warnings, f"not calibrated: {error}"))
+            found = NOT_CALIBRATED
+            threshold = USUAL_THRESHOLD if threshold == "auto" else threshold
+        found = replace(found, threshold=threshold)
         return replace(fitted, predictor=replace(fitted.predictor, calibration=found))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from trainwright.contract.sections.section import Auto, Count, NonNegative, Section
 from trainwright.contract.sections.training.averaging import Average
@@ -21,7 +23,7 @@ from trainwright.contract.sections.training.validation import ValidationPass
 
 Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic"]
 
-AFTER_THE_FIT = frozenset({"training.calibration"})
+AFTER_THE_FIT = frozenset({"training.calibration", "training.threshold"})
 """Keys that concern every kind of model, also one that a library fits."""
 
 USUAL_PATIENCE = 5
@@ -61,6 +63,11 @@ class Training(Section):
     `temperature`, by `platt` (a sigmoid of the log-odds), or by `isotonic` regression, which wants
     a thousand rows. `auto`: the simplest that is not worse in log loss by cross-validation over
     these rows, or none. For every kind of model."""
+
+    threshold: Auto | Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Probability from which on a row is given the positive class of two. `auto`: the one with the
+    best value of the contract's metric on the validation rows, after a calibration; for `accuracy`,
+    `balanced_accuracy`, `f1`, `f1_macro` and `f1_weighted`. For every kind of model."""
 
     num_epochs: Auto | Count = "auto"
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
@@ -137,3 +144,8 @@ class Training(Section):
 
     validation: ValidationPass = ValidationPass()
     """How the validation rows are scored during the training."""
+
+
+def is_calibrated(training: Training) -> bool:
+    """Is something fitted to the scores of a trained model?"""
+    return training.calibration != "none" or training.threshold != 0.5
