@@ -166,6 +166,21 @@ def test_images_have_no_columns(tmp_path: Path) -> None:
     assert "only a model of a table" in ran.err
 
 
+def test_contributions_of_xgboost(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+    for _ in project_in(tmp_path):
+        ran = command("train", "small.yaml", "--run", "one", "--set", "model.kind=xgboost")
+        assert ran.code in (0, 3), ran.err
+        ran = command("explain", "one", "rows.csv", "-o", "out.csv")
+        assert ran.code == 0, ran.err
+        odds = (
+            pl.read_csv("out.csv").select(pl.sum_horizontal(pl.exclude("prediction"))).to_series()
+        )
+        predicted = command("predict", "one", "rows.csv")
+        probability = pl.read_csv(predicted.out.encode())["probability_yes"]
+        assert (1 / (1 + (-odds).exp()) - probability).abs().max() < 1e-4
+
+
 @pytest.mark.torch
 def test_a_network_has_importances_and_no_contributions(tmp_path: Path) -> None:
     pytest.importorskip("torch")

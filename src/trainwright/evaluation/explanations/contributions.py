@@ -34,11 +34,10 @@ def contributions_of(predictor: Predictor, frame: pl.DataFrame) -> Floats:
     if not isinstance(scorer, AttributingScorer):
         raise NotAvailable(
             Problem(
-                "contributions to single predictions are those of trees, as their library gives "
-                "them",
+                "contributions to single predictions are those of trees whose library gives them",
                 path="model.kind",
                 found=scorer.kind,
-                expected="boosting",
+                expected="boosting or xgboost",
                 fix="trainwright explain RUN without rows: permutation importance and partial "
                 "dependence of any model",
             )

@@ -70,6 +70,11 @@ class XGBoostScorer:
         # Single precision sums to 1 within its own rounding.
         return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
+    def contributions(self, inputs: Inputs) -> Floats:
+        """As `AttributingScorer`, by XGBoost's `pred_contribs`, in single precision."""
+        found = self.booster.predict(_matrix(inputs), pred_contribs=True, strict_shape=True)
+        return np.asarray(found, np.float64)
+
     def write(self, folder: Path) -> None:
         """Write `xgboost.json`, in XGBoost's own format, and `boosting.json`."""
         write_text(folder / "xgboost.json", bytes(self.booster.save_raw("json")).decode())
