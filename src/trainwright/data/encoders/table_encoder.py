@@ -52,7 +52,6 @@ from trainwright.data.encoders.tfidf import Terms, fit_terms
 from trainwright.data.sources.data_source import FileVersion, SourceFile
 
 FORMAT = 2
-
 _MANY, _MOST_MEANS = 100, 10
 """Categories from which on mean targets help trees beside the codes, and the most columns of them:
 there is one for each class."""
