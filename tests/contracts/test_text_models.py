@@ -63,6 +63,7 @@ def test_a_contract_trains_an_encoder_and_its_bundle_predicts(tmp_path: Path) ->
         *("bundle.json", "config.json", "features.json", "model.safetensors", "network.json"),
         *("profile.json", "signature.json", "target.json", "tokenizer.json"),
     }
+    assert not [one for one in bundle.iterdir() if str(tmp_path) in one.read_text("latin-1")]
     lines = [line for line, _ in sentences(40, seed=5)]
     predictor = read_bundle(bundle)
     first = predictor.predict_frame(pl.DataFrame({"line": lines}))

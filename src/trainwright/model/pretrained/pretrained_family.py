@@ -145,6 +145,8 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
     ) -> Mapping[str, Mapping[str, Json]]:
         """`config.json`, with the names of the classes, as transformers reads it."""
         config = network.config.to_dict()  # type: ignore[operator,union-attr]
+        # The folder of the base is this machine's; the plan says which base it was.
+        config.pop("_name_or_path", None)
         config |= {"architectures": [type(network).__name__], "dtype": "float32"}
         if classes:
             config["id2label"] = {str(code): name for code, name in enumerate(classes)}
