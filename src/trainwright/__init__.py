@@ -107,6 +107,8 @@ if TYPE_CHECKING:
     from trainwright.engine.update.oom_policy import MemoryGuard as MemoryGuard
     from trainwright.engine.update.oom_policy import SplitOnOutOfMemory as SplitOnOutOfMemory
     from trainwright.engine.update.step import OptimizerStep as OptimizerStep
+    from trainwright.estimators import Classifier as Classifier
+    from trainwright.estimators import Regressor as Regressor
     from trainwright.model.block_protocol import InBlocks as InBlocks
     from trainwright.objective.classification_losses import (
         BinaryCrossEntropyLoss as BinaryCrossEntropyLoss,
@@ -155,6 +157,7 @@ if not TYPE_CHECKING:
         "MissingExtra Mistake NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked "
         "StorageFailed TrainwrightError",
         "core.progress": "Progress",
+        "estimators": "Classifier Regressor",
         "data.sampling.block_shuffle": "BlockSampler",
         "data.sampling.length_buckets": "BucketSampler",
         "data.sampling.samplers": "CurriculumSampler GroupSampler Pace WeightedSampler",

@@ -64,6 +64,14 @@ def test_the_best_of_many_fits_is_judged(script: Path, here: Path, capsys: Print
     assert sorted(states) == ["finished", "fitted", "fitted"]
 
 
+@example("grid_search")
+def test_estimators_are_searched_and_cross_validated(script: Path, capsys: Printed) -> None:
+    searched, named, line = said_by(script, capsys).splitlines()
+    assert re.fullmatch(r"\{'model__num_leaves': [28]\}: roc_auc 0\.\d+ over 3 folds", searched)
+    assert named.startswith("['no' 'yes'], ['age' 'city']: [[")
+    assert line == "R2 0.999"
+
+
 @example("added_rule")
 def test_a_rule_of_the_caller_ends_a_training(script: Path, capsys: Printed) -> None:
     assert said_by(script, capsys) == "early: the loss is above 0.1, 10 trees kept\n"

@@ -16,7 +16,7 @@ from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.open_folder import FinishedRun, check_run_name, find_begun
-from trainwright.run.prepare_run import Additions, Ready, Request
+from trainwright.run.prepare_run import Additions, Ready, Request, need_test_rows
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_context import RunAttempt
 from trainwright.run.run_result import Result
@@ -92,6 +92,7 @@ def judge_fit(fitted: ContractFit, screen: Screen) -> Result:
 
 def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
     ready, models = fitted.ready, fitted.models
+    need_test_rows(ready)
     request = replace(
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
     )

@@ -173,6 +173,24 @@ def _prepared_otherwise(changed: Sequence[str], document: Document) -> ContractM
     return ContractMistake(placed([problem], document.source))
 
 
+def need_test_rows(ready: Ready) -> None:
+    """Check that there are rows to judge a model on.
+
+    Raises:
+        Mistake: the frame of test rows is empty, so that the data is for fitting alone.
+    """
+    if not len(ready.prepared.test):
+        raise Mistake(
+            Problem(
+                "there are no test rows to judge a model on",
+                path="data.test_path",
+                found="a frame without rows",
+                expected="at least one row",
+                fix="give a frame with rows, or stop at tw.fit",
+            )
+        )
+
+
 def _preparation(contract: Contract) -> Iterator[tuple[str, object]]:
     """Values that decide how rows are read, split and encoded, by path."""
     unused = {*DELIVERY, "audit", *(() if contract.data.has_tokens else ("sampling", "augment"))}

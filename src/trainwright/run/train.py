@@ -45,7 +45,13 @@ from trainwright.run.open_folder import (
     describe_rows,
     open_run,
 )
-from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
+from trainwright.run.prepare_run import (
+    Ready,
+    Request,
+    make_ready,
+    need_test_rows,
+    without_undivided,
+)
 from trainwright.run.repeats.train_folds import TrainedFold, share_of_budget, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
 from trainwright.run.run_context import RunAttempt, RunContext
@@ -96,7 +102,9 @@ def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
     with before_the_run(at.flag):
         reached("start")
         check_run_name(request)
-        ready = settle(request, make_ready(request, stages, screen), stages, screen)
+        ready = make_ready(request, stages, screen)
+        need_test_rows(ready)
+        ready = settle(request, ready, stages, screen)
         ready, beforehand = allot_budget(ready, at, loading)
         reached("ready")
     return replace(ready, seconds_before=stages.elapsed), beforehand

@@ -136,7 +136,7 @@ def typed_target(
         if cells.dtype.is_nested():
             return series, [*problems, _nested(target, cells, source)]
     rows = cells.is_null().arg_true().cast(pl.Int64).to_numpy()
-    if len(rows) == len(cells):
+    if len(rows) == len(cells) > 0:
         problems.append(
             Problem(
                 "the target is missing in every row",

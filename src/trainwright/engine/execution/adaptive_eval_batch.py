@@ -14,6 +14,10 @@ from trainwright.tracking.events import Event, Noted
 Result = TypeVar("Result")
 
 
+def _untold(_event: Event) -> None:
+    """A notice that is for no one; unlike a lambda it can be pickled, in a loaded predictor."""
+
+
 @final
 class AdaptiveEvalBatch:
     """Rows per forward pass of an evaluation, halved for the rest of the run when memory runs out.
@@ -35,7 +39,7 @@ class AdaptiveEvalBatch:
     def __init__(
         self,
         policy: Literal["split", "raise"] = "split",
-        tell: Callable[[Event], object] = lambda _: None,
+        tell: Callable[[Event], object] = _untold,
         *,
         size: int = 0,
     ) -> None:

@@ -28,7 +28,7 @@ from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.open_folder import FinishedRun, StartedRun, describe_rows, open_run
-from trainwright.run.prepare_run import Ready
+from trainwright.run.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData, labelled_rows
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StageTimes, StreamScreen
@@ -49,6 +49,7 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     """
     ready, stages = data.ready, StageTimes()
     _check_judgeable(ready)
+    need_test_rows(ready)
     request = replace(data.request, runs=runs, name=name)
     prepared = ready.prepared
     with stages("predict"):
