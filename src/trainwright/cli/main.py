@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from trainwright.cli.arguments import RUNS, AfterEnding, AsJson, Longer, RunName, RunOrCopies, Runs
+from trainwright.cli.card import card
 from trainwright.cli.explain import explain
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
@@ -249,6 +250,9 @@ def report(run: RunName, runs: Runs = RUNS) -> None:
     folder = find_run(run, runs)
     with naming_damage(folder):
         typer.echo(show_safely(str(write_report(folder))))
+
+
+app.command()(card)
 
 
 @app.command()
