@@ -53,6 +53,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.table_columns",
         "trainwright.model.tabular_resnet.tabular_resnet_network",
         "trainwright.predictor.network_scorer",
+        "trainwright.run.after.export_onnx",
         "trainwright.run.after.export_weights",
         "trainwright.run.contact_sheet",
         "trainwright.run.folder.exact_resume",

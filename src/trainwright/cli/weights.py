@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.optional_dependencies import need_onnx, need_torch
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.summary import labelled
 
@@ -27,6 +27,21 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
     if exported.doubt:
         sys.stderr.write(labelled("warning", exported.doubt) + "\n")
     sys.stdout.write(f"{len(exported.names):,} tensors in {output}\n")
+
+
+def export_graph(run: str, runs: Path, output: Path) -> None:
+    """Write the network of a run as ONNX, checked on its test rows."""
+    need_torch("", "the weights of a network")
+    need_onnx()
+    from trainwright.run.after.export_onnx import TOLERANCE, export_onnx
+
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        exported = export_onnx(folder, output)
+    sys.stdout.write(
+        f"{exported.folder}: equal to the predictor on {exported.rows:,} test rows, largest "
+        f"difference {exported.difference:.1e} of at most {TOLERANCE:g}\n"
+    )
 
 
 def convert(source: Path, output: Path) -> None:

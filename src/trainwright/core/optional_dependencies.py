@@ -49,6 +49,18 @@ def need_tokenizers(path: str) -> None:
         )
 
 
+def need_onnx() -> None:
+    """Raise `MissingExtra` if a package that writes or runs ONNX is not installed."""
+    if missing := [one for one in ("onnx", "onnxruntime", "onnxscript") if find_spec(one) is None]:
+        raise MissingExtra(
+            Problem(
+                "ONNX needs packages that are not installed",
+                found=f"no {', '.join(missing)}",
+                fix="pip install 'trainwright[torch,onnx]'",
+            )
+        )
+
+
 def need_pyarrow(path: str) -> None:
     """Raise `MissingExtra` if pyarrow, which memory-maps rows from files, is not installed. `path`
     is the contract path that needs it."""

@@ -59,6 +59,21 @@ class NetworkScorer:
         self._model = model
         self._portions = portions or AdaptiveEvalBatch()
 
+    @property
+    def network(self) -> nn.Module:
+        """The network, in evaluation mode."""
+        return self._model
+
+    @property
+    def shape(self) -> Shape:
+        """Its inputs and outputs."""
+        return self._shape
+
+    @property
+    def context(self) -> int:
+        """Longest window of a text."""
+        return self._section.context_length
+
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
         negative log-likelihood (nats) of each segment, [N, 1].

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final, overload
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Inputs, Integers, Part
@@ -87,6 +88,15 @@ class Predictor:
         """
         scores = self.score(self.features.read_new(GivenRows(rows, source)))
         return pl.DataFrame(self.predictions(scores))
+
+    def encode(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
+        """New rows as a network reads them: arrays by name, the first axis the rows.
+
+        Raises:
+            DataMistake: as `predict`. NotAvailable: the model is one of texts.
+        """
+        inputs = self.features.read_new(GivenRows(rows))
+        return dict(inputs.arrays(0, len(inputs)))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:
         """Number of rows with an unseen category, for each categorical column that has any.

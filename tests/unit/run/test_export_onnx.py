@@ -1,0 +1,197 @@
+"""Networks of runs as ONNX, run by onnxruntime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+runtime = pytest.importorskip("onnxruntime")
+
+import polars as pl  # noqa: E402
+import torch  # noqa: E402
+
+import trainwright as tw  # noqa: E402
+from command import NETWORK, command, write_project  # noqa: E402
+from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
+from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
+from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
+from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.data.columns.target import Classes, Numbers  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.input_shape import ImageShape, TableShape, TokenShape  # noqa: E402
+from trainwright.run.after import export_onnx as export  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+CLASSES = Classes("y", ("a", "b", "c"), -1)
+NUMBERS = Numbers("y", 5.0, 2.0)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("onnx")
+    contract = write_project(root, NETWORK)
+    assert command("train", contract, "--runs", root / "runs", "--run", "net").code in (0, 3)
+    return root / "runs" / "net"
+
+
+def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "graph"
+    ran = command("weights", "export", run, "--to", "onnx", "-o", output)
+    assert ran.code == 0, ran.err
+    assert "equal to the predictor on" in ran.out
+    assert sorted(path.name for path in output.iterdir()) == ["export.json", "model.onnx"]
+    record = json.loads((output / "export.json").read_text())
+    assert record["file"]["sha256"] == hash_file(output / "model.onnx")
+    assert record["bundle"] == json.loads((run / "bundle" / "bundle.json").read_text())["files"]
+    assert 0 <= record["check"]["largest_difference"] <= record["check"]["tolerance"] == 1e-4
+    assert record["check"]["rows"] > 20
+    predictor = tw.load(run)
+    assert record["classes"] == list(predictor.target.classes)
+    session = runtime.InferenceSession(str(output / "model.onnx"))
+    frame = pl.read_csv(run.parent.parent / "rows.csv").head(7)
+    for rows in (frame, frame[:1]):
+        arrays = predictor.encode(rows)
+        feed = {name: arrays[name] for name in record["inputs"]}
+        (found,) = session.run([record["output"]], feed)
+        expected = predictor.predict(rows).select(pl.selectors.starts_with("probability_"))
+        np.testing.assert_allclose(found, expected.to_numpy(), atol=1e-5)
+    again = command("weights", "export", run, "--to", "onnx", "-o", output)
+    assert again.code == 2
+    assert "there already" in again.err
+
+
+def test_what_differs_is_not_written(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = export._Scoring.forward
+
+    def shifted(self: Any, *arguments: torch.Tensor) -> torch.Tensor:
+        return forward(self, *arguments) + 2e-4
+
+    monkeypatch.setattr(export._Scoring, "forward", shifted)
+    ran = command("weights", "export", run, "--to", "onnx", "-o", tmp_path / "graph")
+    assert ran.code == 2
+    assert "nothing is written" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_is_too_large_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_MOST_BYTES", 100)
+    ran = command("weights", "export", run, "--to", "onnx", "-o", tmp_path / "graph")
+    assert ran.code == 2
+    assert "a graph holds at most 100" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_changed_rows_are_refused(tmp_path: Path) -> None:
+    contract = write_project(tmp_path, NETWORK)
+    assert command("train", contract, "--runs", tmp_path / "runs", "--run", "net").code in (0, 3)
+    rows = tmp_path / "rows.csv"
+    lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([*lines, lines[-1]]) + "\n")
+    run = tmp_path / "runs" / "net"
+    ran = command("weights", "export", run, "--to", "onnx", "-o", tmp_path / "graph")
+    assert ran.code not in (0, 2)
+    assert "put the data back" in ran.err
+    assert not (tmp_path / "graph").exists()
+
+
+def test_the_graph_of_a_text_is_checked_on_its_windows(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    (tmp_path / "t.txt").write_text("".join(draw.choice(list("abcde fgh"), size=4000)))
+    (tmp_path / "contract.yaml").write_text(
+        "data: {kind: tokens, path: t.txt}\ntraining: {num_epochs: 1}\n"
+        "model: {kind: gpt, layers: 1, heads: 2, width: 16, context: 16}\n"
+    )
+    words = (tmp_path / "contract.yaml", "--runs", tmp_path / "runs", "--run", "text")
+    assert command("train", *words).code in (0, 3)
+    run, output = tmp_path / "runs" / "text", tmp_path / "graph"
+    ran = command("weights", "export", run, "--to", "onnx", "-o", output)
+    assert ran.code == 0, ran.err
+    record = json.loads((output / "export.json").read_text())
+    assert record["inputs"] == {"tokens": {"type": "tensor(int64)", "shape": ["batch", "length"]}}
+    assert record["check"]["rows"] > 10
+
+
+def test_another_model_is_refused_with_those_that_can(tmp_path: Path) -> None:
+    contract = write_project(tmp_path)
+    assert command("train", contract, "--runs", tmp_path / "runs", "--run", "one").code in (0, 3)
+    run, output = tmp_path / "runs" / "one", tmp_path / "graph"
+    ran = command("weights", "export", run, "--to", "onnx", "-o", output)
+    assert ran.code == 2
+    assert "a network: mlp, tabular_resnet, resnet, gpt" in ran.err
+    assert not output.exists()
+    both = command("weights", "export", run, "--to", "onnx", "--step", "3", "-o", output)
+    assert both.code == 2
+
+
+def test_a_missing_package_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "trainwright.core.optional_dependencies.find_spec",
+        lambda name: None if name == "onnxscript" else name,
+    )
+    ran = command("weights", "export", run, "--to", "onnx")
+    assert ran.code != 0
+    assert "pip install 'trainwright[torch,onnx]'" in ran.err
+
+
+@pytest.mark.parametrize("name", ["tabular_resnet", "resnet", "gpt"])
+def test_every_network_is_exported_with_a_free_batch(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    draw = np.random.default_rng(0)
+    section: Any
+    shape: Any
+    match name:
+        case "tabular_resnet":
+            section, target = TabularResNet(kind="tabular_resnet"), NUMBERS
+            shape = TableShape(3, (4, 2), 1)
+            arrays = {
+                "numeric": draw.normal(size=(9, 3)).astype(np.float32),
+                "categories": draw.integers(0, 2, size=(9, 2)),
+            }
+        case "resnet":
+            section, target = ResNet(kind="resnet"), CLASSES
+            shape = ImageShape((1, 12, 12), (30.0,), (50.0,), 3)
+            arrays = {"pixels": draw.integers(0, 256, size=(9, 1, 12, 12)).astype(np.uint8)}
+        case _:
+            section, target = Gpt(kind="gpt", width=16, heads=2, layers=2, context=12), None
+            shape = TokenShape(20)
+            arrays = {"tokens": draw.integers(0, 20, size=(9, 12))}
+    network = build_network(section, shape).eval()
+    file = tmp_path / "model.onnx"
+    shown = target or _text_target()
+    inputs = export.write_graph(network, shape, shown, section.context_length, file)
+    assert set(inputs) <= set(arrays)
+    assert all(one["shape"][0] == "batch" for one in inputs.values())
+    batches = []
+    for rows, length in ((1, 12), (2, 5), (9, 12)):
+        some = {key: value[:rows] for key, value in arrays.items()}
+        if "tokens" in some:
+            some = {"tokens": some["tokens"][:, :length]}
+        with torch.no_grad():
+            out = network(*(torch.from_numpy(value) for value in some.values())).numpy()
+        if target is NUMBERS:
+            out = out * 2.0 + 5.0
+        if target is CLASSES:
+            out = np.exp(out) / np.exp(out).sum(axis=1, keepdims=True)
+        batches.append((some, out))
+    rows, difference = export.compare_with_graph(file, batches)
+    assert rows == 12
+    assert difference < 1e-5
+
+
+def _text_target() -> Any:
+    class Text:
+        task = "generation"
+        centre_and_spread = ()
+
+    return Text()
