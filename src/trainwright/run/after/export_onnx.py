@@ -45,6 +45,7 @@ _MOST_BYTES = 2**31 - 2**24
 """A file of protocol buffers ends at 2 GiB, with the graph beside the weights."""
 _ROWS = 256
 _WINDOWS = 32
+_TOKENS = "tokens"
 _LIBRARIES = ("trainwright", "torch", "onnx", "onnxruntime", "onnxscript")
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -179,7 +180,7 @@ def write_graph(network: nn.Module, shape: Shape, target: Target, context: int, 
 def _input_names(rows: Sequence[Tensor]) -> list[str]:
     if len(rows) == 2:
         return ["numeric", "categories"]
-    return ["pixels" if rows[0].dtype == torch.uint8 else "tokens"]
+    return ["pixels" if rows[0].dtype == torch.uint8 else _TOKENS]
 
 
 def _described(file: Path) -> Json:
@@ -216,11 +217,11 @@ def _batches(
 ) -> Iterator[tuple[Arrays, npt.NDArray[Any]]]:
     """The held-out rows as the graph reads them, with what the predictor gives: the first alone,
     and all of them. Of a text some windows of each length, with the logits of the network."""
-    if isinstance(inputs, TokenInputs):
-        for windows in cut_windows(inputs, scorer.context):
+    if predictor.target.task == "generation":
+        for windows in cut_windows(TokenInputs.of_kind(inputs), scorer.context):
             tokens = windows.between(0, _WINDOWS).tokens(0).astype(np.int64)
             with torch.no_grad():
-                yield {"tokens": tokens}, scorer.network(torch.from_numpy(tokens)).numpy()
+                yield {_TOKENS: tokens}, scorer.network(torch.from_numpy(tokens)).numpy()
         return
     for stop in (1, len(inputs)):
         expected = predictor.score(inputs.take(np.arange(stop)))
