@@ -128,7 +128,7 @@ def test_another_model_is_refused_with_those_that_can(tmp_path: Path) -> None:
     run, output = tmp_path / "runs" / "one", tmp_path / "graph"
     ran = command("weights", "export", run, "--to", "onnx", "-o", output)
     assert ran.code == 2
-    assert "a network: mlp, tabular_resnet, resnet, gpt" in ran.err
+    assert "one of: mlp, tabular_resnet, resnet, gpt" in ran.err
     assert not output.exists()
     both = command("weights", "export", run, "--to", "onnx", "--step", "3", "-o", output)
     assert both.code == 2

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, storage_errors, write_json
 from trainwright.core.hashing import hash_file
@@ -32,6 +31,7 @@ from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.prepare_run import make_ready
 from trainwright.run.resume_request import request_again
 from trainwright.run.screen import StageTimes, StreamScreen
@@ -45,6 +45,8 @@ _MOST_BYTES = 2**31 - 2**24
 """A file of protocol buffers ends at 2 GiB, with the graph beside the weights."""
 _ROWS = 256
 _WINDOWS = 32
+_NETWORKS = ("mlp", "tabular_resnet", "resnet", "gpt")
+"""Those whose graphs are held to onnxruntime by a test."""
 _TOKENS = "tokens"
 _LIBRARIES = ("trainwright", "torch", "onnx", "onnxruntime", "onnxscript")
 
@@ -73,8 +75,9 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
     _check_new(output)
     predictor = read_own_bundle(folder)
     scorer = predictor.scorer
-    if not isinstance(scorer, NetworkScorer):
-        raise _no_network(folder, scorer.kind)
+    kind = read_planned(folder).model.kind
+    if not isinstance(scorer, NetworkScorer) or kind not in _NETWORKS:
+        raise _no_network(folder, kind)
     held_out = _held_out(folder, predictor)
     with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
         file = Path(scratch) / MODEL
@@ -269,12 +272,11 @@ def _check_new(output: Path) -> None:
 
 
 def _no_network(folder: RunFolder, kind: str) -> Mistake:
-    able = ", ".join(kinds_with(lambda traits: traits.trained_by == "loop"))
     return Mistake(
         Problem(
             f"the model of run {folder.name} cannot be written as ONNX",
             found=f"it is of kind {kind}",
-            expected=f"a network: {able}",
+            expected=f"one of: {', '.join(_NETWORKS)}",
             fix="train one of these, or share the bundle, which tw.load reads",
         )
     )
