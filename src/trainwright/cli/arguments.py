@@ -33,3 +33,10 @@ AfterEnding = Annotated[
     ),
 ]
 RUNS = Path("runs")
+
+ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the contract."),
+]
+Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]

@@ -13,8 +13,20 @@ from typing import Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AfterEnding, AsJson, Longer, RunName, RunOrCopies, Runs
+from trainwright.cli.arguments import (
+    RUNS,
+    AfterEnding,
+    AsJson,
+    ContractPath,
+    Every,
+    Longer,
+    Overrides,
+    RunName,
+    RunOrCopies,
+    Runs,
+)
 from trainwright.cli.card import card
+from trainwright.cli.data_app import data_app
 from trainwright.cli.explain import explain
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
@@ -38,19 +50,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(runs_app, name="runs")
-cache_app = typer.Typer(help="Cached data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(weights_app, name="weights")
-data_app = typer.Typer(
-    help="Check, compare and show data.", no_args_is_help=True, rich_markup_mode=None
-)
 app.add_typer(data_app, name="data")
-data_app.add_typer(cache_app, name="cache")
 
-ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
-Overrides = Annotated[
-    list[str],
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the contract."),
-]
 ReadAs = Annotated[
     list[str],
     typer.Option(
@@ -59,15 +61,6 @@ ReadAs = Annotated[
         help="Override how the file is read: data.reading.encoding=cp1252.",
     ),
 ]
-CheckedAs = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Replace a value of the contract, of a file one below data.",
-    ),
-]
-Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]
 
 
 @app.command()
@@ -261,82 +254,6 @@ def schema() -> None:
     from trainwright.contract.reading.schema import schema_text
 
     typer.echo(schema_text(), nl=False)
-
-
-@data_app.command("check")
-def check_data(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA|CONTRACT", help="A file, folder, pattern or URL, or a contract."
-        ),
-    ],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
-    overrides: CheckedAs = [],  # noqa: B006  typer reads the default
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Skip checks that sort, search or fit models.")
-    ] = False,
-    every: Every = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check data for duplicates, leaks, wrong values, label errors and other faults."""
-    from trainwright.cli.data_check import check_quality
-
-    code = check_quality(source, target, overrides, quick=quick, every=every, as_json=as_json)
-    raise typer.Exit(code)
-
-
-@data_app.command("show")
-def show_data(
-    contract: ContractPath,
-    overrides: Overrides = [],  # noqa: B006  typer reads the default
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="A .png file.")
-    ] = Path("images.png"),
-    images: Annotated[int, typer.Option(metavar="N", min=1, help="Number of images.")] = 8,
-    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs per image.")] = 6,
-) -> None:
-    """Write a contact sheet of training images and their augmentations."""
-    from trainwright.cli.data_show import show_images
-
-    show_images(contract, overrides, output, images, epochs)
-
-
-@cache_app.command("list")
-def list_cache(as_json: AsJson = False) -> None:
-    """List cached data, with its size."""
-    from trainwright.cli.data_cache import show_cache
-
-    show_cache(as_json=as_json)
-
-
-@cache_app.command("clear")
-def clear_cache(
-    keys: Annotated[
-        list[str], typer.Argument(metavar="KEY...", help="Prefix of their keys; by default all.")
-    ] = [],  # noqa: B006  typer reads the default
-    as_json: AsJson = False,
-) -> None:
-    """Remove cached data. Runs lose nothing: data is read again when needed."""
-    from trainwright.cli.data_cache import clear_kept
-
-    clear_kept(keys, as_json=as_json)
-
-
-@data_app.command("diff")
-def diff_data(
-    before: Annotated[str, typer.Argument(metavar="A", help="A run, or a data file.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="A run, or a data file.")],
-    key: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column that identifies the rows of files.")
-    ] = "",
-    runs: Runs = RUNS,
-    as_json: AsJson = False,
-) -> None:
-    """Compare the data of two runs, of two files, or of a run and a file."""
-    from trainwright.cli.data_diff import show_difference
-
-    show_difference(before, after, runs, key, as_json=as_json)
 
 
 @app.callback(invoke_without_command=True)

@@ -239,7 +239,7 @@ def test_a_write_that_fails_leaves_the_old_bundle(bundle: Path, predictor: Predi
 
 def test_every_kind_has_fixed_plain_files() -> None:
     endings = {Path(name).suffix for names in FILES.values() for name in names}
-    assert endings == {".json", ".txt", ".safetensors"}
+    assert endings == {".json", ".txt", ".npz", ".safetensors"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""Verbs of `trainwright data`. Heavy imports are inside them, so that help is instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainwright.cli.arguments import RUNS, AsJson, ContractPath, Every, Overrides, Runs
+
+data_app = typer.Typer(
+    help="Check, compare and show data.", no_args_is_help=True, rich_markup_mode=None
+)
+cache_app = typer.Typer(help="Cached data.", no_args_is_help=True, rich_markup_mode=None)
+data_app.add_typer(cache_app, name="cache")
+
+CheckedAs = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Replace a value of the contract, of a file one below data.",
+    ),
+]
+
+
+@data_app.command("check")
+def check_data(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA|CONTRACT", help="A file, folder, pattern or URL, or a contract."
+        ),
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
+    overrides: CheckedAs = [],  # noqa: B006  typer reads the default
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Skip checks that sort, search or fit models.")
+    ] = False,
+    every: Every = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check data for duplicates, leaks, wrong values, label errors and other faults."""
+    from trainwright.cli.data_check import check_quality
+
+    code = check_quality(source, target, overrides, quick=quick, every=every, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@data_app.command("show")
+def show_data(
+    contract: ContractPath,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="A .png file.")
+    ] = Path("images.png"),
+    images: Annotated[int, typer.Option(metavar="N", min=1, help="Number of images.")] = 8,
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs per image.")] = 6,
+) -> None:
+    """Write a contact sheet of training images and their augmentations."""
+    from trainwright.cli.data_show import show_images
+
+    show_images(contract, overrides, output, images, epochs)
+
+
+@cache_app.command("list")
+def list_cache(as_json: AsJson = False) -> None:
+    """List cached data, with its size."""
+    from trainwright.cli.data_cache import show_cache
+
+    show_cache(as_json=as_json)
+
+
+@cache_app.command("clear")
+def clear_cache(
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="Prefix of their keys; by default all.")
+    ] = [],  # noqa: B006  typer reads the default
+    as_json: AsJson = False,
+) -> None:
+    """Remove cached data. Runs lose nothing: data is read again when needed."""
+    from trainwright.cli.data_cache import clear_kept
+
+    clear_kept(keys, as_json=as_json)
+
+
+@data_app.command("diff")
+def diff_data(
+    before: Annotated[str, typer.Argument(metavar="A", help="A run, or a data file.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="A run, or a data file.")],
+    key: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column that identifies the rows of files.")
+    ] = "",
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the data of two runs, of two files, or of a run and a file."""
+    from trainwright.cli.data_diff import show_difference
+
+    show_difference(before, after, runs, key, as_json=as_json)
