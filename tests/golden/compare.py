@@ -23,7 +23,9 @@ def compare(base: Digests | str, here: Digests | str) -> str:
         return f"FAILS: {here}"
     if isinstance(base, str):
         return "new: BASE does not train it"
-    changed = [file for file in base if base[file] != here.get(file)]
+    if not base:
+        return "FAILS: BASE wrote no file that is compared"
+    changed = sorted(file for file in {*base, *here} if base.get(file) != here.get(file))
     return f"DIFFERS in {', '.join(changed)}" if changed else f"same ({len(base)} files)"
 
 

@@ -91,8 +91,8 @@ WORDS = (
 FITTED = frozenset({"bundle", "baselines"})
 """Folders whose files are compared, but for the manifest, which holds versions and times."""
 
-CHANGING = ("time", "second", "at", "date", "run", "hash", "version", "id")
-"""Keys of an evaluation with these in their name differ from run to run."""
+CHANGING = frozenset({"time", "seconds"})
+"""Keys of an evaluation whose numbers differ from run to run."""
 
 
 def write_data(folder: Path) -> None:
@@ -173,11 +173,7 @@ def _content(file: Path) -> bytes | None:
 def _numbers(value: Any) -> Any:
     """The numbers of an evaluation, without texts, times and names."""
     if isinstance(value, dict):
-        return {
-            key: _numbers(part)
-            for key, part in value.items()
-            if not any(word in key for word in CHANGING)
-        }
+        return {key: _numbers(part) for key, part in value.items() if key not in CHANGING}
     if isinstance(value, list):
         return [_numbers(part) for part in value]
     return value if isinstance(value, int | float) else None

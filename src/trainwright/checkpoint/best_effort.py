@@ -14,9 +14,9 @@ def tolerate_failures(store: CheckpointStore) -> CheckpointStore:
     """Store whose saves may fail: the next one is tried when it is due. A checkpoint that cannot be
     read is still an error."""
 
-    def save(step: int, *what: Any) -> Kept:
+    def save(step: int, *what: Any, **named: Any) -> Kept:
         try:
-            return store.save(step, *what)
+            return store.save(step, *what, **named)
         except StorageFailed as error:
             return Missed(step, error)
 

@@ -293,7 +293,7 @@ def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -
     if path in {choice.path for choice in ready.plan.choices}:
         another = "value where the contract says auto"
         fix = f"write --set {shlex.quote(f'{path}={yaml_value_text(old)}')} as well"
-    if path.split(".")[1:2] in [[field] for field in ready.plan.contract.model.traits.files]:
+    if path.split(".")[:2] in [["model", one] for one in ready.plan.contract.model.traits.files]:
         another, fix = "base of its model", "put the files of the base back"
     return Problem(
         f"run {folder.name} was started with another {another}",
