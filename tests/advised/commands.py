@@ -268,7 +268,7 @@ CASES = (
         begun,
     ),
     Refused(
-        "start it again without --resume", "data diff begun rows.csv", ("train small.yaml",), begun
+        "start a new run without --resume", "data diff begun rows.csv", ("train small.yaml",), begun
     ),
     Refused(
         "there are no runs in runs: name the folder that holds them with --runs FOLDER",
@@ -282,6 +282,11 @@ CASES = (
         "runs compare one one",
         ("runs compare one half",),
         two,
+    ),
+    Refused(
+        "trainwright explain RUN ROWS.csv -o OUT.csv",
+        "explain one -o out.csv",
+        ("explain one rows.csv -o out.csv",),
     ),
     Refused(
         "-o FILE.html",

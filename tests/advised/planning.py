@@ -83,6 +83,25 @@ CASES = (
         rows=csv(y=NUMBERS),
     ),
     Case(
+        "remove training.calibration",
+        ("task=regression", "training.calibration=platt"),
+        "network",
+        does=("-training.calibration",),
+        rows=csv(y=NUMBERS),
+    ),
+    Case(
+        "remove training.threshold",
+        ("task=regression", "training.threshold=0.3"),
+        "network",
+        does=("-training.threshold",),
+        rows=csv(y=NUMBERS),
+    ),
+    Case(
+        "write metric.name: f1, or a number for the threshold",
+        ("model={kind: boosting}", "training.threshold=auto", "metric.name=roc_auc"),
+        does=("metric.name=f1", "training.threshold=0.3"),
+    ),
+    Case(
         "remove monotone",
         ("model={kind: boosting, monotone: {x: increasing}}",),
         rows=csv(y=[f"c{at % 3}" for at in range(len(NUMBERS))]),

@@ -37,6 +37,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "needs a tokenizer that takes seconds": ("data/encoders/bpe.py: look at the patterns",),
     "needs an answer of half the memory": ("data/sources/sql.py: select fewer columns",),
     "names a number that is measured on the machine": ("planner/fit_to_budget.py: write budget.",),
+    "needs a run of another family or kind of data": (
+        "evaluation/explanations/contributions.py: trainwright explain RUN without rows",
+        "run/after/explain_run.py: trainwright report",
+    ),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),

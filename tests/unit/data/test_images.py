@@ -15,6 +15,7 @@ from trainwright.data.base.table import ImageInputs, as_columns
 from trainwright.data.columns.target import Classes
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.text_encoder import NO_TEXTS
 from trainwright.data.images.idx import read_idx
 from trainwright.data.images.mnist import read_labelled
 from trainwright.data.images.prepare_images import prepare_images, read_images
@@ -97,7 +98,7 @@ def test_images_are_divided_and_standardised_by_the_training_images_alone(tmp_pa
     section = ImageData(kind="images", path="data", classes=("a", "b", "c"), validation=0.25)
     raw = read_data(section, tmp_path)
     assert raw.facts.target.classes == {"a": 80, "b": 80, "c": 80}
-    prepared = prepare(raw, section, "classification", seed=3)
+    prepared = prepare(raw, section, "classification", 3, NO_TEXTS)
     assert [len(p) for p in (prepared.train, prepared.validation, prepared.test)] == [180, 60, 60]
     assert isinstance(prepared.train.inputs, ImageInputs)
     pixels = prepared.train.inputs.copied().astype(np.float64)
@@ -108,9 +109,9 @@ def test_images_are_divided_and_standardised_by_the_training_images_alone(tmp_pa
     assert prepared.split.class_shares["validation"] == pytest.approx(dict.fromkeys("abc", 1 / 3))
     assert prepared.train.frame["label"].to_list()[:1] == ["abc"[prepared.train.target[0]]]
     assert not set(prepared.train.rows) & set(prepared.validation.rows)
-    again = prepare(raw, section, "classification", seed=3)
+    again = prepare(raw, section, "classification", 3, NO_TEXTS)
     assert again.version == prepared.version
-    assert prepare(raw, section, "classification", seed=4).version != prepared.version
+    assert prepare(raw, section, "classification", 4, NO_TEXTS).version != prepared.version
 
 
 def test_without_test_files_all_parts_are_cut_from_the_training_images(tmp_path: Path) -> None:

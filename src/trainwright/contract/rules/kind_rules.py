@@ -20,12 +20,13 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
     if form in model.traits.reads:
         return
     fitting = kinds_with(lambda traits: form in traits.reads)
+    complete = kinds_with(lambda traits: form in traits.reads and not traits.files)
     yield Problem(
         f"a model of kind {model.kind} cannot read data of kind {kind}",
         path="model.kind",
         found=model.kind,
         expected=f"one of: {', '.join(fitting)}",
-        fix=f"choose {fitting[-1]}, or change data.kind",
+        fix=f"choose {complete[-1]}, or change data.kind",
     )
 
 

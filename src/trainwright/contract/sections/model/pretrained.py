@@ -16,7 +16,6 @@ _TRAITS = Traits(
     reads=("table",),
     reads_files=False,
     has_blocks=True,
-    has_attention=True,
     files=("base",),
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
 )
