@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,33 @@ def test_an_edited_model_is_refused_before_the_library_reads_it(path: str, value
     check_xgboost_model(model, 2)
     with pytest.raises((ValueError, TypeError, KeyError)):
         check_xgboost_model(edited(model, path, value), 2)
+
+
+def test_sizes_whose_sum_wraps_are_refused() -> None:
+    """Their sum in int64 is right, and so are the starts that follow from it."""
+    model = json.loads(bytes(whole_model().booster.save_raw("json")))
+    tree = model["learner"]["gradient_booster"]["model"]["trees"][0]
+    splits = len(tree["categories_sizes"])
+    assert splits >= 3
+    last = len(tree["categories"]) - (splits - 3) + 2
+    sizes = np.array([2**63 - 1, 2**63 - 1, last, *[1] * (splits - 3)], np.int64)
+    tree["categories_sizes"] = sizes.tolist()
+    tree["categories_segments"] = (np.cumsum(sizes) - sizes).tolist()
+    with pytest.raises(ValueError, match="categories_sizes"):
+        check_xgboost_model(model, 2)
+
+
+def test_classes_without_trees_take_no_memory() -> None:
+    """An arange of so many classes would take 8 GB."""
+    model = json.loads(bytes(whole_model().booster.save_raw("json")))
+    classes = 999_999_999
+    model["learner"]["learner_model_param"]["num_class"] = str(classes)
+    model["learner"]["objective"]["name"] = "multi:softprob"
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="num_trees"):
+        check_xgboost_model(model, classes)
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
 
 
 def whole_model() -> Any:

@@ -58,7 +58,8 @@ def check_xgboost_model(model: Json, outputs: int) -> None:
     _ask(_count(param["num_parallel_tree"], "num_parallel_tree") == 1, "num_parallel_tree")
     rounds = len(trees) // groups
     info = _array(forest, "tree_info", whole=True)
-    _ask(np.array_equal(info, np.tile(np.arange(groups), rounds)), "tree_info")
+    _ask(len(trees) == rounds * groups, "num_trees")
+    _ask(np.array_equal(info, np.arange(len(trees)) % groups), "tree_info")
     ends = _array(forest, "iteration_indptr", whole=True)
     _ask(np.array_equal(ends, np.arange(rounds + 1) * groups), "iteration_indptr")
     for tree in trees:
@@ -100,7 +101,8 @@ def _check_categories(tree: Mapping[str, Json], read: Mapping[str, Array]) -> No
     wanted = np.flatnonzero((read["split_type"] == 1) & (read["left_children"] != -1))
     _ask(np.array_equal(nodes, wanted), "categories_nodes")
     _ask(len(starts) == len(sizes) == len(nodes), "categories_sizes")
-    _ask(bool((sizes >= 1).all()), "categories_sizes")
+    # Bounded before they are added up: the sum of int64 wraps.
+    _ask(bool(((sizes >= 1) & (sizes <= len(codes))).all()), "categories_sizes")
     ends = np.cumsum(sizes)
     _ask(np.array_equal(starts, ends - sizes), "categories_segments")
     _ask(len(codes) == (ends[-1] if len(ends) else 0), "categories")
