@@ -100,6 +100,16 @@ def test_an_edited_forest_is_refused(name: str, place: Any, value: Any, tmp_path
         read_forest(tmp_path)
 
 
+def test_sizes_whose_sum_wraps_are_refused(tmp_path: Path) -> None:
+    forest = fit_forest(section_of("random_forest"), job_of_rows(2, rows=200))
+    trees, nodes = len(forest.sizes), len(forest.feature)
+    forest.sizes[:] = [2**63 - 1, 2**63 - 1, nodes - (trees - 3) + 2, *[1] * (trees - 3)]
+    assert forest.sizes.sum() == nodes
+    forest.write(tmp_path)
+    with pytest.raises(ValueError, match="the sizes of the forest"):
+        read_forest(tmp_path)
+
+
 def test_arrays_of_another_type_or_size_are_refused(tmp_path: Path) -> None:
     forest = fit_forest(section_of("random_forest"), job_of_rows(2, rows=200))
     forest.write(tmp_path)

@@ -115,7 +115,9 @@ def read_forest(folder: Path) -> ForestScorer:
 def _check(forest: ForestScorer) -> None:
     """Each node but the roots is the child of exactly one earlier node of its tree."""
     nodes, sizes = len(forest.feature), forest.sizes
-    _ask(bool(len(sizes) and (sizes >= 1).all() and sizes.sum() == nodes), "the sizes")
+    # Bounded before they are added up: the sum of int64 wraps.
+    _ask(bool(len(sizes) and ((sizes >= 1) & (sizes <= nodes)).all()), "the sizes")
+    _ask(int(sizes.sum()) == nodes, "the sizes")
     per_node = (forest.threshold, forest.left, forest.right, forest.missing_left)
     _ask(all(len(one) == nodes for one in per_node), "the number of nodes")
     is_leaf = forest.feature == -1
