@@ -102,6 +102,23 @@ def test_a_hostile_text_is_refused(change: str, outputs: int) -> None:
 
 
 @pytest.mark.row("F-45")
+def test_boundaries_whose_difference_wraps_are_refused() -> None:
+    """Each difference in int64 is positive, and the last boundary right."""
+    draw = np.random.default_rng(0)
+    codes = draw.integers(0, 40, (900, 1))
+    data = lightgbm.Dataset(codes, label=draw.normal(size=40)[codes[:, 0]], categorical_feature=[0])
+    text = lightgbm.train({"verbosity": -1}, data, num_boost_round=2).model_to_string()
+    check_model_text(text, 1)
+    found = re.search(r"cat_boundaries=0((?: \d+){2,}) (\d+)\n", text)
+    assert found
+    rest = found[1].split()[2:]
+    hostile = " ".join(["0", str(2**63 - 1), "-2", *rest, found[2]])
+    changed = text.replace(found[0], f"cat_boundaries={hostile}\n", 1)
+    with pytest.raises(BadModelText, match="cat_boundaries"):
+        check_model_text(resized(changed), 1)
+
+
+@pytest.mark.row("F-45")
 def test_any_cut_or_changed_text_is_refused_or_can_be_scored() -> None:
     """LightGBM itself ends the process on such texts: this test would not come to its end."""
     random, text = np.random.default_rng(1), model(3)

@@ -142,6 +142,8 @@ def _check_categories(fields: Mapping[str, str], thresholds: npt.NDArray[Any]) -
     bounds = _numbers(fields, "cat_boundaries", np.int64)
     words = _numbers(fields, "cat_threshold", np.int64)
     _ask(len(bounds) == count + 1 and bounds[0] == 0, "cat_boundaries")
+    # Bounded before they are subtracted: the difference of int64 wraps.
+    _ask(bool(((bounds >= 0) & (bounds <= len(words))).all()), "cat_boundaries")
     _ask(bool((np.diff(bounds) >= 0).all()) and bounds[-1] == len(words), "cat_boundaries")
     _ask(bool(((words >= 0) & (words < 2**32)).all()), "cat_threshold")
     fits = (thresholds >= 0) & (thresholds < count) & (thresholds == np.floor(thresholds))
