@@ -77,7 +77,7 @@ def test_what_has_no_direction_is_refused(tmp_path: Path) -> None:
     contract = contract_of("boosting", "regression", "increasing", tmp_path)
     cases = [
         ({"objective": "absolute_error"}, "breaks monotone constraints"),
-        ({"monotone": {"city": "increasing"}}, "has no order"),
+        ({"monotone": {"city": "increasing"}}, "'city' is no numeric feature of the model"),
         ({"monotone": {"z": "increasing"}}, "the data has no column 'z'"),
         ({"monotone": {"x": "up"}}, "increasing"),
     ]
@@ -85,6 +85,25 @@ def test_what_has_no_direction_is_refused(tmp_path: Path) -> None:
         changed = {**contract, "model": {**contract["model"], **keys}}
         with pytest.raises(Mistake, match=said):
             tw.fit(changed, runs=tmp_path / "runs", progress=False)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("why", ["target", "excluded", "constant", "group", "time"])
+def test_a_number_that_is_no_feature_is_refused(why: str, tmp_path: Path) -> None:
+    contract = contract_of("boosting", "regression", "increasing", tmp_path)
+    rows = pl.read_csv(tmp_path / "rows.csv").with_columns(
+        one=pl.lit(1.5), when=pl.int_range(700) // 2
+    )
+    rows.write_csv(tmp_path / "rows.csv")
+    name = {"excluded": "x", "constant": "one", "target": "target"}.get(why, "when")
+    if why == "excluded":
+        contract["data"]["exclude"] = ["x"]
+    if why in ("group", "time"):
+        contract["data"]["split"] = {"kind": why, "column": "when"}
+    contract["model"]["monotone"] = {name: "increasing"}
+    with pytest.raises(Mistake, match=f"'{name}' is no numeric feature of the model") as found:
+        tw.fit(contract, runs=tmp_path / "runs", progress=False)
+    assert f"model.monotone.{name}" in str(found.value)
     assert not (tmp_path / "runs").exists()
 
 

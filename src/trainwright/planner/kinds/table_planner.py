@@ -85,7 +85,8 @@ class TablePlanner(DataPlanner[TableData]):
             )
 
     def column_problems(self) -> Iterator[Problem]:
-        """Columns named by the contract must exist."""
+        """Columns named by the contract must exist, and those of `model.monotone` be numeric
+        features."""
         data, contract, facts = self.data, self.contract, self.facts
         names = [column.name for column in facts.columns]
         named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
@@ -98,18 +99,8 @@ class TablePlanner(DataPlanner[TableData]):
             for at, part in enumerate(contract.slices)
             if part.column
         ]
-        numbers = [column.name for column in facts.columns if column.kind == "numeric"]
         for name in contract.model.monotone_columns:
-            path = f"model.monotone.{as_key(name)}"
-            named.append((path, name))
-            if name in names and name not in numbers:
-                yield Problem(
-                    f"the column {name!r} has no order",
-                    path=path,
-                    found="a column that is no number",
-                    expected=f"one of: {_some(numbers)}",
-                    fix="remove it",
-                )
+            named.append((f"model.monotone.{as_key(name)}", name))
         for path, name in named:
             if name not in names and name != data.target:
                 close = nearest_word(name, [*names, data.target])
@@ -120,6 +111,29 @@ class TablePlanner(DataPlanner[TableData]):
                     expected=f"one of: {_some(names)}",
                     fix=f"did you mean {close}?" if close else "choose one of the columns",
                 )
+        yield from self._without_direction()
+
+    def _without_direction(self) -> Iterator[Problem]:
+        """A prediction follows a numeric feature only."""
+        columns = {column.name: column for column in self.facts.columns}
+        kinds = self.kinds_of_features()
+        numbers = [name for name, kind in kinds.items() if kind == "numeric"]
+        for name in self.contract.model.monotone_columns:
+            if name in numbers or (name not in columns and name != self.data.target):
+                continue
+            if name == self.data.target:
+                found = "the target"
+            elif name in kinds:
+                found = f"a {kinds[name]} column"
+            else:
+                found = f"a column that is no feature: {columns[name].reason}"
+            yield Problem(
+                f"the column {name!r} is no numeric feature of the model",
+                path=f"model.monotone.{as_key(name)}",
+                found=found,
+                expected=f"one of: {_some(numbers)}" if numbers else "a numeric feature",
+                fix="remove it",
+            )
 
     def problems(self, written: frozenset[str]) -> Iterator[Problem]:
         """Patterns that the engine of regular expressions supports, and a positive class."""
