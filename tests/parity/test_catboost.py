@@ -88,6 +88,17 @@ def test_it_grows_the_same_trees_as_the_library_alone(
     np.testing.assert_allclose(scores.squeeze(), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("quantile", [0.9975, 1 / 3])
+def test_a_quantile_of_many_digits_is_watched(quantile: float) -> None:
+    job = replace(job_of_rows(1, rows=400, metric="pinball"), quantile=quantile)
+    ours = fit_catboost(section_of("quantile"), job)
+    first, scores = ours.record.curve[0], ours.score(job.validation.inputs)[:, 0]
+    apart = job.validation.target - scores
+    kept = np.maximum(quantile * apart, (quantile - 1) * apart).mean()
+    assert ours.record.kept > 1
+    assert kept < first.validation
+
+
 def test_rows_that_teach_nothing_are_a_mistake_of_the_user() -> None:
     job = job_of_rows(1, rows=200)
     same = TableInputs(np.ones((200, 4), np.float32), np.zeros((200, 2), np.int64))

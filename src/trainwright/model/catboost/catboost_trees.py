@@ -181,13 +181,19 @@ class _Callback:
 
     def __init__(self, watcher: RoundWatcher, metric: str) -> None:
         self._watcher = watcher
-        self._metric = metric
+        self._metric = metric.partition(":")[0]
 
     def after_iteration(self, info: Any) -> bool:
         """Does growing go on?"""
         said = info.metrics.get("validation")
-        value = said[self._metric][-1] if said else float("nan")
-        return not self._watcher.is_last(value, lambda: info.metrics["learn"][self._metric][-1])
+        value = self._last(said) if said else float("nan")
+        return not self._watcher.is_last(value, lambda: self._last(info.metrics["learn"]))
+
+    def _last(self, said: Mapping[str, list[float]]) -> float:
+        """The metric's last value. CatBoost writes the parameter in its name with three digits."""
+        return next(
+            values[-1] for name, values in said.items() if name.partition(":")[0] == self._metric
+        )
 
 
 def _pool_of(part: Part, weights: Floats | None) -> Any:
