@@ -18,6 +18,7 @@ from trainwright.core.files import write_json
 from trainwright.data.base.table import TableInputs
 from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.catboost.catboost_trees import CatBoostScorer, fit_catboost, read_catboost
+from trainwright.model.tree_growth import Watching
 
 # Written out here, not taken from the product: the parity is with what a person would write.
 CASES: list[tuple[int, str, str, dict[str, Any]]] = [
@@ -105,6 +106,22 @@ def test_rows_that_teach_nothing_are_a_mistake_of_the_user() -> None:
     constant = replace(job, train=replace(job.train, inputs=same))
     with pytest.raises(Mistake, match="CatBoost cannot learn from these rows"):
         fit_catboost(section_of("squared_error"), constant)
+
+
+@pytest.mark.parametrize("kind", [MemoryError, OSError, KeyboardInterrupt, ZeroDivisionError])
+def test_an_exception_of_a_stop_rule_is_raised_as_it_is(kind: type[BaseException]) -> None:
+    raised, asked = kind("the rule"), []
+
+    def rule() -> bool:
+        asked.append(1)
+        if len(asked) == 3:
+            raise raised
+        return False
+
+    with pytest.raises(kind) as found:
+        fit_catboost(section_of("squared_error"), job_of_rows(1, 200), Watching(should_stop=rule))
+    assert found.value is raised
+    assert len(asked) == 3
 
 
 @pytest.fixture(scope="module", params=[2, 3])

@@ -108,23 +108,7 @@ def fit_catboost(
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     parameters = catboost_parameters(section, job)
     metric = str(parameters["eval_metric"])
-    trees = catboost.CatBoost(parameters)
-    try:
-        trees.fit(
-            _pool_of(job.train, weights),
-            eval_set=validation,
-            callbacks=[_Callback(watcher, metric)],
-            use_best_model=False,
-        )
-    except catboost.CatBoostError as error:
-        raise Mistake(
-            Problem(
-                f"CatBoost cannot learn from these rows: {str(error).rpartition(': ')[2]}",
-                path="model.kind",
-                found="catboost",
-                fix="model: {kind: boosting}",
-            )
-        ) from error
+    trees = _grown(parameters, _pool_of(job.train, weights), validation, _Callback(watcher, metric))
     trees.shrink(ntree_end=watcher.kept)
     record = BoostingRecord(job.outputs, metric, watcher.kept, tuple(watcher.curve))
     with tempfile.TemporaryDirectory(prefix="trainwright-") as name:
@@ -135,6 +119,24 @@ def fit_catboost(
         write_json(path, model)
         # Read back: the scored model is that of the file.
         return CatBoostScorer(_trees_of(path), model, record, is_log=metric == "Poisson")
+
+
+def _grown(parameters: Mapping[str, Any], train: Any, validation: Any, callback: _Callback) -> Any:
+    trees = catboost.CatBoost(parameters)
+    try:
+        trees.fit(train, eval_set=validation, callbacks=[callback], use_best_model=False)
+    except catboost.CatBoostError as error:
+        raise Mistake(
+            Problem(
+                f"CatBoost cannot learn from these rows: {str(error).rpartition(': ')[2]}",
+                path="model.kind",
+                found="catboost",
+                fix="model: {kind: boosting}",
+            )
+        ) from error
+    if callback.error:
+        raise callback.error
+    return trees
 
 
 def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
@@ -177,17 +179,23 @@ def _loss(section: CatBoost, job: LibraryJob) -> str:
 
 @final
 class _Callback:
-    """Hands each round to the watcher."""
+    """Hands each round to the watcher. CatBoost would replace an exception by one of its own: the
+    first ends the growth and is kept in `error`."""
 
     def __init__(self, watcher: RoundWatcher, metric: str) -> None:
+        self.error: BaseException | None = None
         self._watcher = watcher
         self._metric = metric.partition(":")[0]
 
     def after_iteration(self, info: Any) -> bool:
         """Does growing go on?"""
-        said = info.metrics.get("validation")
-        value = self._last(said) if said else float("nan")
-        return not self._watcher.is_last(value, lambda: self._last(info.metrics["learn"]))
+        try:
+            said = info.metrics.get("validation")
+            value = self._last(said) if said else float("nan")
+            return not self._watcher.is_last(value, lambda: self._last(info.metrics["learn"]))
+        except BaseException as error:
+            self.error = error
+            return False
 
     def _last(self, said: Mapping[str, list[float]]) -> float:
         """The metric's last value. CatBoost writes the parameter in its name with three digits."""
