@@ -102,6 +102,15 @@ class LibraryFamily(Family[S]):
         """Settings that the targets of the training rows contradict."""
         yield from ()
 
+    def size_problems(
+        self,
+        section: S,  # noqa: ARG002
+        train: Part,  # noqa: ARG002
+        cardinalities: tuple[int, ...],  # noqa: ARG002
+    ) -> Iterator[Problem]:
+        """Training rows that are too many for their encoded columns."""
+        yield from ()
+
     def findings(self, section: S, rows: int, *, is_fold: bool) -> Iterator[Finding]:  # noqa: ARG002
         """Warnings before a training on so many rows; those of the smallest fold if `is_fold`."""
         yield from ()

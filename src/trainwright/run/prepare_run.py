@@ -243,7 +243,7 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
     """Mistakes of a contract that only its prepared rows show."""
     contract = document.contract
     metric = decided.contract.metric.name
-    problems = _target_problems(decided.contract, prepared)
+    problems = _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if problems:
         raise ContractMistake(placed(problems, document.source))
@@ -258,11 +258,13 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
         build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
 
 
-def _target_problems(contract: Contract, prepared: Prepared) -> list[Problem]:
+def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
     model = contract.model
     if model.traits.trained_by != "library":
         return []
-    return list(library_family(model).target_problems(model, prepared.train.target))
+    family, train = library_family(model), prepared.train
+    found = family.target_problems(model, train.target)
+    return [*found, *family.size_problems(model, train, prepared.features.cardinalities)]
 
 
 def decided_task(contract: Contract) -> TaskKind:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.data.base.table import Floats, Inputs, Integers, as_columns
 from trainwright.model.array_file import read_arrays, write_arrays
 from trainwright.model.library_family import LibraryJob
@@ -30,16 +30,22 @@ _ARRAYS = {
 }
 """Type and axes of each array in the file."""
 
+MOST_NUMBERS: Final = 100_000_000
+"""Training rows x encoded columns, one for each value of a category: as points 800 MB."""
+_NUMBERS_AT_ONCE: Final = 2**24
+
 
 def neighbour_points(inputs: Inputs, cardinalities: tuple[int, ...]) -> Floats:
     """Rows as points, float64 [N, D]: numbers, terms, and one-hot codes over the root of 2, so that
     two values of a category are 1 apart."""
     columns = as_columns(inputs).dense()
-    codes = [
-        np.eye(size)[columns.categories[:, at]] / np.sqrt(2)
-        for at, size in enumerate(cardinalities)
-    ]
-    return np.concatenate([columns.numeric.astype(np.float64), *codes], axis=1)
+    first = columns.numeric.shape[1]
+    points = np.zeros((len(columns), first + sum(cardinalities)))
+    points[:, :first] = columns.numeric
+    for at, size in enumerate(cardinalities):
+        points[np.arange(len(points)), first + columns.categories[:, at]] = 1 / np.sqrt(2)
+        first += size
+    return points
 
 
 @final
@@ -62,9 +68,15 @@ class NeighboursScorer:
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], or values [N, 1]: the weighted mean of the neighbours."""
         columns = as_columns(inputs)
-        parts = (columns.between(*ends) for ends in bounds(len(columns)))
-        points = [neighbour_points(part, self.cardinalities) for part in parts]
-        return np.concatenate([self._mean(some) for some in points])
+        width = self.numeric.shape[1] + sum(self.cardinalities)
+        step = min(SLICE_ROWS, max(1, _NUMBERS_AT_ONCE // max(1, width)))
+        parts = (
+            columns.between(start, min(len(columns), start + step))
+            for start in range(0, max(1, len(columns)), step)
+        )
+        return np.concatenate(
+            [self._mean(neighbour_points(part, self.cardinalities)) for part in parts]
+        )
 
     def _mean(self, points: Floats) -> Floats:
         if not len(points):
@@ -133,6 +145,8 @@ def read_neighbours(folder: Path) -> NeighboursScorer:
     _ask(about["weighting"] in ("uniform", "distance"), "weighting")
     arrays = read_arrays(folder / "neighbours.npz", _ARRAYS)
     codes, target, rows = arrays["categories"], arrays["target"], len(arrays["target"])
+    width = arrays["numeric"].shape[1] + sum(about["cardinalities"])
+    _ask(rows * width <= MOST_NUMBERS, "the cardinalities")
     sizes = np.asarray(about["cardinalities"], np.int64)
     _ask(len(arrays["numeric"]) == len(codes) == rows >= about["neighbours"], "the rows")
     _ask(codes.shape[1] == len(sizes) and bool(((codes >= 0) & (codes < sizes)).all()), "a code")

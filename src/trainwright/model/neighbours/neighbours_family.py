@@ -12,6 +12,7 @@ from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
+from trainwright.data.base.table import Part
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
@@ -49,6 +50,26 @@ class NeighboursFamily(LibraryFamily[Neighbours]):
                 path="model.neighbours",
                 found=f"{section.neighbours:,} neighbours among {many(rows, 'training row')}",
                 fix=f"change it to {min(15, rows)}",
+            )
+
+    def size_problems(
+        self,
+        section: Neighbours,  # noqa: ARG002
+        train: Part,
+        cardinalities: tuple[int, ...],
+    ) -> Iterator[Problem]:
+        """The rows as points fit into memory."""
+        from trainwright.model.neighbours.nearest_rows import MOST_NUMBERS
+        from trainwright.model.table_matrix import numeric_width
+
+        width = numeric_width(train.inputs) + sum(cardinalities)
+        if len(train) * width > MOST_NUMBERS:
+            yield Problem(
+                "nearest neighbours are for small tables, each value of a category a column",
+                path="model.kind",
+                found=f"{many(len(train), 'training row')} x {many(width, 'encoded column')}",
+                expected=f"at most {MOST_NUMBERS:,} numbers",
+                fix="model: {kind: boosting}",
             )
 
     def describe(self, section: Neighbours) -> str:
