@@ -18,7 +18,7 @@ class Scorer(Protocol):
 
     @property
     def kind(self) -> str:
-        """`lightgbm`, `linear`, `network`, `constant` or `frequencies`: the reader of its files."""
+        """A key of `predictor.bundle.FILES`: it decides who reads its files."""
         ...
 
     def score(self, inputs: Inputs) -> Floats:
