@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn import ensemble
 
+from command import command
 from library_jobs import job_of_rows
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.data.base.table import TableInputs
+from trainwright.model.family import LearningTask
+from trainwright.model.forest.forest_family import ForestFamily
 from trainwright.model.forest.forest_fit import fit_forest
 from trainwright.model.forest.forest_scorer import ForestScorer, read_forest
 
@@ -32,7 +37,7 @@ def matrix(inputs: Any) -> np.ndarray:
 @pytest.mark.parametrize("missing", [True, False])
 def test_it_predicts_what_scikit_learn_predicts(method: str, outputs: int, missing: bool) -> None:
     job = job_of_rows(outputs, missing=missing)
-    ours = fit_forest(section_of(method), job)
+    ours = fit_forest(section_of(method, outputs), job)
     theirs = KINDS[method, outputs > 1](n_estimators=30, random_state=7, min_samples_leaf=2)
     theirs.fit(matrix(job.train.inputs), job.train.target)
     asked = matrix(job.validation.inputs)
@@ -40,10 +45,30 @@ def test_it_predicts_what_scikit_learn_predicts(method: str, outputs: int, missi
     np.testing.assert_array_equal(ours.score(job.validation.inputs), expected)
 
 
-def section_of(method: str, **keys: Any) -> Forest:
-    return Forest.model_validate(
-        {"kind": "forest", "method": method, "trees": 30, "min_data_in_leaf": 2, **keys}
+def section_of(method: str, outputs: int = 2, **keys: Any) -> Forest:
+    """As a plan resolves it."""
+    given = {"kind": "forest", "method": method, "trees": 30, "min_data_in_leaf": 2, **keys}
+    section = Forest.model_validate(given)
+    if section.feature_fraction != "auto":
+        return section
+    task = LearningTask("classification" if outputs > 1 else "regression", "any", outputs, False)
+    value, _ = ForestFamily().choices(section, task)["feature_fraction"]
+    return section.model_copy(update={"feature_fraction": value})
+
+
+@pytest.mark.parametrize(("task", "value"), [("classification", "sqrt"), ("regression", 1.0)])
+def test_the_plan_decides_the_share_of_columns(task: str, value: Any, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    x, label = draw.normal(size=200), draw.normal(size=200)
+    target = np.where(label > 0, "b", "a") if task == "classification" else label
+    pl.DataFrame({"x": x, "y": target}).write_csv(tmp_path / "rows.csv")
+    data = {"path": str(tmp_path / "rows.csv"), "target": "y"}
+    (tmp_path / "c.yaml").write_text(
+        json.dumps({"task": task, "data": data, "model": {"kind": "forest"}})
     )
+    ran = command("check", str(tmp_path / "c.yaml"), "--json")
+    made = {one["path"]: one["value"] for one in json.loads(ran.out)["plan"]["choices"]}
+    assert made["model.feature_fraction"] == value
 
 
 def test_settings_reach_scikit_learn() -> None:
@@ -130,7 +155,7 @@ def test_arrays_of_another_type_or_size_are_refused(tmp_path: Path) -> None:
 def test_a_number_missing_in_no_training_row_goes_with_most_of_them() -> None:
     """As in scikit-learn, whose forests refuse such rows but whose trees do not."""
     job = job_of_rows(1, rows=300, missing=False)
-    forest = fit_forest(section_of("random_forest"), job)
+    forest = fit_forest(section_of("random_forest", 1), job)
     empty = TableInputs(np.full((3, 4), np.nan, np.float32), np.zeros((3, 2), np.int64))
     scores = forest.score(empty)
     assert isinstance(forest, ForestScorer)

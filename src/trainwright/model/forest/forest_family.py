@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, final
 
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.core.errors import Problem
+from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
@@ -24,6 +25,12 @@ class ForestFamily(LibraryFamily[Forest]):
 
     scorer_kind: ClassVar[str] = "forest"
     bundle_files: ClassVar[tuple[str, ...]] = ("forest.json", "forest.npz")
+
+    def choices(self, section: Forest, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """Columns that a split chooses among."""
+        if task.task == "classification":
+            return {"feature_fraction": ("sqrt", "the usual one for classes")}
+        return {"feature_fraction": (1.0, "the usual one for numbers")}
 
     def problems(self, section: Forest, task: LearningTask) -> Iterator[Problem]:
         """Numbers have no classes to weigh."""

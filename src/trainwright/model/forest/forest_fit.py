@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainwright.contract.sections.model.forest import Forest
+from trainwright.contract.sections.section import settled
 from trainwright.model.forest.forest_scorer import ForestScorer, forest_matrix
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.table_matrix import numeric_width, usable_cores
@@ -27,14 +28,11 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
     from sklearn import ensemble
 
     classes, width = job.outputs > 1, numeric_width(job.train.inputs) + len(job.cardinalities)
-    fraction: Any = section.feature_fraction
-    if fraction == "auto":
-        fraction = "sqrt" if classes else 1.0
-    settings = {
+    settings: dict[str, Any] = {
         "n_estimators": section.trees,
         "min_samples_leaf": section.min_data_in_leaf,
         "max_depth": None if section.max_depth == "off" else section.max_depth,
-        "max_features": fraction,
+        "max_features": settled(section.feature_fraction),
         "random_state": job.seed % 2**32,
         "n_jobs": usable_cores(),
         "monotonic_cst": job.monotone_signs(width) if job.monotone else None,

@@ -56,9 +56,9 @@ class Forest(ModelSection):
     max_depth: Literal["off"] | Count = "off"
     """Most splits between the root and a leaf."""
 
-    feature_fraction: Auto | Annotated[float, Field(gt=0, le=1)] = "auto"
-    """Share of the columns that a split chooses among. `auto`: their square root for classes, all
-    for numbers."""
+    feature_fraction: Auto | Literal["sqrt"] | Annotated[float, Field(gt=0, le=1)] = "auto"
+    """Share of the columns that a split chooses among; `sqrt`, the square root of their number.
+    `auto`: `sqrt` for classes, all for numbers."""
 
     class_weights: Literal["none", "balanced"] = "none"
     """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
