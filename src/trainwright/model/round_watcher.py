@@ -11,7 +11,7 @@ from typing import final
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.typed_fields import check_annotated
-from trainwright.model.tree_growth import CurvePoint, Watching, next_point
+from trainwright.model.tree_growth import CurvePoint, Watching, curve_history, next_point
 
 
 @final
@@ -68,14 +68,7 @@ class BoostingRecord:
 
     def history(self) -> tuple[Mapping[str, float], ...]:
         """The validations on the curve, as `LibraryFit` has them."""
-        return tuple(
-            {
-                "step": at.trees,
-                f"train_{self.metric}": at.train,
-                f"val_{self.metric}": at.validation,
-            }
-            for at in self.curve
-        )
+        return curve_history(self.metric, self.curve)
 
 
 def read_boosting_record(folder: Path) -> BoostingRecord:

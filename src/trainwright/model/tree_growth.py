@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, final
 
@@ -31,6 +31,14 @@ class CurvePoint:
     trees: int
     train: float
     validation: float
+
+
+def curve_history(metric: str, curve: Iterable[CurvePoint]) -> tuple[Mapping[str, float], ...]:
+    """The validations on a curve, as `LibraryFit` has them."""
+    return tuple(
+        {"step": at.trees, f"train_{metric}": at.train, f"val_{metric}": at.validation}
+        for at in curve
+    )
 
 
 @final

@@ -16,7 +16,7 @@ from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.scorer import Scorer
-from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching, curve_history
 from trainwright.model.tree_objective import (
     choose_objective,
     class_weight_problems,
@@ -99,14 +99,7 @@ class BoostingFamily(TreeFamily[Boosting]):
         boosted = fit_boosting(_boosting_job(section, job), watching, before)
         said = () if boosted.splits else (_without_splits(section, len(job.train)),)
         kept = f"{many(boosted.trees, 'tree')} kept"
-        history = tuple(
-            {
-                "step": at.trees,
-                f"train_{boosted.metric}": at.train,
-                f"val_{boosted.metric}": at.validation,
-            }
-            for at in boosted.curve
-        )
+        history = curve_history(boosted.metric, boosted.curve)
         return LibraryFit(boosted, kept, said, boosted.trees, history)
 
     def read(self, folder: Path) -> Scorer:
