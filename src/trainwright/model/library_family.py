@@ -39,9 +39,11 @@ class LibraryJob:
     quantile: float
     monotone: Mapping[int, int] = field(default_factory=dict)
 
-    def monotone_signs(self, width: int) -> list[int]:
-        """The sign of each of the `width` columns of a matrix of numbers, terms and codes; 0
-        without a constraint."""
+    def monotone_signs(self) -> list[int]:
+        """The sign of each number, term and code of a row; 0 without a constraint."""
+        from trainwright.model.table_matrix import numeric_width
+
+        width = numeric_width(self.train.inputs) + len(self.cardinalities)
         return [self.monotone.get(at, 0) for at in range(width)]
 
 

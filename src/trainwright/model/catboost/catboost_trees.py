@@ -19,7 +19,7 @@ from trainwright.data.base.table import Floats, Inputs, Part, as_columns
 from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
-from trainwright.model.table_matrix import numeric_width, usable_cores
+from trainwright.model.table_matrix import usable_cores
 from trainwright.model.tree_growth import Watching
 from trainwright.model.tree_objective import weights_by_class
 
@@ -143,10 +143,7 @@ def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
     """CatBoost's parameters: with these, a direct call grows identical trees."""
     metric = catboost_metric(section, job)
     classes = {"classes_count": job.outputs} if job.outputs > 2 else {}
-    constraints: dict[str, Any] = {}
-    if job.monotone:
-        width = numeric_width(job.train.inputs) + len(job.cardinalities)
-        constraints = {"monotone_constraints": job.monotone_signs(width)}
+    constraints = {"monotone_constraints": job.monotone_signs()} if job.monotone else {}
     return {
         **classes,
         **constraints,

@@ -11,7 +11,7 @@ from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.section import settled
 from trainwright.model.forest.forest_scorer import ForestScorer, forest_matrix
 from trainwright.model.library_family import LibraryJob
-from trainwright.model.table_matrix import numeric_width, usable_cores
+from trainwright.model.table_matrix import usable_cores
 
 
 def fit_forest(section: Forest, job: LibraryJob) -> ForestScorer:
@@ -27,7 +27,7 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
     """The estimator of scikit-learn, not fitted yet."""
     from sklearn import ensemble
 
-    classes, width = job.outputs > 1, numeric_width(job.train.inputs) + len(job.cardinalities)
+    classes = job.outputs > 1
     settings: dict[str, Any] = {
         "n_estimators": section.trees,
         "min_samples_leaf": section.min_data_in_leaf,
@@ -35,7 +35,7 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
         "max_features": settled(section.feature_fraction),
         "random_state": job.seed % 2**32,
         "n_jobs": usable_cores(),
-        "monotonic_cst": job.monotone_signs(width) if job.monotone else None,
+        "monotonic_cst": job.monotone_signs() if job.monotone else None,
     }
     random = section.method == "random_forest"
     if not classes:

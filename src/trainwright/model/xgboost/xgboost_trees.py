@@ -127,7 +127,7 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
     """XGBoost's parameters: with these and `tree_matrix`, a direct call grows identical trees."""
     return {
         **_objective(section, job),
-        **_constraints(job),
+        **({"monotone_constraints": tuple(job.monotone_signs())} if job.monotone else {}),
         "eval_metric": xgboost_metric(section, job),
         "tree_method": "hist",
         "learning_rate": section.learning_rate,
@@ -140,13 +140,6 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
         "nthread": usable_cores(),
         "verbosity": 0,
     }
-
-
-def _constraints(job: LibraryJob) -> dict[str, Any]:
-    if not job.monotone:
-        return {}
-    width = numeric_width(job.train.inputs) + len(job.cardinalities)
-    return {"monotone_constraints": tuple(job.monotone_signs(width))}
 
 
 def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:
