@@ -244,9 +244,12 @@ class Classifier(ClassifierMixin, _ContractEstimator):  # type: ignore[misc]
         return scores[:, self._places]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """Most probable class of each row [N]."""
-        chosen = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
+        """Class of each row [N]: the most probable, or of two by `training.threshold`."""
+        scores = self._score_rows(X)
+        codes = self.predictor_.decide(scores)
+        if codes is None:
+            return np.asarray(self.classes_[scores[:, self._places].argmax(axis=1)])
+        return np.asarray(self.classes_[np.argsort(self._places)[codes]])
 
 
 class Regressor(RegressorMixin, _ContractEstimator):  # type: ignore[misc]

@@ -141,6 +141,16 @@ def test_classes_of_any_type_come_back_as_they_were(classes: list[Any]) -> None:
     np.testing.assert_allclose(one.predict_proba(x).sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("classes", [[0, 1], [9, 10], ["no", "yes"], ["b c", "a"]], ids=str)
+def test_a_threshold_decides(classes: list[Any]) -> None:
+    frame, bought = people()
+    labels = np.array(classes)[(bought == "yes").astype(int)]
+    one = tw.Classifier("linear", training={"threshold": 0.9}).fit(frame, labels)
+    is_positive = one.predict_proba(frame)[:, 1] >= 0.9
+    assert (is_positive != (one.predict_proba(frame)[:, 1] >= 0.5)).any()
+    np.testing.assert_array_equal(one.predict(frame), one.classes_[is_positive.astype(int)])
+
+
 def test_missing_cells_and_new_categories_are_predicted() -> None:
     frame, bought = people()
     one = tw.Classifier(TREES).fit(frame, bought)
