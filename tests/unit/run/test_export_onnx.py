@@ -25,6 +25,7 @@ from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.columns.target import Classes, Numbers  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape  # noqa: E402
+from trainwright.predictor.calibration import Calibration  # noqa: E402
 from trainwright.run.after import export_onnx as export  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -53,6 +54,7 @@ def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_pat
     assert 0 <= record["check"]["largest_difference"] <= record["check"]["tolerance"] == 1e-4
     assert record["check"]["rows"] > 20
     predictor = tw.load(run)
+    assert record["calibration"] is None
     assert record["classes"] == list(predictor.target.classes)
     session = runtime.InferenceSession(str(output / "model.onnx"))
     frame = pl.read_csv(run.parent.parent / "rows.csv").head(7)
@@ -65,6 +67,28 @@ def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_pat
     again = command("weights", "export", run, "--to", "onnx", "-o", output)
     assert again.code == 2
     assert "there already" in again.err
+
+
+def test_a_calibrated_network_is_exported_with_its_map(tmp_path: Path) -> None:
+    contract = write_project(tmp_path, NETWORK)
+    words = ("--set", "training.calibration=platt", "--set", "training.threshold=0.4")
+    ran = command("train", contract, "--runs", tmp_path / "runs", "--run", "net", *words)
+    assert ran.code in (0, 3), ran.err
+    output = tmp_path / "graph"
+    ran = command("weights", "export", tmp_path / "runs" / "net", "--to", "onnx", "-o", output)
+    assert ran.code == 0, ran.err
+    record = json.loads((output / "export.json").read_text())
+    predictor = tw.load(tmp_path / "runs" / "net")
+    fitted = Calibration.from_json(record["calibration"])
+    assert fitted == predictor.calibration
+    assert (fitted.method, fitted.threshold) == ("platt", 0.4)
+    frame = pl.read_csv(tmp_path / "rows.csv").head(7)
+    arrays = predictor.encode(frame)
+    session = runtime.InferenceSession(str(output / "model.onnx"))
+    (found,) = session.run(None, {name: arrays[name] for name in record["inputs"]})
+    expected = predictor.predict(frame).select(pl.selectors.starts_with("probability_"))
+    assert np.abs(found - expected.to_numpy()).max() > 1e-3
+    np.testing.assert_allclose(fitted.apply(found), expected.to_numpy(), atol=1e-5)
 
 
 def test_what_differs_is_not_written(

@@ -99,6 +99,7 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
             "inputs": names,
             "output": output_name(predictor.target),
             "classes": list(predictor.target.classes),
+            "calibration": predictor.calibration.to_json() if predictor.calibration else None,
             "check": {
                 "part": "test",
                 "rows": rows,
@@ -112,8 +113,8 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
 
 
 def output_name(target: Target) -> str:
-    """What the graph computes: class probabilities [N, C], values [N, 1] in the unit of the
-    target, or the logits of the next token [N, L, V]."""
+    """What the graph computes: uncalibrated class probabilities [N, C], values [N, 1] in the unit
+    of the target, or the logits of the next token [N, L, V]."""
     if target.task == "generation":
         return "logits"
     return "values" if target.centre_and_spread else "probabilities"
@@ -218,8 +219,9 @@ def compare_with_graph(
 def _batches(
     scorer: NetworkScorer, predictor: Predictor, inputs: Inputs
 ) -> Iterator[tuple[Arrays, npt.NDArray[Any]]]:
-    """The held-out rows as the graph reads them, with what the predictor gives: the first alone,
-    and all of them. Of a text some windows of each length, with the logits of the network."""
+    """The held-out rows as the graph reads them, with what the predictor gives before its
+    calibration: the first alone, and all of them. Of a text some windows of each length, with the
+    logits of the network."""
     if predictor.target.task == "generation":
         for windows in cut_windows(TokenInputs.of_kind(inputs), scorer.context):
             tokens = windows.between(0, _WINDOWS).tokens(0).astype(np.int64)
@@ -227,7 +229,7 @@ def _batches(
                 yield {_TOKENS: tokens}, scorer.network(torch.from_numpy(tokens)).numpy()
         return
     for stop in (1, len(inputs)):
-        expected = predictor.score(inputs.take(np.arange(stop)))
+        expected = predictor.uncalibrated(inputs.take(np.arange(stop)))
         yield dict(inputs.arrays(0, stop)), expected
 
 
