@@ -256,6 +256,13 @@ def test_partial_dependence_of_a_formula_is_its_line(tmp_path: Path) -> None:
     assert abs(means[0] - means[1]) == pytest.approx(1.0)
 
 
+def test_a_column_may_be_called_count(tmp_path: Path) -> None:
+    rows = prepared(tmp_path, numbers().rename({"kind": "count"}))
+    predictor = Predictor(rows.features, rows.target, Formula({}, code_of(rows, "v")))
+    found = explain_model(predictor, rows.validation, RMSE, 0, Effort())
+    assert {one.column: set(one.values) for one in found.dependences}["count"] == {"u", "v"}
+
+
 def test_too_little_time_is_said(tmp_path: Path) -> None:
     rows = prepared(tmp_path, numbers())
 

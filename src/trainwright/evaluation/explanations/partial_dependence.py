@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.base.table import Floats, Part
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.evaluation.explanations.explanation import PartialDependence
@@ -47,8 +48,7 @@ def _grid(values: pl.Series, kind: str) -> pl.Series:
     """Values of a column to predict at."""
     known = values.drop_nulls()
     if kind == "categorical":
-        counts = known.value_counts(sort=True).sort("count", known.name, descending=[True, False])
-        return counts[known.name].head(MOST_CATEGORIES)
+        return count_values(known)["value"].head(MOST_CATEGORIES)
     ordered = known.sort()
     if not len(ordered):
         return ordered
