@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,8 @@ from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows,
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.predictor.predictor import Predictor
+from trainwright.report.explanation_section import view_explanation
+from trainwright.report.format import NOTHING
 
 RMSE = Metric(name="rmse", target=1.0)
 
@@ -285,6 +288,20 @@ def test_an_explanation_is_read_back(tmp_path: Path) -> None:
     found = explain_model(predictor, rows.validation, RMSE, 0, Effort(repeats=2))
     text = json.dumps(found.to_json(), allow_nan=False)
     assert Explanation.from_json(json.loads(text)) == found
+
+
+def test_an_undefined_metric_is_written_as_null(tmp_path: Path) -> None:
+    data, said = classes(("no", "yes"), positive="yes")
+    rows = prepared(tmp_path, data, said, "classification")
+    part = replace(rows.validation, target=np.ones_like(rows.validation.target))
+    section = Metric(name="roc_auc", target=0.5)
+    found = explain_model(boosted(rows, 2), part, section, 0, Effort(repeats=1))
+    text = json.dumps(found.to_json(), allow_nan=False)
+    assert json.loads(text)["value"] is None
+    again = Explanation.from_json(json.loads(text))
+    assert math.isnan(again.value)
+    assert all(one.includes_zero for one in again.importances)
+    assert all(row.range == NOTHING for row in view_explanation(again).rows)
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -29,19 +30,17 @@ class ColumnImportance:
 
     def to_json(self) -> Json:
         """The fields, null for what is not finite."""
-        has_contribution = self.mean_contribution == self.mean_contribution
         return {
             "column": self.column,
             **self.loss.to_json(),
             "includes_zero": self.includes_zero,
-            "mean_contribution": self.mean_contribution if has_contribution else None,
+            "mean_contribution": _or_null(self.mean_contribution),
         }
 
     @classmethod
     def from_json(cls, json: Json) -> ColumnImportance:
         """Inverse of `to_json`."""
-        given = json["mean_contribution"]
-        mean = float("nan") if given is None else float(given)
+        mean = _or_nan(json["mean_contribution"])
         return cls(str(json["column"]), Interval.from_json(json), mean)
 
 
@@ -112,7 +111,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        """What `from_json` reads."""
+        """What `from_json` reads; null for an undefined value."""
         return {
             "format": FORMAT,
             "part": self.part,
@@ -121,7 +120,7 @@ class Explanation:
             "units": self.units,
             "repeats": self.repeats,
             "metric": self.metric,
-            "value": self.value,
+            "value": _or_null(self.value),
             "confidence": self.confidence,
             "seconds": self.seconds,
             "importance": [one.to_json() for one in self.importances],
@@ -145,10 +144,18 @@ class Explanation:
             units=int(json["units"]),
             repeats=int(json["repeats"]),
             metric=str(json["metric"]),
-            value=float(json["value"]),
+            value=_or_nan(json["value"]),
             confidence=float(json["confidence"]),
             seconds=float(json["seconds"]),
             importances=tuple(map(ColumnImportance.from_json, json["importance"])),
             dependences=tuple(map(PartialDependence.from_json, json["partial_dependence"])),
             notes=tuple(map(str, json["notes"])),
         )
+
+
+def _or_null(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else float(value)
