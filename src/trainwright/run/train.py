@@ -13,6 +13,7 @@ from trainwright.contract.sections.resume import Resume
 from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
+from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_price
 from trainwright.core.hashing import hash_value
 from trainwright.data.sources.file_guard import FilesRead
@@ -306,11 +307,14 @@ def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
 
 
 def _write_model(ready: Ready, predictor: Predictor, started: StartedRun) -> None:
-    """Write the bundle of the fitted model, which says what it was trained on."""
+    """Write the bundle of the fitted model, which says what it was trained on. An explanation of an
+    earlier one is removed."""
     contract = ready.plan.contract
     contract_hash = hash_value(contract.model_dump(mode="json"))
     described = describe_model(predictor, ready.prepared, contract_hash, contract.split_seed)
     about = describe_owner(started.folder, started.identity)
+    with storage_errors(f"removing {started.folder.explanation}"):
+        started.folder.explanation.unlink(missing_ok=True)
     write_bundle(predictor, started.folder.bundle, about, described)
 
 

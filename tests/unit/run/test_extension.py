@@ -87,6 +87,17 @@ def test_longer_is_as_if_planned_longer(project: Path) -> None:
     assert "one is finished: nothing to do" in again.err
 
 
+@pytest.mark.usefixtures("project")
+def test_the_explanation_of_the_model_before_is_removed() -> None:
+    assert command("explain", "one").code == 0
+    assert stopped_at(4, "resume", "one", "--for", "1 epoch").code == 75
+    assert command("explain", "one").code == 0
+    assert command("resume", "one").code in (0, 3)
+    assert not (RUN / "explanation.json").exists()
+    assert "What the model reads" not in (RUN / "report.html").read_text()
+    assert is_whole()
+
+
 def test_many_short_extensions_are_one(project: Path) -> None:
     for amount in ("3 steps", "2 steps", "2 steps"):
         ran = extend(amount)
