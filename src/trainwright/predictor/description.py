@@ -93,7 +93,9 @@ def _profile_predictions(predictor: Predictor, prepared: Prepared, seed: int) ->
     part = sampled(prepared.validation, target.profiled_rows, seed)
     if len(part) < FEWEST_ROWS:
         return {"rows": 0}
-    return {"rows": len(part), **target.profile(predictor.score_part(part), part.target)}
+    scores = predictor.score_part(part)
+    decided = predictor.decide(scores)
+    return {"rows": len(part), **target.profile(scores, part.target, decided)}
 
 
 def _installed() -> dict[str, str]:

@@ -33,6 +33,7 @@ from trainwright.predictor.bundle import (
     read_description,
     write_bundle,
 )
+from trainwright.predictor.calibration import Calibration
 from trainwright.predictor.description import Description, describe_model
 from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
@@ -365,6 +366,18 @@ def test_the_profile_is_that_of_the_training_rows(
     scores = predictor.score_part(prepared.validation)
     assert said["rows"] == len(prepared.validation)
     assert said["mean_probabilities"]["yes"] == pytest.approx(scores[:, 1].mean(), rel=1e-5)
+
+
+def test_the_profile_of_predictions_is_decided_by_the_threshold(
+    prepared: Prepared, predictor: Predictor
+) -> None:
+    scores = predictor.score_part(prepared.validation)
+    threshold = float(np.quantile(scores[:, 1], 0.9))
+    other = replace(predictor, calibration=Calibration(threshold=threshold))
+    said = describe_model(other, prepared, "", 0).profile["predictions"]
+    share = float((scores[:, 1] >= threshold).mean())
+    assert 0 < share < 0.3 < float((scores[:, 1] >= 0.5).mean())
+    assert said["shares"]["yes"] == pytest.approx(share, rel=1e-5)
 
 
 def test_no_value_of_few_rows_stands_in_the_profile(tmp_path: Path) -> None:

@@ -101,12 +101,15 @@ class Target(ABC):
         """Columns of predictions for scores [N, outputs]; the first is called `prediction`."""
         return [pl.Series("prediction", scores[:, 0])]
 
-    def profile(self, scores: Floats, encoded: Integers | Floats) -> dict[str, Json]:
+    def profile(
+        self, scores: Floats, encoded: Integers | Floats, decided: Integers | None = None
+    ) -> dict[str, Json]:
         """How the predictions for rows with these encoded values are distributed: shares and mean
-        probabilities of classes, else quantiles, of texts per token. Nothing in it identifies a
-        row."""
+        probabilities of classes, else quantiles, of texts per token. `decided` are classes [N]
+        that a threshold has chosen. Nothing in it identifies a row."""
         if self.classes:
-            chosen = np.bincount(scores.argmax(axis=1), minlength=len(self.classes)) / len(scores)
+            codes = scores.argmax(axis=1) if decided is None else decided
+            chosen = np.bincount(codes, minlength=len(self.classes)) / len(scores)
             both = {"shares": chosen, "mean_probabilities": scores.mean(axis=0)}
             return {
                 key: dict(zip(self.classes, map(rounded, values.tolist()), strict=True))
