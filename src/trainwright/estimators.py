@@ -112,6 +112,8 @@ class _ContractEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("Found array with 1 sample(s) while a minimum of 2 is required.")
         named = _free_name("group", frame.columns)
         if groups is not None:
+            if "split" in _section("data", self.data):
+                raise ValueError("groups and data['split'] both divide the rows: give one of them")
             check_consistent_length(target, groups)
             frame = frame.with_columns(pl.Series(named, [str(one) for one in groups]))
         target = target.alias(_free_name(target.name, frame.columns))
@@ -217,7 +219,8 @@ class Classifier(ClassifierMixin, _ContractEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:  # noqa: N803
         """Fit on rows X [N, F] (an array, or a frame of pandas or polars) with labels y [N]. Rows
-        that share a value of `groups` [N] are validated or trained on together.
+        that share a value of `groups` [N] are validated or trained on together; `data` then has no
+        split of its own.
 
         Raises:
             ValueError: rows, labels or sections are wrong; nothing was kept.

@@ -169,6 +169,14 @@ def test_a_group_is_on_one_side(tmp_path: Path) -> None:
         one.fit(frame, frame["age"], groups=groups[1:])
 
 
+def test_groups_beside_a_split_are_refused() -> None:
+    frame, bought = people()
+    one = tw.Classifier("linear", data={"split": {"kind": "random", "validation": 0.2}})
+    with pytest.raises(ValueError, match="both divide the rows"):
+        one.fit(frame, bought, groups=np.arange(80) // 4)
+    assert one.fit(frame, bought).n_features_in_ == 3
+
+
 def test_keys_of_sections_are_parameters() -> None:
     one = tw.Classifier(TREES, data={"columns": {"x0": {"kind": "categorical"}}})
     assert one.get_params()["model__max_trees"] == 30
