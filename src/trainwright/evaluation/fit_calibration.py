@@ -121,7 +121,8 @@ def _platt(scores: Floats, truth: Integers) -> Calibration:
 
 def _line(odds: Floats, hits: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """Slope and offset of Platt's sigmoid, with his targets: (hits + 1) / (hits + 2), and
-    1 / (misses + 2)."""
+    1 / (misses + 2). No slope is negative, which would reverse the ranking; the loss is convex, so
+    that the best of those is 0."""
     from scipy.optimize import minimize
 
     count = float(hits.sum())
@@ -134,6 +135,8 @@ def _line(odds: Floats, hits: npt.NDArray[np.bool_]) -> tuple[float, float]:
         return value, np.array([(rest * odds).mean(), rest.mean()])
 
     found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS")
+    if found.x[0] < 0:
+        return 0.0, float(logit(targets.mean()))
     return float(found.x[0]), float(found.x[1])
 
 

@@ -63,6 +63,17 @@ def test_platt_is_that_of_scikit_learn() -> None:
     np.testing.assert_allclose(ours, theirs.predict(odds), atol=1e-3)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_platt_does_not_reverse_a_ranking(classes: int) -> None:
+    scores, truth = rows(classes, -1.0, 400)
+    found = fitted(scores, truth, "platt")
+    assert all(slope == 0 for slope, _ in found.lines)
+    count = float((truth == 1).sum())
+    calibrated = found.apply(scores)
+    assert np.ptp(calibrated, axis=0).max() < 1e-12
+    assert calibrated[0, 1] == pytest.approx(count / 400, abs=0.01)
+
+
 def test_isotonic_is_that_of_scikit_learn() -> None:
     scores, truth = rows(2, 2.0, 400)
     margin = 1 / 402
