@@ -64,8 +64,8 @@ def measure_calibration(
 
 
 def describe_changes(changes: Mapping[str, Change]) -> str:
-    """`log_loss 0.41 to 0.39 · brier ...`, for the screen."""
+    """`log_loss 0.41 -> 0.39 · brier ...`, for the screen."""
     return " · ".join(
-        f"{name} {show_number(one.before.value)} to {show_number(one.after.value)}"
+        f"{name} {show_number(one.before.value)} -> {show_number(one.after.value)}"
         for name, one in changes.items()
     )

@@ -37,8 +37,9 @@ class CalibrationView:
     tried: tuple[tuple[str, str], ...]
 
 
-def view_calibration(value: Mapping[str, Json]) -> list[CalibrationView]:
-    """The table; empty for a model that was not to be calibrated."""
+def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[CalibrationView]:
+    """The table; empty for a model that was not to be calibrated. `in_folds`: models of folds
+    scored the rows."""
     if not value:
         return []
     changes = {str(name): Change.from_json(one) for name, one in value["changes"].items()}
@@ -51,9 +52,12 @@ def view_calibration(value: Mapping[str, Json]) -> list[CalibrationView]:
     threshold = float(value["threshold"])
     usual = threshold == USUAL_THRESHOLD
     decides = "" if usual else f" A row is positive from a probability of {threshold:.3g} on."
+    each = " Each fold by its own map and threshold; these are those of the run's model."
     return [
         CalibrationView(
-            sentence=(done if method != "none" else "Not calibrated.") + decides,
+            sentence=(done if method != "none" else "Not calibrated.")
+            + decides
+            + (each if in_folds else ""),
             rows=tuple(
                 ChangeRow(
                     metric=name,

@@ -85,7 +85,9 @@ def _views(contents: Contents) -> dict[str, Json]:
                 lambda: [figure for one in contents.forecasts for figure in draw_forecast(one)],
             ),
         ],
-        "calibrations": of_judged(lambda one: view_calibration(one.calibration)),
+        "calibrations": of_judged(
+            lambda one: view_calibration(one.calibration, in_folds=one.in_folds)
+        ),
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "explanations": view(
             "explanation.json", lambda: [view_explanation(one) for one in contents.explanations]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,8 @@ def test_predict_evaluate_and_report_use_it() -> None:
     assert judged["metrics"]["log_loss"]["value"] == pytest.approx(mean_log_loss(mapped, truth))
     page = Path("runs/one/report.html").read_text()
     assert "Calibrated by platt on 45 validation rows." in page
+    assert "by its own map" not in page + ran.err
+    assert re.search(r"log_loss \d\.\d{4} -> \d\.\d{4} ", ran.err)
 
 
 class _Rows:
@@ -122,7 +126,12 @@ def test_the_order_of_rows_stays_so_a_ranking_does() -> None:
 @pytest.mark.usefixtures("project")
 def test_each_fold_is_calibrated_on_its_own_validation_rows() -> None:
     folds = "data.split={kind: stratified, folds: 3}"
-    assert train_one(PLATT, folds).code in (0, 3)
+    ran = train_one(PLATT, folds)
+    assert ran.code in (0, 3)
+    of_run = "each fold by its own map and threshold; these are those of the run's model"
+    assert f" · {of_run}" in ran.err
+    page = unescape(Path("runs/one/report.html").read_text())
+    assert f"E{of_run[1:]}." in page
     found = [read_bundle(Path(f"runs/one/folds/{number:02d}/bundle")) for number in (1, 2, 3)]
     assert len({one.calibration.lines for one in found}) == 3
     changes = read_json(Path("runs/one/evaluation.json"))["calibration"]["changes"]

@@ -44,6 +44,8 @@ def judge_calibration(
     before = scored.scores if scored.uncalibrated is None else scored.uncalibrated
     changes = measure_calibration(scored, before, contract.metric, contract.seed)
     said = f"{calibration.describe()} · {describe_changes(changes)}"
+    if scored.folds is not None:
+        said += " · each fold by its own map and threshold; these are those of the run's model"
     screen.say(labelled("calibrate", said))
     return {
         "method": calibration.method,
