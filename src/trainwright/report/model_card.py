@@ -15,6 +15,7 @@ from trainwright.core.formatting import show_bytes
 from trainwright.core.redaction import redact_command, redact_named
 from trainwright.core.secret_urls import hide_in_urls
 from trainwright.evaluation.intervals import Interval
+from trainwright.report.calibration_section import view_calibration
 from trainwright.report.data_section import view_data
 from trainwright.report.format import clean_lines, count_text, show_range, show_value, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation
@@ -62,6 +63,7 @@ def render_card(source: CardSource) -> str:
         _summary(source),
         *_section("Verdict", _verdict(source.judged)),
         *_section("Metrics", _metrics(source.judged)),
+        *_section("Probabilities and decision", _calibration(source.judged)),
         *_section("Baselines", _baselines(source.judged)),
         *_section("Slices", _slices(source.judged)),
         *_section("Data", _data(source)),
@@ -154,6 +156,19 @@ def _metrics(judged: StoredEvaluation) -> str:
     return table(
         ("Metric", "Value", "Interval"), ([code(name), *_of(value)] for name, value in metrics)
     )
+
+
+def _calibration(judged: StoredEvaluation) -> str:
+    """What a calibration or a threshold changed on the judged rows."""
+    parts = []
+    for view in view_calibration(judged.calibration, in_folds=judged.in_folds):
+        rows = (
+            [code(one.metric), one.before, one.after, one.difference, one.range]
+            for one in view.rows
+        )
+        names = ("Metric", "Before", "After", "Difference", "Interval")
+        parts += [plain(view.sentence), table(names, rows)]
+    return "\n\n".join(parts)
 
 
 def _baselines(judged: StoredEvaluation) -> str:

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from command import command, write_project
 from run_folders import HOSTILE, Wanted, build_run
 from trainwright.core.errors import Mistake
+from trainwright.report.format import show_value
 from trainwright.report.markdown import code, plain, without_folders
 from trainwright.report.write_card import make_card
 from trainwright.tracking.run_folder import RunFolder
@@ -158,12 +159,28 @@ def test_a_card_says_what_the_record_says(tmp_path: Path) -> None:
     assert (clause[0], clause[-1]) == (written["name"], written["status"])
     files = {row[0]: row[2] for row in cells(body, "Files")[1:]}
     assert files == {name: one["sha256"] for name, one in bundle["files"].items()}
+    assert "Probabilities and decision" not in body
     settings = {row[0]: row[1] for row in cells(body, "Training")[1:]}
     assert settings["model.max_trees"] == "5"
     assert "trainwright train contract.yaml --set seed=3" in body
     assert contract.read_text().strip() in body
     assert str(tmp_path) not in card
     assert "license" not in head
+
+
+def test_a_card_says_how_probabilities_were_calibrated(tmp_path: Path) -> None:
+    contract = write_project(tmp_path)
+    words = ["--set", "training.calibration=platt", "--set", "training.threshold=0.4"]
+    words += ["--runs", str(tmp_path / "runs"), "--run", "one"]
+    assert command("train", contract, *words).code in (0, 3)
+    run = RunFolder(tmp_path / "runs" / "one")
+    _, body = head_and_body(make_card(run))
+    assert "Calibrated by platt on 45 validation rows" in body
+    assert "A row is positive from a probability of 0.4 on" in body
+    changes = json.loads(run.evaluation.read_text())["calibration"]["changes"]
+    rows = cells(body, "Probabilities and decision")[1:]
+    after = {name: show_value(one["after"]["value"]) for name, one in changes.items()}
+    assert {row[0]: row[2] for row in rows} == after
 
 
 def test_hugging_face_reads_the_head(hostile: RunFolder) -> None:
