@@ -116,6 +116,7 @@ def _explain_rows(
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
     from trainwright.cli.render import show_json
     from trainwright.core.files import write_atomic
+    from trainwright.core.terminal import show_safely
     from trainwright.run.after.explain_run import explain_rows
 
     to_file = output != _NO_FILE
@@ -132,7 +133,7 @@ def _explain_rows(
         return
     _show_first(frame)
     if to_file:
-        sys.stdout.write(f"{frame.height:,} rows of contributions in {output}\n")
+        sys.stdout.write(show_safely(f"{frame.height:,} rows of contributions in {output}\n"))
 
 
 def _show_first(frame: pl.DataFrame) -> None:

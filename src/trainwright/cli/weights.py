@@ -8,6 +8,7 @@ from pathlib import Path
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
 from trainwright.core.optional_dependencies import need_onnx, need_torch
+from trainwright.core.terminal import show_safely
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.summary import labelled
 
@@ -26,7 +27,7 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
             exported = export_checkpoint(folder, step, output)
     if exported.doubt:
         sys.stderr.write(labelled("warning", exported.doubt) + "\n")
-    sys.stdout.write(f"{len(exported.names):,} tensors in {output}\n")
+    sys.stdout.write(show_safely(f"{len(exported.names):,} tensors in {output}\n"))
 
 
 def export_graph(run: str, runs: Path, output: Path) -> None:
@@ -39,8 +40,8 @@ def export_graph(run: str, runs: Path, output: Path) -> None:
     with naming_damage(folder):
         exported = export_onnx(folder, output)
     sys.stdout.write(
-        f"{exported.folder}: equal to the predictor on {exported.rows:,} test rows, largest "
-        f"difference {exported.difference:.1e} of at most {TOLERANCE:g}\n"
+        f"{show_safely(str(exported.folder))}: equal to the predictor on {exported.rows:,} test "
+        f"rows, largest difference {exported.difference:.1e} of at most {TOLERANCE:g}\n"
     )
 
 
@@ -51,4 +52,4 @@ def convert(source: Path, output: Path) -> None:
 
     check_folder(output)
     names = convert_foreign(source, output)
-    sys.stdout.write(f"{len(names):,} tensors in {output}\n")
+    sys.stdout.write(show_safely(f"{len(names):,} tensors in {output}\n"))

@@ -93,6 +93,14 @@ def test_contributions_of_rows(explained: Path, tmp_path: Path, suffix: str) -> 
     assert (1 / (1 + (-odds).exp()) - probability).abs().max() < 1e-6
 
 
+def test_the_path_of_contributions_is_shown_safely(explained: Path, tmp_path: Path) -> None:
+    with inside(explained):
+        ran = command("explain", "one", "rows.csv", "-o", tmp_path / "a\x1b[31m.csv")
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    assert "in " in ran.out.splitlines()[-1]
+
+
 def test_rows_as_json(explained: Path) -> None:
     with inside(explained):
         ran = command("explain", "one", "rows.csv", "--json")

@@ -43,10 +43,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_path: Path) -> None:
-    output = tmp_path / "graph"
+    output = tmp_path / "graph\x1b[31m"
     ran = command("weights", "export", run, "--to", "onnx", "-o", output)
     assert ran.code == 0, ran.err
     assert "equal to the predictor on" in ran.out
+    assert "\x1b" not in ran.out
     assert sorted(path.name for path in output.iterdir()) == ["export.json", "model.onnx"]
     record = json.loads((output / "export.json").read_text())
     assert record["file"]["sha256"] == hash_file(output / "model.onnx")
