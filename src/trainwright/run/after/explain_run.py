@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
-from trainwright.contract.reading.read_contract import ContractText
-from trainwright.core.errors import DataChanged, NotAvailable, Problem
-from trainwright.core.files import damage_in, read_json, write_json
+from trainwright.core.errors import NotAvailable, Problem
+from trainwright.core.files import write_json
 from trainwright.core.redaction import redact_named
-from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.evaluation.explanations.contributions import contribution_frame
@@ -21,11 +18,10 @@ from trainwright.evaluation.explanations.explanation import Explanation
 from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.after.new_rows import whole_reading_of
+from trainwright.run.after.prepare_again import prepare_again
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.prepare_run import Request, make_ready
-from trainwright.run.resume_request import request_again
-from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.screen import Screen
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
 
@@ -40,7 +36,8 @@ def explain_run(folder: RunFolder, effort: Effort, screen: Screen) -> Explanatio
     """
     predictor = _read_explained(folder)
     contract = read_planned(folder)
-    part = _validation_rows(folder, screen)
+    why = "an explanation on other rows could hold rows of the training"
+    part = prepare_again(folder, screen, why).prepared.validation
     found = explain_model(predictor, part, contract.metric, contract.seed, effort)
     write_json(folder.explanation, found.to_json())
     return found
@@ -79,27 +76,3 @@ def _read_explained(folder: RunFolder) -> Predictor:
             )
         )
     return predictor
-
-
-def _validation_rows(folder: RunFolder, screen: Screen) -> Part:
-    """The validation rows of a run, prepared anew."""
-    with damage_in(folder.record):
-        version = str(read_json(folder.record)["data_version"])
-    request = _request_of(folder)
-    ready = make_ready(request, StageTimes(), screen)
-    if ready.prepared.version != version:
-        raise DataChanged(
-            f"the data of run {folder.name} has changed since it was trained. Put the files back, "
-            "or train again: an explanation on other rows could hold rows of the training"
-        )
-    return ready.prepared.validation
-
-
-def _request_of(folder: RunFolder) -> Request:
-    """As `request_again`, with the contract as the run was given it: the file may be another by
-    now."""
-    request = request_again(folder, ())
-    text = folder.contract.read_text(encoding="utf-8")
-    written = request.contract
-    at = written.folder if isinstance(written, ContractText) else written.absolute().parent
-    return replace(request, contract=ContractText(text, at))

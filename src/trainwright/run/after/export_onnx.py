@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from trainwright.core.errors import DataChanged, Mistake, Problem
-from trainwright.core.files import Json, damage_in, read_json, storage_errors, write_json
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, read_json, storage_errors, write_json
 from trainwright.core.hashing import hash_file
 from trainwright.data.base.table import Inputs, TokenInputs
 from trainwright.data.columns.target_kind import Target
@@ -30,11 +30,10 @@ from trainwright.model.input_shape import Shape
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.after.prepare_again import prepare_again
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.resume_request import request_again
-from trainwright.run.screen import StageTimes, StreamScreen
+from trainwright.run.screen import StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 
 MODEL, RECORD = "model.onnx", "export.json"
@@ -235,14 +234,8 @@ def _batches(
 
 def _held_out(folder: RunFolder, predictor: Predictor) -> Inputs:
     """Test rows of the run, encoded by its own features."""
-    ready = make_ready(request_again(folder, ()), StageTimes(), StreamScreen(io.StringIO()))
-    with damage_in(folder.plan):
-        judged = read_json(folder.plan)["data"]
-    if ready.prepared.version != judged:
-        raise DataChanged(
-            f"the rows of run {folder.name} are no longer those that it was judged on, and the "
-            "exported file is checked on them: put the data back"
-        )
+    why = "the exported file is checked on the rows that the run was judged on"
+    ready = prepare_again(folder, StreamScreen(io.StringIO()), why)
     part = sampled(ready.prepared.test, _ROWS, ready.plan.contract.split_seed)
     return next(iter(predictor.features.inputs_of(part)))
 
