@@ -14,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from safetensors.torch import load_file  # noqa: E402
+
 from contract_runs import train as fit_only  # noqa: E402
 from made_texts import sentences, write_base, write_rows, write_text_project  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
@@ -333,6 +335,10 @@ def without_a_tokenizer(base: Path) -> None:
         file.unlink()
 
 
+def with_an_adapter(base: Path) -> None:
+    (base / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "other"}))
+
+
 def without_a_configuration(base: Path) -> None:
     (base / "config.json").unlink()
 
@@ -348,6 +354,7 @@ def without_a_configuration(base: Path) -> None:
         (with_own_code, "code of its own, which is never run"),
         (with_few_embeddings, "tokens that its model does not know"),
         (without_a_tokenizer, "the base has no tokenizer"),
+        (with_an_adapter, "is an adapter"),
         (without_a_configuration, "no config.json"),
     ],
 )
@@ -416,6 +423,23 @@ def test_a_configuration_names_no_kernel_and_no_code(tmp_path: Path) -> None:
     (tmp_path / "base" / "own.py").write_text("raise SystemExit('run')")
     made = fit_only(contract, "own", "training.stop.max_steps=1").job.model
     assert made.config._attn_implementation == "sdpa"
+
+
+def test_a_configuration_names_no_other_weights(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "base")
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "other")
+    base = tmp_path / "base"
+    (base / "other.safetensors").write_bytes((tmp_path / "other/model.safetensors").read_bytes())
+    file = base / "config.json"
+    named = {"transformers_weights": "other.safetensors"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | named))
+    frozen = ("training.freeze={bert: always}", "training.stop.max_steps=1")
+    made = fit_only(contract, "one", *frozen).job.model.state_dict()
+    hashed = load_file(base / "model.safetensors")
+    name = "embeddings.word_embeddings.weight"
+    assert torch.equal(made[f"bert.{name}"], hashed[name])
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ PATH: Final = "model.architecture"
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _INDEX = f"{_WEIGHTS}.index.json"
 _CARD = "README.md"
+_ADAPTER = "adapter_config.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_READ = (_CONFIG, _CARD, "*token*", "vocab*", "merges.txt", "*.model")
+_READ = (_CONFIG, _CARD, _ADAPTER, "*token*", "vocab*", "merges.txt", "*.model")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LICENCE = re.compile(r"^licen[sc]e:\s*[\"']?([\w.+ -]+?)[\"']?\s*$", re.M)
@@ -59,6 +60,13 @@ class BaseFolder:
         Raises:
             Mistake: there are none as safetensors, or some are missing or damaged.
         """
+        if (self.path / _ADAPTER).is_file():
+            raise unusable(
+                "the base is an adapter, whose weights belong to another base",
+                _ADAPTER,
+                _SAFE,
+                "merge it into its base and save the whole, or name that base",
+            )
         files = self._weights()
         for file in files:
             _check_whole(file)
@@ -254,6 +262,9 @@ _UNUSED: Final = frozenset(
         *("attn_implementation", "_attn_implementation", "experts_implementation"),
         *("_attn_implementation_internal", "_experts_implementation", "quantization_config"),
         *("dtype", "torch_dtype"),
+        # Another file of weights than the one whose hash is in the plan.
+        "transformers_weights",
     }
 )
-"""What a configuration says of labels, kernels and number formats: the plan decides these."""
+"""What a configuration says of labels, kernels, number formats and files: the plan decides these.
+"""
