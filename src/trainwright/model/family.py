@@ -85,6 +85,10 @@ class NetworkFamily(Family[S]):
         """Network for data of this shape; its initial weights are drawn from torch's global
         generator."""
 
+    def build_empty(self, section: S, shape: Shape) -> nn.Module:
+        """As `build`, for weights that are read into it afterwards."""
+        return self.build(section, shape)
+
     @abstractmethod
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks from first to last, as in `InBlocks`; none for a network without."""

@@ -62,7 +62,10 @@ def extend_plan(plan: Plan, extension: Extension) -> Plan:
 
 
 def with_values(contract: Contract, values: Mapping[str, Json]) -> Contract:
-    """The contract with other values at these paths."""
+    """The contract with other values at these paths.
+
+    A model without any stays the same object: what it read from files is not in its JSON.
+    """
     content = contract.model_dump(mode="json")
     for path, value in values.items():
         *sections, key = path.split(".")
@@ -70,4 +73,7 @@ def with_values(contract: Contract, values: Mapping[str, Json]) -> Contract:
         for section in sections:
             inner = inner[section]
         inner[key] = json.loads(to_json(value))
-    return Contract.model_validate_json(to_json(content))
+    changed = Contract.model_validate_json(to_json(content))
+    if any(path.split(".")[0] == "model" for path in values):
+        return changed
+    return changed.model_copy(update={"model": contract.model})

@@ -26,7 +26,6 @@ from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
-from trainwright.model.build_network import build_network
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
 from trainwright.objective.model_call import call_model
@@ -192,7 +191,7 @@ def read_network(folder: Path) -> NetworkScorer:
     file = folder / network_family(section).weights_file
     shape = shape_from_json(about)
     _check_size(section, shape, file.stat().st_size)
-    model = build_network(section, shape)
+    model = network_family(section).build_empty(section, shape)
     weights = load_file(file)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ValueError(f"{file.name} holds numbers that are not finite")

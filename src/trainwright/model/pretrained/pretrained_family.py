@@ -116,17 +116,33 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             )
 
     def build(self, section: Pretrained, shape: Shape) -> nn.Module:
-        """See `NetworkFamily`."""
-        need_transformers(PATH)
+        """See `NetworkFamily`.
+
+        Raises:
+            Mistake: weights are wanted of a base whose files were not read.
+        """
         import torch
 
+        base = settled(section.base)
+        if section.weights == "none" or torch.get_default_device().type == "meta":
+            return self.build_empty(section, shape)
+        if not base.folder:
+            raise unusable(
+                "the files of the base were not read",
+                section.architecture,
+                "the folder of its files",
+            )
+        need_transformers(PATH)
         from trainwright.model.pretrained.sequence_classifier import build_classifier
 
-        base = settled(section.base)
-        on_meta = torch.get_default_device().type == "meta"
-        # A bundle has no folder: its weights are read into what is built.
-        is_new = section.weights == "none" or not base.folder or on_meta
-        return build_classifier(base, shape.outputs, is_new=is_new)
+        return build_classifier(base, shape.outputs, is_new=False)
+
+    def build_empty(self, section: Pretrained, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`."""
+        need_transformers(PATH)
+        from trainwright.model.pretrained.sequence_classifier import build_classifier
+
+        return build_classifier(settled(section.base), shape.outputs, is_new=True)
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """The layers of the encoder: its longest list of modules of one class."""
