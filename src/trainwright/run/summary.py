@@ -39,7 +39,9 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     lines.append(
         labelled("split", f"{split.kind} · train / validation / test {rows} · {split.reason}")
     )
-    if cut := prepared.features.describe_cuts([prepared.train, prepared.validation, prepared.test]):
+    # Over folds the test rows are those of the training and the validation again.
+    apart = () if split.folds else (prepared.test,)
+    if cut := prepared.features.describe_cuts([prepared.train, prepared.validation, *apart]):
         lines.append(labelled("truncated", cut))
     lines += [labelled(label, text) for label, text in raw.remarks]
     lines += [labelled("warning", warning) for warning in doubt_warnings(facts)]
