@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -184,6 +185,14 @@ def test_cut_rows_are_counted_and_told(tmp_path: Path) -> None:
         ends = inputs.tokens[inputs.starts + inputs.lengths - 1]
         assert set(ends.tolist()) == {3}, "the last token stays the separator"
     assert whole.prepared.version != cut.prepared.version
+
+
+def test_cut_rows_of_folds_are_counted_once(tmp_path: Path) -> None:
+    contract = write_text_project(tmp_path)
+    settings = ("data.split={kind: stratified, folds: 2}", "model.max_length=6")
+    _, said = ready_for(contract, *settings)
+    line = next(one for one in said.splitlines() if one.startswith("truncated"))
+    assert " of 160 longer than 6 tokens" in line
 
 
 def test_texts_are_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,6 +418,53 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     assert "change it to 2" in refused(contract, "data.exclude=[size]", "model.num_labels=5")
     limit = refused(contract, "data.exclude=[size]", "model.max_length=500")
     assert "at most 48 tokens" in limit
+
+
+@pytest.mark.parametrize(("columns", "most"), [(1, 3), (2, 4)])
+def test_a_length_without_room_for_a_text_is_refused(
+    tmp_path: Path, columns: int, most: int
+) -> None:
+    contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "tokenizer.json"
+    content = json.loads(file.read_text())
+    for segment, form in enumerate(("single", "pair")):
+        separator = {"SpecialToken": {"id": "[SEP]", "type_id": segment}}
+        content["post_processor"][form].append(separator)
+    file.write_text(json.dumps(content))
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    if columns == 2:
+        rows.with_columns(other=pl.col("line").str.reverse()).write_csv(tmp_path / "rows.csv")
+    kinds = "data.columns={line: {kind: text}, other: {kind: text}}"
+    settings = (kinds,) if columns == 2 else ()
+    message = refused(contract, *settings, f"model.max_length={most}")
+    assert "model.max_length" in message
+    assert f"at least {most + 1} tokens" in message
+    ready, _ = ready_for(contract, *settings, f"model.max_length={most + 1}")
+    assert TextInputs.of_kind(ready.prepared.train.inputs).lengths.max() == most + 1
+
+
+def spoil_template(content: Any) -> None:
+    content["post_processor"]["special_tokens"] = {}
+
+
+def spoil_normalizer(content: Any) -> None:
+    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+
+
+def name_an_unknown_token(content: Any) -> None:
+    content["post_processor"]["special_tokens"]["[SEP]"]["ids"] = [70_000]
+
+
+@pytest.mark.parametrize("spoil", [spoil_template, spoil_normalizer, name_an_unknown_token])
+def test_a_hostile_tokenizer_is_refused(tmp_path: Path, spoil: Callable[[Any], None]) -> None:
+    contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "tokenizer.json"
+    content = json.loads(file.read_text())
+    spoil(content)
+    file.write_text(json.dumps(content))
+    message = refused(contract)
+    assert "the tokenizer of the base" in message
+    assert "model.architecture" in message
 
 
 def test_a_configuration_names_no_kernel_and_no_code(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
@@ -64,10 +65,10 @@ class TextTokenizer:
         return TextInputs(np.concatenate(pieces), starts, sizes, first, self.pad, is_paired, cut)
 
     def _encode(self, texts: Sequence[Any]) -> tuple[list[Encoding], Truncation]:
-        rows = _opened(self.content, 0).encode_batch(texts)
+        rows = _encoded(self.content, 0, texts)
         whole = sum(len(one.ids) for one in rows)
         long = [at for at, one in enumerate(rows) if len(one.ids) > self.max_length]
-        short = _opened(self.content, self.max_length).encode_batch([texts[at] for at in long])
+        short = _encoded(self.content, self.max_length, [texts[at] for at in long])
         for at, one in zip(long, short, strict=True):
             rows[at] = one
         return rows, Truncation(len(long), whole - sum(len(one.ids) for one in rows), whole)
@@ -76,9 +77,41 @@ class TextTokenizer:
 NO_TOKENIZER = TextTokenizer()
 
 
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic of the tokenizers library, which is no `Exception`, into a ValueError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"the tokenizer fails: {error}") from error
+
+
 def vocabulary_of(content: str) -> int:
     """One more than the highest token of a tokenizer."""
     return max(_opened(content, 0).get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+
+def trial_rows(content: str) -> list[Encoding]:
+    """A text and a pair of texts, tokenised.
+
+    Raises:
+        ValueError: the tokenizer fails.
+    """
+    texts: tuple[Any, ...] = ("a text", ("a text", "and another"))
+    return [row for text in texts for row in _encoded(content, 0, [text])]
+
+
+def special_tokens(content: str, *, is_paired: bool) -> int:
+    """Tokens that a tokenizer adds to every text, or to every pair."""
+    return int(_opened(content, 0).num_special_tokens_to_add(is_paired))
+
+
+def _encoded(content: str, max_length: int, texts: Sequence[Any]) -> list[Encoding]:
+    tokenizer = _opened(content, max_length)
+    with panics_as_errors():
+        return list(tokenizer.encode_batch(texts))
 
 
 @lru_cache(maxsize=4)
@@ -86,9 +119,10 @@ def _opened(content: str, max_length: int) -> Tokenizer:
     need_tokenizers("model.architecture")
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(content)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    if max_length:
-        tokenizer.enable_truncation(max_length)
+    with panics_as_errors():
+        tokenizer = Tokenizer.from_str(content)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        if max_length:
+            tokenizer.enable_truncation(max_length)
     return tokenizer

@@ -14,7 +14,13 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.optional_dependencies import need_transformers
-from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer, vocabulary_of
+from trainwright.data.encoders.text_tokenizer import (
+    NO_TOKENIZER,
+    TextTokenizer,
+    special_tokens,
+    trial_rows,
+    vocabulary_of,
+)
 from trainwright.model.family import LearningTask, NetworkFamily
 from trainwright.model.input_shape import Shape
 from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
@@ -56,13 +62,7 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             folder=str(found.path),
             tokenizer_json=content,
         )
-        tokens, known = vocabulary_of(content), vocabulary_size(base)
-        if tokens > known:
-            raise unusable(
-                "the tokenizer of the base has tokens that its model does not know",
-                f"{tokens:,} tokens, {known:,} embeddings",
-                "a tokenizer of the same model",
-            )
+        _check_tokens(content, vocabulary_size(base))
         limits = [one for one in (longest, position_limit(base)) if one]
         base = base.model_copy(update={"longest": min(limits, default=_USUAL_LENGTH)})
         if section.base not in ("auto", base):
@@ -106,14 +106,7 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
         """The head has an output for each class, and the table one text or a pair of them."""
         yield from _label_problems(section, task)
         yield from _column_problems(task)
-        if section.base != "auto" and settled(section.max_length) > section.base.longest:
-            yield Problem(
-                "the rows are longer than the base reads",
-                path="model.max_length",
-                found=f"{section.max_length:,}",
-                expected=f"at most {section.base.longest:,} tokens",
-                fix=f"change it to {section.base.longest}, or remove it",
-            )
+        yield from _length_problems(section, task)
 
     def build(self, section: Pretrained, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.
@@ -168,6 +161,56 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             config["id2label"] = {str(code): name for code, name in enumerate(classes)}
             config["label2id"] = {name: code for code, name in enumerate(classes)}
         return {"config.json": config}
+
+
+def _check_tokens(content: str, known: int) -> None:
+    """Check a tokenizer against the embeddings of its model, and that it can be used."""
+    expected = "a tokenizer of the same model"
+    tokens = vocabulary_of(content)
+    if tokens > known:
+        raise unusable(
+            "the tokenizer of the base has tokens that its model does not know",
+            f"{tokens:,} tokens, {known:,} embeddings",
+            expected,
+        )
+    try:
+        rows = trial_rows(content)
+    except ValueError as error:
+        raise unusable("the tokenizer of the base cannot be used", str(error), expected) from error
+    highest = max((token for row in rows for token in row.ids), default=0)
+    if highest >= tokens:
+        raise unusable(
+            "the tokenizer of the base gives tokens that its vocabulary lacks",
+            f"{highest:,} of {tokens:,}",
+            expected,
+        )
+
+
+def _length_problems(section: Pretrained, task: LearningTask) -> Iterator[Problem]:
+    base, length = section.base, settled(section.max_length)
+    if base == "auto":
+        return
+    longest = base.longest
+    if length > longest:
+        yield Problem(
+            "the rows are longer than the base reads",
+            path="model.max_length",
+            found=f"{length:,}",
+            expected=f"at most {longest:,} tokens",
+            fix=f"change it to {longest}, or remove it",
+        )
+    if not base.tokenizer_json:
+        return
+    texts = sum(kind == "text" for kind in task.columns.values())
+    special = special_tokens(base.tokenizer_json, is_paired=texts > 1)
+    if length <= special:
+        yield Problem(
+            "the special tokens of the base leave no room for a text",
+            path="model.max_length",
+            found=f"{length:,}, of which {special:,} are special",
+            expected=f"at least {special + 1:,} tokens",
+            fix="raise it, or remove it",
+        )
 
 
 def _label_problems(section: Pretrained, task: LearningTask) -> Iterator[Problem]:

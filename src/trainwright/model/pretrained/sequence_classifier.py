@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.contract.sections.model.pretrained import Base
+from trainwright.data.encoders.text_tokenizer import panics_as_errors
 from trainwright.model.pretrained.hub_files import known_config, unusable
 
 _NAMED = 5
@@ -111,7 +112,7 @@ def read_tokenizer(folder: str) -> tuple[str, int, int]:
 
     expected = "tokenizer.json, or files that transformers makes it of"
     try:
-        with _quiet():
+        with _quiet(), panics_as_errors():
             found = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, use_fast=True
             )
