@@ -29,6 +29,8 @@ from trainwright.data.sources.cache import LENGTHS, TOKENS, Tables
 _TOKENIZER = "tokenizer.json"
 _SCHEME = 1
 _NAME = "tokenised texts"
+_LONGEST_TRIAL = 512
+"""Most tokens of a row by which a stored model is tried."""
 
 
 @final
@@ -119,11 +121,15 @@ class TextEncoder(FrameEncoding):
         return self.reading.tokenize(texts_of(frame, self.table))
 
     def trial_inputs(self) -> list[Inputs]:
-        """An empty text, and a row of the last token of the vocabulary."""
+        """An empty text, and two rows of the last token of the vocabulary: a short one, which is
+        padded, and one as long as the training's."""
         empty = self.transform(self.table.blank_row())
-        last = np.array([self.tokenizer.vocabulary - 1], dtype=np.uint32)
-        one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        return [empty, TextInputs(last, none, one, one, self.tokenizer.pad, empty.is_paired)]
+        longest = min(self.tokenizer.max_length, self.longest, _LONGEST_TRIAL)
+        lengths = np.array([1, longest], dtype=np.int64)
+        last = np.full(1 + longest, self.tokenizer.vocabulary - 1, dtype=np.uint32)
+        starts, firsts = np.array([0, 1], dtype=np.int64), (lengths + 1) // 2
+        pad = self.tokenizer.pad
+        return [empty, TextInputs(last, starts, lengths, firsts, pad, empty.is_paired)]
 
     def shape_json(self, outputs: int) -> Json:
         """The longest row."""
