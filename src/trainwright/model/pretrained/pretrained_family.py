@@ -13,6 +13,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
+from trainwright.core.limits import MOST_LAYERS
 from trainwright.core.optional_dependencies import need_transformers
 from trainwright.data.encoders.text_tokenizer import (
     NO_TOKENIZER,
@@ -62,6 +63,7 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             folder=str(found.path),
             tokenizer_json=content,
         )
+        _check_layers(section.model_copy(update={"base": base}).block_count)
         _check_tokens(content, vocabulary_size(base))
         limits = [one for one in (longest, position_limit(base)) if one]
         base = base.model_copy(update={"longest": min(limits, default=_USUAL_LENGTH)})
@@ -161,6 +163,15 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             config["id2label"] = {str(code): name for code, name in enumerate(classes)}
             config["label2id"] = {name: code for code, name in enumerate(classes)}
         return {"config.json": config}
+
+
+def _check_layers(layers: int) -> None:
+    if layers > MOST_LAYERS:
+        raise unusable(
+            "the config.json of the base has too many layers",
+            f"{layers:,}",
+            f"at most {MOST_LAYERS:,}",
+        )
 
 
 def _check_tokens(content: str, known: int) -> None:

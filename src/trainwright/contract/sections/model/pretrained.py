@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
 from trainwright.contract.sections.section import Auto, Count, Section
+from trainwright.core.files import Json
 
 _TOKENS = "the model reads tokens; terms are for the linear baseline"
 
@@ -19,9 +21,6 @@ _TRAITS = Traits(
     files=("base",),
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
 )
-
-_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
-"""What configurations call the number of layers."""
 
 _NOT_KNOWN = 1000
 """Most layers, before the configuration is read."""
@@ -101,8 +100,16 @@ class Pretrained(ModelSection):
 
     @property
     def block_count(self) -> int:
-        """Layers of the encoder, by its configuration."""
+        """Layers of the encoder: the largest number of layers that its configuration names."""
         if self.base == "auto":
             return _NOT_KNOWN
-        config = json.loads(self.base.config)
-        return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), 1)
+        return max(_layer_counts(json.loads(self.base.config)), default=1)
+
+
+def _layer_counts(config: Json) -> Iterator[int]:
+    """Every whole number of a configuration whose name tells of layers, however it calls them."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _layer_counts(value)
+        elif "layer" in name and type(value) is int:
+            yield value
