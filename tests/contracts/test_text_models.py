@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from made_texts import sentences, write_base, write_rows, write_text_project  # 
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
+from trainwright.data.encoders.text_encoder import TextReading  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402
+from trainwright.predictor.check_predictor import check_predictor  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
 from trainwright.run.after.export_weights import export_model  # noqa: E402
 from trainwright.run.prepare_run import Ready, Request, make_ready  # noqa: E402
@@ -441,6 +444,48 @@ def test_a_length_without_room_for_a_text_is_refused(
     assert f"at least {most + 1} tokens" in message
     ready, _ = ready_for(contract, *settings, f"model.max_length={most + 1}")
     assert TextInputs.of_kind(ready.prepared.train.inputs).lengths.max() == most + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_attention_heads": 3}, "does not fit its architecture"),
+        ({"hidden_act": "quux"}, "does not fit its architecture"),
+        ({"intermediate_size": -24}, "does not fit its architecture"),
+        ({"hidden_size": 2**62}, "does not fit its architecture"),
+        ({"num_hidden_layers": 5000}, "too many layers"),
+        ({"decoder_layers": 5000}, "too many layers"),
+    ],
+)
+def test_a_configuration_that_no_network_has_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    for weights in ("pretrained", "none"):
+        message = refused(contract, f"model.weights={weights}")
+        assert said in message
+        assert "model.architecture" in message
+
+
+@pytest.mark.parametrize("form", [{"return_dict": False}, {"torchscript": True}])
+def test_a_configuration_does_not_change_the_outputs(tmp_path: Path, form: dict[str, bool]) -> None:
+    contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | form))
+    fit_only(contract, "one", "training.stop.max_steps=1")
+
+
+def test_a_stored_encoder_is_tried_with_padding(tmp_path: Path) -> None:
+    result = run(write_text_project(tmp_path), "training.num_epochs=1")
+    predictor = read_bundle(result.folder.bundle)
+    check_predictor(predictor)
+    features = predictor.features
+    tokenizer = replace(features.tokenizer, pad=100_000)  # type: ignore[attr-defined]
+    spoilt = replace(features, reading=TextReading(tokenizer))  # type: ignore[call-arg]
+    with pytest.raises((IndexError, RuntimeError)):
+        check_predictor(replace(predictor, features=spoilt))
 
 
 def spoil_template(content: Any) -> None:

@@ -222,6 +222,14 @@ def unusable(what: str, found: str, expected: str, fix: str = "") -> Mistake:
     )
 
 
+def unfit(kind: str, error: Exception) -> Mistake:
+    """Mistake of a configuration that its architecture refuses."""
+    said = (str(error).splitlines() or [repr(error)])[0]
+    return unusable(
+        "the config.json of the base does not fit its architecture", f"{said:.200}", kind
+    )
+
+
 def known_config(config: Json) -> Any:
     """The configuration as transformers reads it, without code of its own.
 
@@ -242,9 +250,7 @@ def known_config(config: Json) -> Any:
         made = AutoConfig.for_model(kind, **values)
     # Configurations check their fields with exceptions of their own.
     except Exception as error:
-        raise unusable(
-            "the config.json of the base does not fit its architecture", str(error), kind
-        ) from error
+        raise unfit(kind, error) from error
     if type(made) not in AutoModelForSequenceClassification._model_mapping:
         raise unusable(
             f"{kind} has no head for the classes of a text",
@@ -264,6 +270,8 @@ _UNUSED: Final = frozenset(
         *("dtype", "torch_dtype"),
         # Another file of weights than the one whose hash is in the plan.
         "transformers_weights",
+        # The form of the outputs.
+        *("return_dict", "torchscript"),
     }
 )
 """What a configuration says of labels, kernels, number formats and files: the plan decides these.

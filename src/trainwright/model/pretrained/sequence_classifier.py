@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from trainwright.contract.sections.model.pretrained import Base
 from trainwright.data.encoders.text_tokenizer import panics_as_errors
-from trainwright.model.pretrained.hub_files import known_config, unusable
+from trainwright.model.pretrained.hub_files import known_config, unfit, unusable
 
 _NAMED = 5
 
@@ -24,22 +24,27 @@ def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     all are drawn if it `is_new`.
 
     Raises:
-        Mistake: the base lacks weights of the encoder.
+        Mistake: the base lacks weights of the encoder, or no network has its sizes.
     """
-    from transformers import AutoModelForSequenceClassification
-
     config = known_config(json.loads(base.config))
     config.num_labels = outputs
     config.pad_token_id = base.pad
     with _quiet():
-        if is_new:
-            network = AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
-                config, dtype=torch.float32, trust_remote_code=False
-            )
-        else:
-            network = _read(base, config)
+        network = _draw(config) if is_new else _read(base, config)
     network.register_forward_hook(_logits)
     return network.train()  # type: ignore[no-any-return]
+
+
+def _draw(config: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    try:
+        return AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+            config, dtype=torch.float32, trust_remote_code=False
+        )
+    # Each architecture has its own way to fail with a size or a name it cannot have.
+    except Exception as error:
+        raise unfit(config.model_type, error) from error
 
 
 def _read(base: Base, config: Any) -> Any:
