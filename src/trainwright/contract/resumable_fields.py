@@ -33,12 +33,14 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"data.{field}" for field in DELIVERY),
         *(f"training.checkpointing.{field}" for field in _CHECKPOINTING),
         *(f"resume.{field}" for field in _RESUME),
+        *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "training.memory.margin",
         "tracking.sinks",
     }
 )
 """How a run is called, in which time its batches come, where, how often and how many checkpoints
-are kept, how it goes on, and who hears of it. Which checkpoints there are decides only how far a
+are kept, how it goes on, who hears of it, and what else is known of a base whose hashes are the
+plan's. Which checkpoints there are decides only how far a
 rollback goes back. Not `checkpointing.rank_by`, which decides whose weights are the model, and not
 `resume.determinism`, which decides which kernels compute."""
 
