@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -386,7 +387,7 @@ def test_a_base_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     message = refused(contract, "model.architecture=someone/some-encoder")
     assert "HF_HUB_OFFLINE switches the hub off" in message
-    assert "huggingface-cli download someone/some-encoder" in message
+    assert "hf download someone/some-encoder" in message
     assert "no such folder" in refused(contract, "model.architecture=./nowhere")
 
 
@@ -400,8 +401,17 @@ def test_a_base_of_the_hub_is_read_from_its_cache(
     (repository / "refs" / "main").write_text(commit)
     write_base(repository / "snapshots" / commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    ready, _ = ready_for(contract, "model.architecture=someone/tiny")
+    settings = ("model.architecture=someone/tiny", "training.num_epochs=1")
+    ready, _ = ready_for(contract, *settings)
     assert ready.plan.contract.model.base.commit == commit  # type: ignore[union-attr]
+    run(contract, *settings, name="one")
+    later = "b" * 40
+    (repository / "refs" / "main").write_text(later)
+    base = shutil.copytree(repository / "snapshots" / commit, repository / "snapshots" / later)
+    (base / "README.md").write_text("---\nlicense: mit\n---\n")
+    run(contract, *settings, name="one", resume=True)
+    named = f"model.revision={later}"
+    run(contract, *settings, named, name="one", resume=True)
 
 
 def test_other_columns_are_refused(tmp_path: Path) -> None:

@@ -189,8 +189,7 @@ def _not_found(section: Pretrained, error: Exception, offline: bool) -> Mistake:
             path=PATH,
             found=name if offline else f"{said:.200}",
             expected=f"{_NEEDED}, or a model in the cache of the hub",
-            fix=f"huggingface-cli download {name} while there is a connection, or name a local "
-            "folder",
+            fix=f"hf download {name} while there is a connection, or name a local folder",
         )
     )
 
