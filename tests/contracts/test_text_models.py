@@ -22,6 +22,7 @@ from safetensors.torch import load_file  # noqa: E402
 from contract_runs import train as fit_only  # noqa: E402
 from made_texts import sentences, write_base, write_rows, write_text_project  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
+from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
 from trainwright.data.encoders.text_encoder import TextReading  # noqa: E402
@@ -106,12 +107,16 @@ def test_transformers_reads_the_bundle_itself(tmp_path: Path) -> None:
     )
     weights = tmp_path / "weights.safetensors"
     assert "classifier.weight" in export_model(result.folder, weights).names
-    assert hash_file(bundle / "model.safetensors")
+    hashes = read_json(bundle / "bundle.json")["files"]
+    assert hashes["model.safetensors"]["sha256"] == hash_file(bundle / "model.safetensors")
 
 
 def test_the_record_names_the_base(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
+    file = tmp_path / "base" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"_name_or_path": "/home/x/base"}))
     result = run(contract, "training.num_epochs=1")
+    assert "/home/x" not in result.folder.plan.read_text()
     base = json.loads(result.folder.plan.read_text())["contract"]["model"]["base"]
     assert base["weights"] == hash_file(tmp_path / "base" / "model.safetensors")
     assert base["licence"] == "apache-2.0"

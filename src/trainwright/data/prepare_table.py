@@ -44,7 +44,7 @@ from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_text_encoder
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fold_split import cut_folds
+from trainwright.data.split.fold_split import check_fold_classes, cut_folds
 from trainwright.data.split.fractions import PARTS, Shares, left_out_of, rows_of_parts
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.split_file import PART_COLUMN
@@ -117,7 +117,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
             "use split: {kind: stratified}, lower folds, or merge classes with "
             f"data.columns.{as_key(whole.target.column)}.values"
         )
-        folds.check_classes(sorted({*whole.target.classes} - there), number, fix)
+        check_fold_classes(sorted({*whole.target.classes} - there), number, fix)
     return whole.with_folds(folds, reports)
 
 

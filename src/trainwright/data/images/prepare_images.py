@@ -23,7 +23,7 @@ from trainwright.data.images.image_files import read_pictures
 from trainwright.data.images.mnist import read_mnist
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.images.resolve_source import holds_idx
-from trainwright.data.split.fold_split import Folds, cut_folds
+from trainwright.data.split.fold_split import Folds, check_fold_classes, cut_folds
 from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
 from trainwright.data.split.groups import group_codes
 from trainwright.data.split.split_report import check_crossing, report_split
@@ -96,7 +96,7 @@ def _prepare_whole(raw: RawImages, section: ImageData, folds: Folds) -> Prepared
         chosen = rows_of_parts(folds.parts(number))
         there = {raw.names[code] for code in np.unique(raw.labels["train"][chosen["train"]])}
         absent = [name for name in raw.names if name not in there]
-        folds.check_classes(absent, number, "lower folds, or add images of other groups")
+        check_fold_classes(absent, number, "lower folds, or add images of other groups")
         parts = {part: frame[chosen[part]] for part in PARTS}
         reports.append(report_split(parts, folds.split, LABEL, (LABEL, _PIXELS), made=True))
     return whole.with_folds(folds, reports)

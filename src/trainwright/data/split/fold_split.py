@@ -88,24 +88,6 @@ class Folds:
         """Parts of the training on all rows, without a test part."""
         return self._divided(np.ones(len(self.of_row), dtype=np.bool_), self.count - 1)
 
-    def check_classes(self, absent: Sequence[str], number: int, fix: str) -> None:
-        """Check that every model predicts the same classes, of which the training rows of a fold
-        lack those that are `absent`.
-
-        Raises:
-            DataMistake: there are some.
-        """
-        if absent:
-            raise DataMistake(
-                Problem(
-                    f"the training rows of fold {number + 1} lack classes",
-                    path="data.split.folds",
-                    found=f"no row of {quoted(absent)}",
-                    expected="every class in the training rows of every fold",
-                    fix=fix,
-                )
-            )
-
     def _check_filled(self, parts: Integers, number: int) -> None:
         counts = np.bincount(parts, minlength=len(PARTS))
         empty = [name for name, rows in zip(PARTS, counts, strict=False) if not rows]
@@ -239,3 +221,22 @@ def _written(series: pl.Series, count: int) -> Integers:
             )
         )
     return names.rank("dense").cast(pl.Int64).to_numpy() - 1
+
+
+def check_fold_classes(absent: Sequence[str], number: int, fix: str) -> None:
+    """Check that every model predicts the same classes, of which the training rows of a fold
+    lack those that are `absent`.
+
+    Raises:
+        DataMistake: there are some.
+    """
+    if absent:
+        raise DataMistake(
+            Problem(
+                f"the training rows of fold {number + 1} lack classes",
+                path="data.split.folds",
+                found=f"no row of {quoted(absent)}",
+                expected="every class in the training rows of every fold",
+                fix=fix,
+            )
+        )

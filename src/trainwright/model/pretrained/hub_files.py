@@ -52,6 +52,8 @@ class BaseFolder:
             ) from error
         if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
             raise unusable(f"the {_CONFIG} of the base names no model_type", str(file), _NEEDED)
+        # A folder of the machine that saved it.
+        config.pop("_name_or_path", None)
         return config
 
     def weights_hash(self) -> str:
