@@ -114,9 +114,9 @@ def test_transformers_reads_the_bundle_itself(tmp_path: Path) -> None:
 def test_the_record_names_the_base(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     file = tmp_path / "base" / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"_name_or_path": "/home/x/base"}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"_name_or_path": "some/where"}))
     result = run(contract, "training.num_epochs=1")
-    assert "/home/x" not in result.folder.plan.read_text()
+    assert "some/where" not in result.folder.plan.read_text()
     base = json.loads(result.folder.plan.read_text())["contract"]["model"]["base"]
     assert base["weights"] == hash_file(tmp_path / "base" / "model.safetensors")
     assert base["licence"] == "apache-2.0"
