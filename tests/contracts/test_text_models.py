@@ -21,11 +21,13 @@ from safetensors.torch import load_file  # noqa: E402
 
 from contract_runs import train as fit_only  # noqa: E402
 from made_texts import sentences, write_base, write_rows, write_text_project  # noqa: E402
+from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
 from trainwright.data.encoders.text_encoder import TextReading  # noqa: E402
+from trainwright.model.pretrained.sequence_classifier import build_classifier  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402
 from trainwright.predictor.check_predictor import check_predictor  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
@@ -173,6 +175,22 @@ def test_pairs_have_segments(tmp_path: Path) -> None:
     assert (np.diff(np.where(arrays["attention_mask"] == 1, segments, 2), axis=1) >= 0).all()
     assert "truncated" in said
     run(contract, "training.num_epochs=1")
+
+
+@pytest.mark.parametrize(("kind", "has_segments"), [("gpt2", False), ("bert", True)])
+def test_segments_reach_only_a_model_that_embeds_them(kind: str, has_segments: bool) -> None:
+    sizes = {"n_layer": 1, "n_head": 2, "n_embd": 16}
+    if kind == "bert":
+        sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16}
+    config = transformers.AutoConfig.for_model(kind, vocab_size=30, **sizes)
+    base = Base(config=json.dumps(config.to_dict()), tokenizer="", longest=16)
+    network = build_classifier(base, 2, is_new=True).eval()
+    tokens = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    mask, segments = torch.ones_like(tokens), torch.tensor([[0, 0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        alone = network(input_ids=tokens, attention_mask=mask)
+        both = network(input_ids=tokens, attention_mask=mask, token_type_ids=segments)
+    assert torch.equal(alone, both) is not has_segments
 
 
 def test_cut_rows_are_counted_and_told(tmp_path: Path) -> None:

@@ -188,6 +188,14 @@ def _check_tokens(content: str, known: int) -> None:
         rows = trial_rows(content)
     except ValueError as error:
         raise unusable("the tokenizer of the base cannot be used", str(error), expected) from error
+    if any(
+        row.type_ids != sorted(row.type_ids) or max(row.type_ids, default=0) > 1 for row in rows
+    ):
+        raise unusable(
+            "the tokenizer of the base gives segments other than a first and a second",
+            str(rows[-1].type_ids),
+            expected,
+        )
     highest = max((token for row in rows for token in row.ids), default=0)
     if highest >= tokens:
         raise unusable(

@@ -32,7 +32,18 @@ def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     with _quiet():
         network = _draw(config) if is_new else _read(base, config)
     network.register_forward_hook(_logits)
+    if getattr(config, "type_vocab_size", 0) < 2:
+        network.register_forward_pre_hook(_without_segments, with_kwargs=True)
     return network.train()  # type: ignore[no-any-return]
+
+
+def _without_segments(
+    _network: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """An architecture without embeddings of segments does without them, or, as GPT-2 does, takes
+    them for tokens."""
+    named.pop("token_type_ids", None)
+    return given, named
 
 
 def _draw(config: Any) -> Any:

@@ -45,7 +45,7 @@ def judge_calibration(
     changes = measure_calibration(scored, before, contract.metric, contract.seed)
     said = f"{calibration.describe()} · {describe_changes(changes)}"
     if scored.folds is not None:
-        said += " · each fold by its own map and threshold; these are those of the run's model"
+        said += " · each fold by its own"
     screen.say(labelled("calibrate", said))
     return {
         "method": calibration.method,
