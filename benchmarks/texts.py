@@ -165,14 +165,17 @@ def text_of(measured: list[Measured]) -> str:
 
 
 def main() -> None:
-    """Measure, and write the section."""
+    """Measure, and print the section; with `--write` into the docs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with both sets")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     given = parser.parse_args()
-    measured = [measure(setting, given.data) for setting in SETTINGS]
-    sys.argv = [sys.argv[0], "--data", "FOLDER"]
-    packages = ["torch", "transformers", "tokenizers", "scikit-learn"]
-    page.write_section("texts", "Encoders of texts", text_of(measured), packages)
+    text = text_of([measure(setting, given.data) for setting in SETTINGS])
+    print(text)
+    if given.write:
+        sys.argv = [sys.argv[0], "--data", "FOLDER", "--write"]
+        packages = ["torch", "transformers", "tokenizers", "scikit-learn"]
+        page.write_section("texts", "Encoders of texts", text, packages)
 
 
 if __name__ == "__main__":
