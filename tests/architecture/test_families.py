@@ -99,7 +99,7 @@ def family_names(tree: ast.Module) -> Iterator[str]:
 
 
 def is_of_family(module: str) -> bool:
-    is_section = module.startswith(SECTIONS) and module != f"{SECTIONS}traits"
+    is_section = module in {section.__module__ for section in sections().values()}
     return is_section or f"{module}.".startswith(FAMILY_PACKAGES)
 
 

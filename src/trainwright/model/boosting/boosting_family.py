@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final, get_args
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, ClassVar, final, get_args
 
 from trainwright.contract.sections.model.boosting import Boosting, Objective
-from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
-from trainwright.model.family import LearningTask
-from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
+from trainwright.model.boosted_family import BoostedFamily
+from trainwright.model.library_family import LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
-from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching, curve_history
-from trainwright.model.tree_objective import (
-    choose_objective,
-    class_weight_problems,
-    count_problems,
-    monotone_problems,
-    objective_problems,
-)
+from trainwright.model.tree_growth import Grown, Watching, curve_history
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
@@ -31,25 +21,12 @@ if TYPE_CHECKING:
 
 
 @final
-class BoostingFamily(TreeFamily[Boosting]):
+class BoostingFamily(BoostedFamily[Boosting]):
     """Gradient-boosted trees by LightGBM."""
 
     scorer_kind: ClassVar[str] = "lightgbm"
     bundle_files: ClassVar[tuple[str, ...]] = ("boosting.json", "model.txt")
-
-    def choices(self, section: Boosting, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
-        """The loss follows the metric."""
-        return choose_objective(task, get_args(Objective))
-
-    def problems(self, section: Boosting, task: LearningTask) -> Iterator[Problem]:
-        """The loss must match the task."""
-        yield from objective_problems(section.objective, task)
-        yield from class_weight_problems(section.class_weights, task)
-        yield from monotone_problems(section.monotone, section.objective, task)
-
-    def target_problems(self, section: Boosting, target: npt.NDArray[Any]) -> Iterator[Problem]:
-        """Counts must not be negative, nor all 0."""
-        yield from count_problems(section.objective, target)
+    objectives: ClassVar[tuple[str, ...]] = get_args(Objective)
 
     def findings(self, section: Boosting, rows: int, *, is_fold: bool) -> Iterator[Finding]:
         """Trees that cannot split."""
@@ -70,24 +47,12 @@ class BoostingFamily(TreeFamily[Boosting]):
         """Number of trees, and their size."""
         return f"at most {many(section.max_trees, 'tree')} of {section.num_leaves} leaves"
 
-    def most_rounds(self, section: Boosting) -> int:
-        """See `TreeFamily`."""
-        return section.max_trees
-
-    def patience(self, section: Boosting) -> int:
-        """See `TreeFamily`."""
-        return section.early_stopping_rounds
-
     def watched(self, section: Boosting, job: LibraryJob) -> str:
         """See `TreeFamily`."""
         with loading():
             from trainwright.model.boosting.lightgbm_trees import watched_metric
 
         return watched_metric(_boosting_job(section, job))
-
-    def fit(self, section: Boosting, job: LibraryJob) -> LibraryFit:
-        """Grow all trees at once."""
-        return self.grow(section, job, Watching(), NOTHING_GROWN)
 
     def grow(
         self, section: Boosting, job: LibraryJob, watching: Watching, before: Grown

@@ -135,7 +135,7 @@ class Features(Section):
     """What a date becomes: `parts` (year, month, day, weekday, hour, as numbers) or `cyclic` (the
     year as a number, of the others sine and cosine of their place in the period, so that 23 h is
     near 0 h). Parts that are the same in all training rows are excluded. Moments with a UTC offset
-    count in UTC, others as they are written."""
+    count in UTC, others without conversion."""
 
     text: TextFeatures = TextFeatures()
     """Encoding of columns of `kind: text`."""

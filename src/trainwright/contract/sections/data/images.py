@@ -203,8 +203,8 @@ class ImageData(Feeding):
     """Location of image, label and group."""
 
     classes: tuple[str, ...] = ()
-    """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted; left
-    out, the labels as they are, in alphabetical or numerical order."""
+    """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted. By
+    default the labels themselves, in alphabetical or numerical order."""
 
     split: Folded = Folded()
     """Whether the images are divided once or cut into folds: within each class, or by whole groups

@@ -59,7 +59,7 @@ class Mixture(Section):
     rows must have one."""
 
     temperature: Positive = 1.0
-    """T: 1 keeps the sources as large as they are, larger values even them out (5 is usual for many
+    """T: 1 keeps the sizes of the sources, larger values even them out (5 is usual for many
     languages)."""
 
 

@@ -46,7 +46,7 @@ class Reading(Section):
     characters that are no tab and no line break."""
 
     separator: str = ""
-    """The mark between fields of a CSV. Left out: a comma, or else `;`, tab or `|` if the header
+    """The mark between fields of a CSV. By default a comma, or else `;`, tab or `|` if the header
     holds one; of a TSV always a tab."""
 
     quotes: Literal["double", "none"] = "double"

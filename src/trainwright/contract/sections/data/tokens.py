@@ -70,8 +70,8 @@ class TokenData(Feeding):
 
     separator: str = ""
     """What stands between two documents, for example two line ends; it belongs to the document
-    before it. Empty: the text is one document. Files of a folder are documents as they are, and so
-    are rows of a table; a token file says itself where its documents begin. There the separator
+    before it. Empty: the text is one document. Files of a folder are documents already, and so are
+    rows of a table; a token file says itself where its documents begin. There the separator
     divides only a text that is judged later."""
 
     windows: Literal["across", "packed", "padded"] = "across"

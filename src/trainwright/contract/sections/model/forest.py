@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import (
-    ModelSection,
-    Monotone,
-    TableDefaults,
-    Traits,
-)
+from trainwright.contract.sections.model.traits import Traits
+from trainwright.contract.sections.model.tree_ensemble import TREE_COLUMNS, TreeEnsemble
 from trainwright.contract.sections.section import Auto, Count
-
-_ANY_SCALE = "trees split on any scale, and on missing itself"
 
 _TRAITS = Traits(
     reads=("table", "images"),
@@ -23,16 +18,14 @@ _TRAITS = Traits(
     training_keys=frozenset({"training.seeds"}),
     reads_missing=True,
     reads_files=False,
-    table=TableDefaults(
-        numeric=("none", _ANY_SCALE),
-        impute=("none", _ANY_SCALE),
-        categorical=("by_count", "trees need help with a column of many categories"),
+    table=replace(
+        TREE_COLUMNS,
         reduce=("svd", "a tree that looks at few columns finds few of many terms"),
     ),
 )
 
 
-class Forest(ModelSection):
+class Forest(TreeEnsemble):
     """The mean of many deep trees, each grown on its own (scikit-learn). Hardly depends on its
     settings, uses no validation rows, and predicts from arrays without scikit-learn. A fit that is
     killed starts again."""
@@ -59,17 +52,3 @@ class Forest(ModelSection):
     feature_fraction: Auto | Literal["sqrt"] | Annotated[float, Field(gt=0, le=1)] = "auto"
     """Share of the columns that a split chooses among; `sqrt`, the square root of their number.
     `auto`: `sqrt` for classes, all for numbers."""
-
-    class_weights: Literal["none", "balanced"] = "none"
-    """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
-    so that every class has the same say. Probabilities are then those of balanced classes."""
-
-    monotone: Monotone = Field(default_factory=dict)
-    """Numeric columns in which the prediction never falls (`increasing`) or never rises
-    (`decreasing`), other columns being equal: a number, or the probability of the positive class of
-    two."""
-
-    @property
-    def monotone_columns(self) -> Monotone:
-        """See `monotone`."""
-        return self.monotone

@@ -107,7 +107,7 @@ class Pretrained(ModelSection):
 
 
 def _layer_counts(config: Json) -> Iterator[int]:
-    """Every whole number of a configuration whose name tells of layers, however it calls them."""
+    """Every whole number of a configuration whose name contains `layer`."""
     for name, value in config.items():
         if isinstance(value, dict):
             yield from _layer_counts(value)

@@ -1,0 +1,98 @@
+"""What the families of boosted trees have in common. Imports without torch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy.typing as npt
+
+from trainwright.contract.sections.model.tree_ensemble import BoostedTrees
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.core.formatting import many
+from trainwright.core.import_gc import loading
+from trainwright.model.family import LearningTask
+from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
+from trainwright.model.scorer import Scorer
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
+from trainwright.model.tree_objective import (
+    choose_objective,
+    class_weight_problems,
+    count_problems,
+    monotone_problems,
+    objective_problems,
+)
+
+if TYPE_CHECKING:
+    from trainwright.model.round_watcher import BoostingRecord
+
+B = TypeVar("B", bound=BoostedTrees)
+
+
+class BoostedFamily(TreeFamily[B]):
+    """Gradient-boosted trees. `objectives` are the losses that the library has."""
+
+    objectives: ClassVar[tuple[str, ...]]
+
+    def choices(self, section: B, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+        """The loss follows the metric."""
+        return choose_objective(task, self.objectives)
+
+    def problems(self, section: B, task: LearningTask) -> Iterator[Problem]:
+        """The loss must match the task."""
+        yield from objective_problems(section.objective, task)
+        yield from class_weight_problems(section.class_weights, task)
+        yield from monotone_problems(section.monotone, section.objective, task)
+
+    def target_problems(self, section: B, target: npt.NDArray[Any]) -> Iterator[Problem]:
+        """Counts must not be negative, nor all 0."""
+        yield from count_problems(section.objective, target)
+
+    def most_rounds(self, section: B) -> int:
+        """See `TreeFamily`."""
+        return section.max_trees
+
+    def patience(self, section: B) -> int:
+        """See `TreeFamily`."""
+        return section.early_stopping_rounds
+
+    def fit(self, section: B, job: LibraryJob) -> LibraryFit:
+        """Grow all trees at once."""
+        return self.grow(section, job, Watching(), NOTHING_GROWN)
+
+
+class RecordedScorer(Scorer, Protocol):
+    """Boosted trees with the record of their growth."""
+
+    @property
+    def record(self) -> BoostingRecord:
+        """What the bundle says beside the trees."""
+        ...
+
+
+class RestartedFamily(BoostedFamily[B]):
+    """Boosted trees that are not kept while they grow: a run that is killed grows them again."""
+
+    @abstractmethod
+    def boost(self, section: B, job: LibraryJob, watching: Watching) -> RecordedScorer:
+        """Grow all trees, from the first."""
+
+    def grow(self, section: B, job: LibraryJob, watching: Watching, before: Grown) -> LibraryFit:
+        """See `TreeFamily`."""
+        assert before is NOTHING_GROWN, "no trees of this kind are kept"
+        fitted = self.boost(section, job, watching)
+        record = fitted.record
+        kept = f"{many(record.kept, 'tree')} kept"
+        return LibraryFit(fitted, kept, (), record.kept, record.history())
+
+    def environment(self) -> Mapping[str, Json]:
+        """Version of the library, and its threads."""
+        with loading():
+            library = import_module(self.package)
+
+            from trainwright.model.table_matrix import usable_cores
+
+        return {self.package: library.__version__, "threads": usable_cores()}
