@@ -26,6 +26,7 @@ from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
+from trainwright.core.stop_flag import StopFlag  # noqa: E402
 from trainwright.distributed.strategy import Packet  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.save_interval import (  # noqa: E402
@@ -36,7 +37,9 @@ from trainwright.engine.save_interval import (  # noqa: E402
     best_interval_seconds,
 )
 from trainwright.engine.saving.save_policy import Saves  # noqa: E402
+from trainwright.engine.saving.save_request import SaveRequested  # noqa: E402
 from trainwright.engine.stopping.rank_requests import RankRequests  # noqa: E402
+from trainwright.engine.stopping.stop_rules import StopRequested, TimeLimit  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.testing.fake_clock import FakeClock  # noqa: E402
 from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
@@ -129,6 +132,40 @@ def test_a_rank_among_several_saves_once_for_each_time_the_clock_is_due() -> Non
             saved.append(step)
             pace.stalled(0.0)
     assert saved == [11, 22, 33]
+
+
+def test_a_clock_and_a_signal_that_meet_save_once() -> None:
+    """Asked in the order of `compose_job`: a clock that is still due at its save asks no more."""
+    clock, flag = FakeClock(), StopFlag()
+    requests = RankRequests(FakeStrategy(0, FakeRanks(2)))
+    pace = ByClock(FixedSpacing(10.0), clock)
+    by_clock = FirstOf([Every(10**6), requests.clocked_save(pace)])
+    due = FirstOf([by_clock, requests.signalled_save(SaveRequested(flag))])
+    exchange = requests.carried_by(lambda packet: packet)
+    saved = []
+    for step in range(1, 26):
+        clock.pass_seconds(1)
+        exchange(Packet(0.0, 1))
+        if step == 10:
+            flag.ask_to_save()
+        if due.due(Progress(step=step)):
+            saved.append(step)
+            pace.stalled(0.0)
+    assert saved == [11, 22]
+
+
+@pytest.mark.parametrize("first", ["clock", "signal"])
+def test_a_signal_goes_before_a_clock_that_ends_the_same_step(first: str) -> None:
+    flag = StopFlag()
+    flag.raise_flag("SIGTERM")
+    requests = RankRequests(FakeStrategy(0, FakeRanks(2)))
+    clock = requests.clock(TimeLimit(0.0, "the budget"))
+    signal = requests.signal(StopRequested(flag))
+    rules = (clock, signal) if first == "clock" else (signal, clock)
+    assert [rule.reason(HERE) for rule in rules] == [None, None], "no other rank knows"
+    requests.carried_by(lambda packet: packet)(Packet(0.0, 1))
+    said = [found.kind for rule in rules if (found := rule.reason(HERE))]
+    assert said == ["interrupted"]
 
 
 class Writing:
