@@ -29,8 +29,10 @@ ONLY_TESTING = {"hypothesis", "pytest"}
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:
+    """By name, without those by which one extra includes others."""
     parsed = [Requirement(line) for line in lines]
-    return {canonicalize_name(requirement.name): requirement for requirement in parsed}
+    others = [one for one in parsed if one.name != PROJECT["name"]]
+    return {canonicalize_name(requirement.name): requirement for requirement in others}
 
 
 CORE = requirements(PROJECT["dependencies"])
