@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--mebibytes", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=32, help="rows of a training step")
-    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if left out")
+    parser.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     parser.add_argument("--write", action="store_true", help="write the section of the page")
     given = parser.parse_args()
     training = Training(given.mebibytes, given.batch)

@@ -154,7 +154,7 @@ def decided(work: Workload) -> Plan:
 
 
 def plain_loop(work: Workload) -> Callable[[int], float]:
-    """The loop as it is written first; a call makes so many steps and gives the last loss."""
+    """The plain loop, without tuning; a call makes so many steps and gives the last loss."""
     torch.manual_seed(0)
     model = build_network(work.section, work.shape).train()
     network_family(work.section).lay_out(model, "contiguous")

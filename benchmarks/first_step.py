@@ -97,7 +97,7 @@ def seconds(folder: Path, cache: Path, *words: str) -> float:
 
 def measure(rounds: int) -> Mapping[str, Sequence[float]]:
     """Seconds of each case in each round, each with a cache of its own; the first round, which
-    reads the packages from the disk, is left out."""
+    reads the packages from the disk, is not counted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         contracts = write_projects(folder)

@@ -20,7 +20,7 @@ TARGET = "y"
 
 @dataclass(frozen=True)
 class Made:
-    """Rows to train on, and rows as they are met in use. `hidden` are columns that are not known
+    """Rows to train on, and rows like those met in use. `hidden` are columns that are not known
     then; `more` are further keys of the contract's `data`."""
 
     rows: pl.DataFrame

@@ -37,7 +37,7 @@ class Gate:
     """What a loop passes with every micro-batch it is about to fetch; it waits there between turns.
 
     A loop that fetches one batch ahead is stopped one batch later, which leaves the number of steps
-    between two stops as it is. What a loop writes goes to `folder`.
+    between two stops unchanged. What a loop writes goes to `folder`.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`fit` with everything that `compose` makes of a contract."""
+"""`fit` with everything that `compose` builds from a contract."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ for _ in range(2 * feed.steps_per_epoch):
         case tw.Keep():
             pass
         case tw.Drop((dropped, *_)):
-            print("left out, with row 123 in it:", 123 in dropped.rows)
+            print("dropped, with row 123 in it:", 123 in dropped.rows)
         case tw.RollBack(why):
             raise SystemExit(f"put your last checkpoint back: {why}")
         case tw.Halt(why):

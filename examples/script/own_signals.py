@@ -20,7 +20,7 @@ for step in range(1, 201):
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
     optimizer.step()
     rate = optimizer.param_groups[0]["lr"]
-    # Tensors may be passed as they are: nothing waits for the device until the window is full.
+    # Tensors may be passed: nothing waits for the device until the window is full.
     outcome = tw.StepOutcome(loss.detach(), rate, norm, 0.0, 0.0, 0.0, 50, 50 * step, 0)
     recorder.observe(tw.StepKept(tw.Progress(step, step, 50 * step, 0), outcome))
 recorder.flush()

@@ -340,8 +340,8 @@ def _one_column(estimator: BaseEstimator, y: Any, rows: int) -> npt.NDArray[Any]
 
 
 def _label_names(classes: npt.NDArray[Any]) -> list[str]:
-    """What the classes are called in the contract: as they are, unless that could be read as
-    another value."""
+    """Names of the classes in the contract: their own, unless those could be read as other
+    values."""
     if np.issubdtype(classes.dtype, np.integer):
         return [str(int(one)) for one in classes]
     labels = [str(one) for one in classes]

@@ -133,7 +133,7 @@ def test_the_feed_can_be_moved_anywhere(script: Path, capsys: Printed) -> None:
 @example("own_guard")
 def test_the_guard_names_the_bad_row(script: Path, capsys: Printed) -> None:
     said = said_by(script, capsys).splitlines()
-    assert said == ["left out, with row 123 in it: True"] * 2 + ["weights are finite: True"]
+    assert said == ["dropped, with row 123 in it: True"] * 2 + ["weights are finite: True"]
 
 
 @example("own_signals")

@@ -75,9 +75,9 @@ def find_warnings(
         found.append(
             "no interval for " + ", ".join(without) + ": too few rows or too few of a class"
         )
-    partly = [name for name, one in metrics.items() if one.interval.given and one.left_out]
+    partly = [name for name, one in metrics.items() if one.interval.given and one.undefined]
     if partly:
-        most = max(metrics[name].left_out for name in partly)
+        most = max(metrics[name].undefined for name in partly)
         found.append(
             f"up to {most:.1%} of the resamples lacked a class and were excluded from the "
             "intervals of " + ", ".join(partly)

@@ -80,7 +80,7 @@ def mean_log_loss(scores: Floats, truth: Integers) -> float:
 def _cross_validated(
     scores: Floats, truth: Integers, units: Integers, seed: int
 ) -> dict[str, float]:
-    """Log loss of each method in folds of units; folds without a class in the fit are left out."""
+    """Log loss of each method in folds of units; folds whose fit lacks a class are skipped."""
     count, unit_of_row = number_units(units)
     draws = np.random.default_rng([seed, _CHOOSE])
     fold = draws.permutation(np.arange(count) % FOLDS)[unit_of_row]

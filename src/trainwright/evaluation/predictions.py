@@ -87,7 +87,7 @@ class Answers:
     def ranked_in_folds(self) -> Answers:
         """These answers with each score replaced by its percentile rank in its fold, ties sharing
         theirs: (rank - 1/2) / rows, so that scores that are all equal have 1/2. Without folds, the
-        scores as they are."""
+        scores unchanged."""
         return self if self.folds is None else self.once("ranked in folds", self._in_fold_ranks)
 
     def _in_fold_ranks(self) -> Answers:

@@ -69,7 +69,7 @@ class ResampledMetric:
     units: int
 
     @property
-    def left_out(self) -> float:
+    def undefined(self) -> float:
         """Share of undefined resamples."""
         return undefined_share(self.values)
 

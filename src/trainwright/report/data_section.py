@@ -72,7 +72,7 @@ class DataView:
     checks: tuple[str, ...]
     columns: tuple[ColumnRow, ...]
     distributions: tuple[DistributionView, ...]
-    left_out: tuple[ExcludedData, ...]
+    excluded: tuple[ExcludedData, ...]
     notes: tuple[str, ...]
     findings: tuple[FindingRow, ...]
     done: tuple[str, ...]
@@ -96,7 +96,7 @@ def view_data(contents: Contents) -> tuple[DataView, ...]:
             checks=_checks(split),
             columns=tuple(_column(one, facts.get("rows") or 0) for one in columns),
             distributions=view_distributions(contents.distributions),
-            left_out=_left_out(columns, facts, contents.plan),
+            excluded=_excluded(columns, facts, contents.plan),
             notes=tuple(str(note) for note in manifest.get("notes") or []),
             findings=contents.findings,
             done=tuple(str(one["message"]) for one in manifest.get("done") or []),
@@ -164,8 +164,8 @@ def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
         found.append(
             f"{same} a training row in every feature and the target, in validation or test."
         )
-    if left_out := split.get("left_out"):
-        stand = count_text(left_out, "row is", "rows are")
+    if unused := split.get("left_out"):
+        stand = count_text(unused, "row is", "rows are")
         found.append(f"{stand} in no part: inside the gap, or older than the window.")
     return tuple(found)
 
@@ -182,15 +182,15 @@ def _column(one: Mapping[str, Json], rows: int) -> ColumnRow:
     )
 
 
-def _left_out(
+def _excluded(
     columns: Sequence[Mapping[str, Json]], facts: Mapping[str, Json], plan: Mapping[str, Json]
 ) -> tuple[ExcludedData, ...]:
     ignored = {
         str(one["name"]): str(one["reason"]) for one in columns if one.get("kind") == "ignored"
     }
     section = (plan.get("contract") or {}).get("data") or {}
-    excluded = {str(name): "excluded by the contract" for name in section.get("exclude") or []}
-    found = [ExcludedData(f"column {name}", why) for name, why in {**excluded, **ignored}.items()]
+    unwanted = {str(name): "excluded by the contract" for name in section.get("exclude") or []}
+    found = [ExcludedData(f"column {name}", why) for name, why in {**unwanted, **ignored}.items()]
     if missing := (facts.get("target") or {}).get("missing"):
         found.append(ExcludedData(count_text(int(missing), "row", "rows"), "the target is missing"))
     return tuple(found)

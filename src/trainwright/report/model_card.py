@@ -57,7 +57,7 @@ class CardSource:
 
 def render_card(source: CardSource) -> str:
     """The card as Markdown. Names and messages of the data are escaped; secrets and folders of
-    this machine are left out, and so is everything that the record does not hold."""
+    this machine are omitted, and so is everything that the record does not hold."""
     parts = (
         f"# {plain(source.contents.name)}",
         _summary(source),
@@ -225,9 +225,9 @@ def _data(source: CardSource) -> str:
         names = ("Part", "Rows", *map(plain, view.part_columns))
         rows = ([one.name, f"{one.rows:,}", *map(plain, one.more)] for one in view.parts)
         columns = ([code(one.name), plain(one.kind), plain(one.missing)] for one in view.columns)
-        left_out = (f"left out: {plain(one.what)}, {plain(one.why)}" for one in view.left_out)
+        excluded = (f"excluded: {plain(one.what)}, {plain(one.why)}" for one in view.excluded)
         parts += [split, table(names, rows), bullets(map(plain, view.checks))]
-        parts += [table(("Column", "Kind", "Missing"), columns), bullets(left_out)]
+        parts += [table(("Column", "Kind", "Missing"), columns), bullets(excluded)]
     return "\n\n".join(filter(None, parts))
 
 

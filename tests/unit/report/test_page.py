@@ -99,7 +99,7 @@ def test_a_page_of_two_classes_has_its_sections_in_order(tmp_path: Path) -> None
         "Data",
         "How it was divided",
         "Notes",
-        "Left out",
+        "Excluded",
         "Columns",
         "Plan",
         "What the contract left open",

@@ -94,7 +94,7 @@ class Target(ABC):
         return to_numbers(cells).series.abs() <= LARGEST
 
     def decode(self, values: npt.NDArray[Any]) -> pl.Series:
-        """Encoded values [N] as they are shown."""
+        """Displayed values [N] of encoded ones."""
         return pl.Series(values)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:

@@ -65,7 +65,7 @@ class TableEncoder(FrameEncoding):
     `columns` are the typed feature columns, `dates` the date parts that differ between training
     rows, `history` what earlier rows say, `means` the categories that become mean targets.
     `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
-    history and means. `texts` stand behind them as they are. `limits` are applied before anything
+    history and means. `texts` stand behind them unchanged. `limits` are applied before anything
     else.
     """
 

@@ -125,7 +125,7 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | ImageFault:
 
 
 def _with_image(data: bytes, most_pixels: int, read: Callable[[Image.Image], T]) -> T | ImageFault:
-    """What `read` makes of an image, or why it cannot be read."""
+    """The image as `read` decodes it, or why it cannot be read."""
     opened = _open(data, most_pixels)
     if isinstance(opened, ImageFault):
         return opened

@@ -61,7 +61,7 @@ class LocalTree:
             yield file.relative_to(self._root).as_posix()
 
     def read(self, names: Sequence[str]) -> Iterable[bytes | ImageFault]:
-        """One after the other, as they are asked for."""
+        """One after the other, on demand."""
         return read_each_inside(names, self._root)
 
     def _names(self, *, folders: bool) -> list[str]:

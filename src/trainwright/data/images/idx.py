@@ -110,7 +110,7 @@ def _sizes(stream: _Unpacked, dimensions: int) -> tuple[int, ...]:
 
 @final
 class _Unpacked:
-    """The bytes of a file one after the other, unpacked as far as they are asked for."""
+    """The bytes of a file in order, unpacked on demand."""
 
     def __init__(self, packed: bytes, written: str, path: str) -> None:
         self._written = written

@@ -35,7 +35,7 @@ _MOST_RESAMPLES = 400
 @final
 @dataclass(frozen=True, slots=True)
 class PermutedScores:
-    """Scores of the rows as they are, and for each column those of each repeat of its permutation,
+    """Scores of the rows unpermuted, and for each column those of each repeat of its permutation,
     [N, K] each."""
 
     answers: Answers
