@@ -83,6 +83,11 @@ _CASES = (
     ),
     Case("remove class_weights", ("training.loss={name: cross_entropy, class_weights: balanced}",)),
     Case("change it to 16", ("model.width=18", "model.heads=4")),
+    Case("change it to 3", ("model.width=24", "model.heads=6", "model.kv_heads=4")),
+    Case(
+        "remove rotary_scaling",
+        ("model.positions=learned", "model.rotary_scaling={kind: linear, factor: 2}"),
+    ),
     Case("lower it, or give a longer text", ("model.context=9000",), does=("model.context=16",)),
     Case(
         "lower it, or give more documents",

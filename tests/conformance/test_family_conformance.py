@@ -22,7 +22,7 @@ from trainwright.testing.family_conformance import (
 
 Trained = tuple[FamilyCase, Path]
 
-KINDS = kinds_with(lambda traits: not traits.files)
+KINDS = kinds_with(lambda traits: not traits.needs_files)
 """Those that need no files of their own: encoders are held in `test_text_models`."""
 
 

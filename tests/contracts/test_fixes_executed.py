@@ -40,7 +40,11 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "needs a run of another family or kind of data": (
         "evaluation/explanations/contributions.py: trainwright explain RUN without rows",
         "run/after/explain_run.py: trainwright report",
+        "cli/generate.py: ",
+        "run/after/generate_text.py: ",
+        "run/after/export_folder.py: ",
     ),
+    "needs a decoder in a folder (test_decoder_bases)": ("model/gpt/",),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),

@@ -28,6 +28,7 @@ from trainwright.cli.arguments import (
 from trainwright.cli.card import card
 from trainwright.cli.data_app import data_app
 from trainwright.cli.explain import explain
+from trainwright.cli.generate import generate
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
 from trainwright.core.errors import (
@@ -231,6 +232,7 @@ def evaluate(
 
 
 app.command()(explain)
+app.command()(generate)
 
 
 @app.command()

@@ -45,6 +45,17 @@ def export_graph(run: str, runs: Path, output: Path) -> None:
     )
 
 
+def export_hub_folder(run: str, runs: Path, output: Path) -> None:
+    """Write the network of a run as a folder of Hugging Face."""
+    need_torch("", "the weights of a network")
+    from trainwright.run.after.export_folder import export_folder
+
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        architecture = export_folder(folder, output)
+    sys.stdout.write(show_safely(f"{architecture} in {output}\n"))
+
+
 def convert(source: Path, output: Path) -> None:
     """Write the tensors of a foreign file."""
     need_torch("", "a file of torch")

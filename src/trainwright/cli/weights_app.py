@@ -23,12 +23,15 @@ def export_weights(
             "-o",
             "--output",
             metavar="PATH",
-            help="Where they go: model.safetensors, or for onnx the folder onnx.",
+            help="Where they go: model.safetensors, or a folder named as the format.",
         ),
     ] = None,
     to: Annotated[
-        Literal["safetensors", "onnx"],
-        typer.Option(help="safetensors, or onnx: the graph of a network, checked on test rows."),
+        Literal["safetensors", "onnx", "huggingface"],
+        typer.Option(
+            help="safetensors; onnx: the graph of a network, checked on test rows; huggingface: a "
+            "decoder as a folder that transformers opens."
+        ),
     ] = "safetensors",
     step: Annotated[
         int | None,
@@ -36,17 +39,19 @@ def export_weights(
     ] = None,
     runs: Runs = RUNS,
 ) -> None:
-    """Write the weights of a run in the layout of Hugging Face, or its network as ONNX."""
-    from trainwright.cli.weights import export, export_graph
+    """Write the weights of a run as safetensors, its network as ONNX, or its decoder as a folder of
+    Hugging Face."""
+    from trainwright.cli.weights import export, export_graph, export_hub_folder
 
+    if to == "safetensors":
+        export(run, runs, step, output or Path("model.safetensors"))
+        return
+    if step is not None:
+        raise typer.BadParameter("a checkpoint is no model: remove --step", param_hint="--to")
     if to == "onnx":
-        if step is not None:
-            raise typer.BadParameter(
-                "a checkpoint is no model: leave --step out", param_hint="--to"
-            )
         export_graph(run, runs, output or Path("onnx"))
     else:
-        export(run, runs, step, output or Path("model.safetensors"))
+        export_hub_folder(run, runs, output or Path("huggingface"))
 
 
 @weights_app.command("convert")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, final
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.input_shape import Shape
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from trainwright.model.count_network import NetworkCounts
 
@@ -66,6 +67,19 @@ class Family(ABC, Generic[S]):
         """Settings of a resolved section that contradict the task."""
         yield from ()
 
+    def encoding_problems(self, section: S, encoding: Encoding) -> Iterator[Problem]:  # noqa: ARG002
+        """Settings of a resolved section that contradict how the rows are encoded."""
+        yield from ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HubLayout:
+    """`config.json` of a model of transformers, and its weights by name."""
+
+    config: Mapping[str, Json]
+    weights: Mapping[str, Tensor]
+
 
 class NetworkFamily(Family[S]):
     """Networks, trained step by step. Methods that return a network or its parts need torch.
@@ -104,6 +118,14 @@ class NetworkFamily(Family[S]):
         """JSON files that a bundle of the network has beside its weights, by name; `classes` are
         their names, none for a number."""
         return {}
+
+    def hub_layout(self, section: S, network: nn.Module) -> HubLayout | None:  # noqa: ARG002
+        """The network in the layout of transformers; None where a family has none.
+
+        Raises:
+            Mistake: no architecture of transformers has its shape.
+        """
+        return None
 
     @abstractmethod
     def count_layers(self, section: S) -> int:

@@ -64,6 +64,11 @@ class NetworkScorer:
         return self._model
 
     @property
+    def section(self) -> ModelSection:
+        """Its section of the contract."""
+        return self._section
+
+    @property
     def shape(self) -> Shape:
         """Its inputs and outputs."""
         return self._shape

@@ -260,10 +260,11 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
 
 def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
     model = contract.model
+    found = list(family_of(model).encoding_problems(model, prepared.features))
     if model.traits.trained_by != "library":
-        return []
+        return found
     family, train = library_family(model), prepared.train
-    found = family.target_problems(model, train.target)
+    found += family.target_problems(model, train.target)
     return [*found, *family.size_problems(model, train, prepared.features.cardinalities)]
 
 

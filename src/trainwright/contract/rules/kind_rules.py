@@ -20,7 +20,7 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
     if form in model.traits.reads:
         return
     fitting = kinds_with(lambda traits: form in traits.reads)
-    complete = kinds_with(lambda traits: form in traits.reads and not traits.files)
+    complete = kinds_with(lambda traits: form in traits.reads and not traits.needs_files)
     yield Problem(
         f"a model of kind {model.kind} cannot read data of kind {kind}",
         path="model.kind",

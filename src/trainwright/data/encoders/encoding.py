@@ -158,6 +158,11 @@ class Encoding(ABC):
             KeyError, TypeError, ValueError: invalid content.
         """
 
+    @property
+    def tokenizer_json(self) -> str:
+        """The tokenizer of texts, as the tokenizers library writes it; empty without one."""
+        return ""
+
     @classmethod
     def of_kind(cls, encoding: Encoding) -> Self:
         """The same where its kind is settled; another one is a programmer's mistake."""

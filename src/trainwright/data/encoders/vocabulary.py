@@ -74,6 +74,11 @@ class TextVocabulary(Encoding):
         return f"{many(rows, 'token')} of {self.size} different {self.kind}"
 
     @property
+    def tokenizer_json(self) -> str:
+        """The pieces of `subwords`."""
+        return self.symbols if self.kind == "subwords" else ""
+
+    @property
     def tokens(self) -> int:
         """The size of the vocabulary."""
         return self.size

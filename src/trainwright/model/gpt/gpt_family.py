@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.model.family import NetworkFamily
+from trainwright.core.errors import Problem
+from trainwright.core.hashing import hash_bytes
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.model.family import HubLayout, NetworkFamily
 from trainwright.model.input_shape import Shape, TokenShape
 
 if TYPE_CHECKING:
@@ -17,7 +22,59 @@ if TYPE_CHECKING:
 class GptFamily(NetworkFamily[Gpt]):
     """Decoder-only transformers."""
 
+    def read_files(self, section: Gpt, folder: Path) -> Gpt:
+        """See `Family`."""
+        if not section.architecture:
+            return section
+        from trainwright.model.gpt.decoder_folder import read_decoder
+
+        return read_decoder(section, folder)
+
+    def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
+        """The embedding has a row for each token. Weights of a base need its tokenizer."""
+        vocabulary = TextVocabulary.of_kind(encoding)
+        if 0 < section.vocabulary < vocabulary.size:
+            yield Problem(
+                "the data has tokens that the model does not know",
+                path="model.vocabulary",
+                found=f"{section.vocabulary:,} rows of the embedding, {vocabulary.size:,} tokens",
+                expected=f"at least {vocabulary.size:,}",
+                fix=f"use the tokenizer of {section.architecture}"
+                if section.architecture
+                else "remove vocabulary",
+            )
+        if section.base == "none" or not section.base.weights:
+            return
+        wanted = section.base.tokenizer
+        if vocabulary.kind == "subwords" and hash_bytes(vocabulary.symbols.encode()) == wanted:
+            return
+        file = f"{section.architecture}/tokenizer.json"
+        yield Problem(
+            "the weights of the base need its own tokenizer",
+            path="data.vocabulary",
+            found=f"a vocabulary of {vocabulary.size:,} {vocabulary.kind}",
+            expected=f"the tokenizer.json of {section.architecture}"
+            if wanted
+            else "a base with a tokenizer.json",
+            fix=f"write data.vocabulary: tokenizer and data.tokenizer: {file}, or model.weights: "
+            "none",
+        )
+
     def build(self, section: Gpt, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`.
+
+        Raises:
+            Mistake: weights are wanted of a base whose files were not read.
+        """
+        network = self.build_empty(section, shape)
+        if section.base == "none" or section.weights == "none":
+            return network
+        from trainwright.model.gpt.decoder_folder import load_decoder
+
+        load_decoder(network, section)
+        return network
+
+    def build_empty(self, section: Gpt, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
         from trainwright.model.gpt.gpt_network import GptNetwork
 
@@ -31,37 +88,58 @@ class GptFamily(NetworkFamily[Gpt]):
         assert isinstance(network, GptNetwork)
         return network.blocks
 
+    def hub_layout(self, section: Gpt, network: nn.Module) -> HubLayout:
+        """A GPT-2, Llama or Qwen2."""
+        from trainwright.model.gpt.decoder_config import config_of
+        from trainwright.model.gpt.decoder_folder import foreign_weights
+        from trainwright.model.gpt.gpt_network import GptNetwork
+
+        assert isinstance(network, GptNetwork)
+        config = config_of(section, network.embedding.num_embeddings)
+        kind = str(config["model_type"])
+        return HubLayout(config, foreign_weights(section, kind, network.state_dict()))
+
     def count_layers(self, section: Gpt) -> int:
         """Blocks."""
         return section.layers
 
     def count_parameters(self, section: Gpt, shape: Shape) -> int:
-        """The head is tied to the embedding and counts once."""
+        """A head that is tied to the embedding counts once."""
         width = section.width
+        ends = _vocabulary(section, shape) * width * (1 if section.tied else 2)
         places = section.context * width if section.positions == "learned" else 0
-        blocks = section.layers * (12 * width**2 + 2 * width)
-        return shape.outputs * width + places + blocks + width
+        norm = width * (2 if section.norm == "layer" and section.bias == "all" else 1)
+        block = _projections(section) + 2 * norm
+        if section.bias != "none":
+            block += _projected(section)
+        if section.bias == "all":
+            block += 2 * width + _widened(section)
+        return ends + places + section.layers * block + norm
 
     def count_largest(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
         places = section.context if section.positions == "learned" else 0
-        return max(shape.outputs, 4 * section.width, places) * section.width
+        wide = max(_projected(section), _widened(section))
+        return max(_vocabulary(section, shape), wide, places) * section.width
 
     def count_products(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
         width, context = section.width, section.context
-        blocks = section.layers * (12 * width**2 + 2 * context * width)
-        return context * (blocks + shape.outputs * width)
+        blocks = section.layers * (_projections(section) + 2 * context * width)
+        return context * (blocks + _vocabulary(section, shape) * width)
 
     def count_activations(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
         width, length = section.width, section.context
-        # Norms and their inputs, queries, keys and values, what attention gives, and the wide layer
-        # before and behind its GELU; two numbers of each norm, one of each head's softmax.
-        block = 16 * width + section.heads + 5
+        # Norms and their inputs, queries, keys and values as every head of queries has them, what
+        # attention gives, and the wide layer before and behind its activation; two numbers of each
+        # norm, one of each head's softmax.
+        block = 8 * width + section.heads + 5 + 2 * section.inner_width
+        if section.feed_forward == "swiglu":
+            block += 2 * section.inner_width
         if section.positions == "rotary" or section.dropout:
             block += 3 * width
-        ends = 2 * width + 2 * shape.outputs
+        ends = 2 * width + 2 * _vocabulary(section, shape)
         if section.dropout:
             # Attention in parts: its weights, their mask and what is left, in the place of the
             # softmax's numbers and fewer copies of queries, keys and values; two masks behind the
@@ -69,3 +147,24 @@ class GptFamily(NetworkFamily[Gpt]):
             block += 3 * section.heads * length - width - section.heads
             ends += width
         return length * (section.layers * block + ends)
+
+
+def _vocabulary(section: Gpt, shape: Shape) -> int:
+    return section.vocabulary or shape.outputs
+
+
+def _projected(section: Gpt) -> int:
+    """Outputs of the projection to queries, keys and values."""
+    return (section.heads + 2 * section.key_heads) * section.head_width
+
+
+def _widened(section: Gpt) -> int:
+    """Outputs of the first projection of the feed-forward part."""
+    return section.inner_width * (2 if section.feed_forward == "swiglu" else 1)
+
+
+def _projections(section: Gpt) -> int:
+    """Weights of the matrices of a block."""
+    width = section.width
+    outputs = _projected(section) + width + _widened(section)
+    return width * (outputs + section.inner_width)

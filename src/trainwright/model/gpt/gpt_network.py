@@ -1,4 +1,4 @@
-"""Decoder-only transformer."""
+"""Decoder-only transformer, in the shapes of GPT-2 and of Llama."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from torch.nn import functional
 
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.model.attention.causal_attention import attend, within_documents
+from trainwright.model.attention.key_value_cache import KeyValueCache
+from trainwright.model.gpt.rotary import apply_rotary, rotary_angles
 from trainwright.model.input_shape import TokenShape
 
 _DEVIATION = 0.02
-_BASE = 10_000.0
+
+Turn = tuple[Tensor, Tensor]
+"""Cosines and sines of the positions."""
 
 
 @final
@@ -23,23 +27,24 @@ class GptNetwork(nn.Module):
     """Decoder-only transformer from tokens [B, L] to logits [B, L, V].
 
     Pre-norm blocks of attention and feed-forward with residual connections (Radford et al. 2019,
-    "Language models are unsupervised multitask learners", section 2.3); the head is tied to the
-    embedding (Press and Wolf 2017, arXiv:1608.05859).
+    "Language models are unsupervised multitask learners", section 2.3).
     """
 
     def __init__(self, section: Gpt, shape: TokenShape) -> None:
         super().__init__()
         self.context = section.context
-        self.embedding = nn.Embedding(shape.outputs, section.width)
+        vocabulary = section.vocabulary or shape.outputs
+        self.embedding = nn.Embedding(vocabulary, section.width)
         learned = section.positions == "learned"
         self.places = nn.Embedding(section.context, section.width) if learned else nn.Identity()
         self.learned = learned
         self.dropout = nn.Dropout(section.dropout)
         self.blocks = nn.ModuleList(_Block(section) for _ in range(section.layers))
-        self.norm = nn.LayerNorm(section.width, bias=False)
+        self.norm = _norm(section)
+        self.head = None if section.tied else nn.Linear(section.width, vocabulary, bias=False)
         self.cosines: Tensor
         self.sines: Tensor
-        cosines, sines = _angles(section)
+        cosines, sines = rotary_angles(section)
         # Computed from the contract, so not saved with the weights.
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
@@ -54,7 +59,6 @@ class GptNetwork(nn.Module):
         each document, and documents do not attend to each other."""
         length = tokens.shape[1]
         assert length <= self.context, "a window is at most the context"
-        x: Tensor = self.embedding(tokens)
         seen: Literal["past"] | Tensor = "past"
         if isinstance(positions, str):
             places = torch.arange(length, device=tokens.device)
@@ -63,12 +67,26 @@ class GptNetwork(nn.Module):
             places = positions
             turn = (self.cosines[positions][:, None], self.sines[positions][:, None])
             seen = within_documents(positions)
-        if self.learned:
-            x = x + self.places(places)
-        x = self.dropout(x)
+        x = self._embed(tokens, places)
         for block in self.blocks:
             x = block(x, turn, seen)
-        return functional.linear(self.norm(x), self.embedding.weight)
+        return self._logits(x)
+
+    def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
+        """Logits of the token after the last of `tokens`, which follow those of the cache; the
+        cache grows by them."""
+        begin, end = cache.length, cache.length + tokens.shape[1]
+        assert end <= self.context, "a window is at most the context"
+        places = torch.arange(begin, end, device=tokens.device)
+        turn = (self.cosines[begin:end], self.sines[begin:end])
+        # Each position sees every earlier one, and those of the cache.
+        seen = places[:, None] >= torch.arange(end, device=tokens.device)
+        x = self._embed(tokens, places)
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, _Block)
+            x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
+        cache.length = end
+        return self._logits(x[:, -1])
 
     @property
     def projections(self) -> Mapping[str, nn.Module]:
@@ -85,72 +103,111 @@ class GptNetwork(nn.Module):
         length = projected.shape[1]
         module = self.get_submodule(block)
         assert isinstance(module, _Block)
-        return module.split(projected, (self.cosines[:length], self.sines[:length]))
+        queries, keys, values = module.split(
+            projected, (self.cosines[:length], self.sines[:length])
+        )
+        return queries, module.shared(keys), module.shared(values)
+
+    def _embed(self, tokens: Tensor, places: Tensor) -> Tensor:
+        x: Tensor = self.embedding(tokens)
+        if self.learned:
+            x = x + self.places(places)
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+    def _logits(self, x: Tensor) -> Tensor:
+        weight = self.embedding.weight if self.head is None else self.head.weight
+        return functional.linear(self.norm(x), weight)
 
 
 @final
 class _Block(nn.Module):
     def __init__(self, section: Gpt) -> None:
         super().__init__()
-        width = section.width
-        self.heads = section.heads
+        width, inner = section.width, section.inner_width
+        self.heads, self.key_heads = section.heads, section.key_heads
         self.dropout = section.dropout
         self.turned = section.positions == "rotary"
-        self.before_attention = nn.LayerNorm(width, bias=False)
-        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False)
-        self.attended = nn.Linear(width, width, bias=False)
-        self.before_forward = nn.LayerNorm(width, bias=False)
-        self.wide = nn.Linear(width, 4 * width, bias=False)
-        self.active = nn.GELU()
-        self.narrow = nn.Linear(4 * width, width, bias=False)
+        self.gated = section.feed_forward == "swiglu"
+        of_attention, everywhere = section.bias != "none", section.bias == "all"
+        projected = (section.heads + 2 * section.key_heads) * section.head_width
+        self.before_attention = _norm(section)
+        self.queries_keys_values = nn.Linear(width, projected, bias=of_attention)
+        self.attended = nn.Linear(width, width, bias=everywhere)
+        self.before_forward = _norm(section)
+        self.wide = nn.Linear(width, inner * (2 if self.gated else 1), bias=everywhere)
+        tanh = section.feed_forward == "gelu_tanh"
+        self.active = nn.SiLU() if self.gated else nn.GELU("tanh" if tanh else "none")
+        self.narrow = nn.Linear(inner, width, bias=everywhere)
         self.drop = nn.Dropout(section.dropout)
 
-    def forward(
-        self, x: Tensor, turn: tuple[Tensor, Tensor], seen: Literal["past"] | Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, turn: Turn, seen: Literal["past"] | Tensor) -> Tensor:
         x = x + self.drop(self.attended(self._attend(self.before_attention(x), turn, seen)))
-        inner = self.active(self.wide(self.before_forward(x)))
+        return self._forward(x)
+
+    def extend(
+        self, x: Tensor, turn: Turn, seen: Tensor, cache: KeyValueCache, number: int
+    ) -> Tensor:
+        """As `forward`, for positions behind those of the cache."""
+        projected = self.queries_keys_values(self.before_attention(x))
+        queries, keys, values = self.split(projected, turn)
+        keys, values = cache.append(number, keys, values)
+        mixed = attend(queries, self.shared(keys), self.shared(values), 0.0, seen)
+        x = x + self.attended(mixed.transpose(1, 2).reshape(x.shape))
+        return self._forward(x)
+
+    def split(self, projected: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of `heads`, keys and values of `key_heads` heads."""
+        heads, key_heads = self.heads, self.key_heads
+        rows, length, _ = projected.shape
+        by_head = projected.view(rows, length, heads + 2 * key_heads, -1)
+        if heads == key_heads:
+            parts = by_head.view(rows, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
+            both, values = parts[:2], parts[2]
+            # Queries and keys together: half as many passes over them.
+            queries, keys = (apply_rotary(both, turn) if self.turned else both).unbind(0)
+            return queries, keys, values
+        shares = [heads, key_heads, key_heads]
+        queries, keys, values = torch.split(by_head.transpose(1, 2), shares, dim=1)
+        if self.turned:
+            queries, keys = apply_rotary(queries, turn), apply_rotary(keys, turn)
+        return queries, keys, values
+
+    def shared(self, x: Tensor) -> Tensor:
+        """Keys or values for every head of queries."""
+        group = self.heads // self.key_heads
+        return x if group == 1 else x.repeat_interleave(group, dim=1)
+
+    def _attend(self, x: Tensor, turn: Turn, seen: Literal["past"] | Tensor) -> Tensor:
+        queries, keys, values = self.split(self.queries_keys_values(x), turn)
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend(queries, self.shared(keys), self.shared(values), dropout, seen)
+        return mixed.transpose(1, 2).reshape(x.shape)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        inner = self.wide(self.before_forward(x))
+        if self.gated:
+            gate, inner = inner.chunk(2, dim=-1)
+            inner = self.active(gate) * inner
+        else:
+            inner = self.active(inner)
         out: Tensor = x + self.drop(self.narrow(inner))
         return out
 
-    def split(self, projected: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        rows, length, width = projected.shape[0], projected.shape[1], projected.shape[2] // 3
-        split = projected.view(rows, length, 3, self.heads, width // self.heads)
-        parts = split.permute(2, 0, 3, 1, 4)
-        both, values = parts[:2], parts[2]
-        # Queries and keys together: half as many passes over them.
-        queries, keys = (_turned(both, turn) if self.turned else both).unbind(0)
-        return queries, keys, values
 
-    def _attend(
-        self, x: Tensor, turn: tuple[Tensor, Tensor], seen: Literal["past"] | Tensor
-    ) -> Tensor:
-        queries, keys, values = self.split(self.queries_keys_values(x), turn)
-        mixed = attend(queries, keys, values, self.dropout if self.training else 0.0, seen)
-        return mixed.transpose(1, 2).reshape(x.shape)
-
-
-def _angles(section: Gpt) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of position x frequency, [context, head / 2] each (RoPE: Su et al. 2021,
-    arXiv:2104.09864, section 3.2.2)."""
-    half = section.width // section.heads // 2
-    frequencies = _BASE ** (-torch.arange(half, dtype=torch.float64) / half)
-    angles = torch.outer(torch.arange(section.context, dtype=torch.float64), frequencies)
-    return angles.cos().float(), angles.sin().float()
-
-
-def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotate each pair (i, i + head / 2) of [..., L, head] by the angle of its position."""
-    cosines, sines = (part.to(x.dtype) for part in turn)
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+def _norm(section: Gpt) -> nn.Module:
+    if section.norm == "rms":
+        return nn.RMSNorm(section.width, eps=section.norm_epsilon)
+    return nn.LayerNorm(section.width, eps=section.norm_epsilon, bias=section.bias == "all")
 
 
 def _start(network: nn.Module, layers: int) -> None:
     """Initialise weights from N(0, 0.02^2), and the output projections of the 2 x layers branches
     scaled by 1 / sqrt(2 x layers), which preserves the variance of the residual stream (Radford et
-    al. 2019, section 2.3)."""
+    al. 2019, section 2.3); biases with 0."""
     for name, parameter in network.named_parameters():
+        if name.endswith(".bias"):
+            nn.init.zeros_(parameter)
         if parameter.ndim < 2:
             continue
         ends = name.endswith(("attended.weight", "narrow.weight"))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
+from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
@@ -69,7 +70,7 @@ class BaseFolder:
                 _SAFE,
                 "merge it into its base and save the whole, or name that base",
             )
-        files = self._weights()
+        files = self.weight_files()
         for file in files:
             _check_whole(file)
         hashes = {file.name: hash_file(file) for file in files}
@@ -95,7 +96,12 @@ class BaseFolder:
         if not any(found for name in _TOKENIZERS for found in self.path.glob(name)):
             raise unusable("the base has no tokenizer", str(self.path), ", ".join(_TOKENIZERS))
 
-    def _weights(self) -> list[Path]:
+    def weight_files(self) -> list[Path]:
+        """Files of the weights.
+
+        Raises:
+            Mistake: there are none as safetensors, or some are missing.
+        """
         if (self.path / _WEIGHTS).is_file():
             return [self.path / _WEIGHTS]
         if (index := self.path / _INDEX).is_file():
@@ -140,7 +146,7 @@ _NEEDED: Final = "a folder with config.json, weights as safetensors and a tokeni
 _SAFE: Final = f"{_WEIGHTS}, or {_INDEX} with its files"
 
 
-def find_base(section: Pretrained, folder: Path) -> BaseFolder:
+def find_base(section: Pretrained | Gpt, folder: Path) -> BaseFolder:
     """Files of a base: a folder relative to the contract's `folder`, or a model of the hub.
 
     Raises:
@@ -157,7 +163,7 @@ def find_base(section: Pretrained, folder: Path) -> BaseFolder:
     return _of_hub(section)
 
 
-def _of_hub(section: Pretrained) -> BaseFolder:
+def _of_hub(section: Pretrained | Gpt) -> BaseFolder:
     from huggingface_hub import snapshot_download
 
     name, offline = section.architecture, is_offline()
@@ -182,7 +188,7 @@ def is_offline() -> bool:
     return any(one.upper() in ("1", "ON", "YES", "TRUE") for one in said)
 
 
-def _not_found(section: Pretrained, error: Exception, offline: bool) -> Mistake:
+def _not_found(section: Pretrained | Gpt, error: Exception, offline: bool) -> Mistake:
     name, said = section.architecture, (str(error).splitlines() or [repr(error)])[0]
     return Mistake(
         Problem(

@@ -7,24 +7,78 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from trainwright.contract.sections.model.pretrained import Base
 from trainwright.contract.sections.model.traits import ModelSection, Traits
-from trainwright.contract.sections.section import Count, Fraction
+from trainwright.contract.sections.section import Count, Fraction, Section
 from trainwright.core.errors import Problem
+
+Factor = Annotated[float, Field(ge=1)]
+
+
+class LinearScaling(Section):
+    """Positions divided by a factor (Chen et al. 2023, arXiv:2306.15595, section 2.3)."""
+
+    kind: Literal["linear"]
+
+    factor: Factor
+    """How many times longer windows become."""
+
+
+class Llama3Scaling(Section):
+    """Slow frequencies divided by a factor, fast ones kept, those between interpolated, as in Llama
+    3.1 (Grattafiori et al. 2024, arXiv:2407.21783, section 3.2)."""
+
+    kind: Literal["llama3"]
+
+    factor: Factor = 8.0
+    """How many times longer windows become."""
+
+    low_frequency: Factor = 1.0
+    """Frequencies with fewer turns than this in `original_context` are divided."""
+
+    high_frequency: Factor = 4.0
+    """Frequencies with more turns than this in `original_context` are kept."""
+
+    original_context: Count = 8192
+    """Longest window before."""
+
+
+RotaryScaling = Annotated[LinearScaling | Llama3Scaling, Field(discriminator="kind")]
 
 
 class Gpt(ModelSection):
     """A transformer that predicts the next token from those before it (Radford et al. 2019), with
-    the norm before each part and the head tied to the embedding."""
+    the norm before each part. With `norm: rms`, `feed_forward: swiglu` and `tied: false` it is a
+    Llama (Touvron et al. 2023, arXiv:2302.13971)."""
 
-    traits: ClassVar[Traits] = Traits(reads=("tokens",), has_blocks=True, has_attention=True)
+    traits: ClassVar[Traits] = Traits(
+        reads=("tokens",), has_blocks=True, has_attention=True, files=("base",)
+    )
 
     kind: Literal["gpt"]
+
+    architecture: str = ""
+    """A folder in the layout of Hugging Face (`config.json`, `model.safetensors`), relative to the
+    contract, or the name of a model of the hub, whose `model_type` is `llama`, `qwen2` or `gpt2`:
+    the training starts from its weights, and every field below is read from its configuration,
+    except `context` and `dropout`. With HF_HUB_OFFLINE=1 only the local cache of the hub is
+    read."""
+
+    revision: str = "main"
+    """Branch, tag or commit of a model of the hub."""
+
+    weights: Literal["pretrained", "none"] = "pretrained"
+    """Initial weights of an `architecture`: its own, or `none`, random ones."""
 
     layers: Count = 4
     """Blocks of attention and feed-forward."""
 
     heads: Count = 4
     """Attention heads of a block; a divisor of `width`."""
+
+    kv_heads: Annotated[int, Field(ge=0)] = 0
+    """Heads of keys and values, each shared by as many query heads (Ainslie et al. 2023,
+    arXiv:2305.13245); a divisor of `heads`. 0: as many as `heads`."""
 
     width: Count = 128
     """Features of each position."""
@@ -39,6 +93,42 @@ class Gpt(ModelSection):
     """How the model knows the order: `rotary` turns queries and keys by their position (Su et al.
     2021, arXiv:2104.09864), `learned` adds a vector for each position."""
 
+    rotary_base: Annotated[float, Field(gt=1)] = 10_000.0
+    """Base of the rotary frequencies; larger ones turn more slowly, for longer windows."""
+
+    rotary_scaling: Literal["none"] | RotaryScaling = "none"
+    """How rotary frequencies are scaled for windows longer than those of earlier training:
+    `linear` or `llama3`."""
+
+    norm: Literal["layer", "rms"] = "layer"
+    """Normalisation before each part: `layer` (Ba et al. 2016, arXiv:1607.06450) or `rms` (Zhang
+    and Sennrich 2019, arXiv:1910.07467)."""
+
+    norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """Added to the variance in the norm."""
+
+    feed_forward: Literal["gelu", "gelu_tanh", "swiglu"] = "gelu"
+    """Activation of the feed-forward part: `gelu` (Hendrycks and Gimpel 2016, arXiv:1606.08415),
+    its approximation by tanh (GPT-2), or `swiglu` with a gate (Shazeer 2020, arXiv:2002.05202)."""
+
+    inner: Annotated[int, Field(ge=0)] = 0
+    """Features inside the feed-forward part. 0: four times `width`, and 8/3 times with a gate,
+    rounded up to a multiple of 8, which has as many weights."""
+
+    bias: Literal["none", "attention", "all"] = "none"
+    """Which projections and norms have a bias: `attention` those of queries, keys and values
+    (Qwen2), `all` every one (GPT-2)."""
+
+    tied: bool = True
+    """Whether the head shares the weights of the embedding (Press and Wolf 2017,
+    arXiv:1608.05859)."""
+
+    vocabulary: Annotated[int, Field(ge=0)] = 0
+    """Rows of the embedding, at least the tokens of the data. 0: as many."""
+
+    base: Literal["none"] | Base = "none"
+    """What was found in the files of `architecture`; the plan fills it in."""
+
     @property
     def block_count(self) -> int:
         """Blocks of attention and feed-forward."""
@@ -49,8 +139,28 @@ class Gpt(ModelSection):
         """Tokens of a window."""
         return self.context
 
+    @property
+    def head_width(self) -> int:
+        """Features of a head."""
+        return self.width // self.heads
+
+    @property
+    def key_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def inner_width(self) -> int:
+        """Features inside the feed-forward part."""
+        if self.inner:
+            return self.inner
+        if self.feed_forward != "swiglu":
+            return 4 * self.width
+        return -(-8 * self.width // 24) * 8
+
     def own_problems(self) -> Iterator[Problem]:
-        """Every head gets as many features, and an even number of them."""
+        """Every head gets as many features, and an even number of them; every head of keys as many
+        heads of queries."""
         wanted = 2 * self.heads
         if self.width % wanted:
             yield Problem(
@@ -59,4 +169,22 @@ class Gpt(ModelSection):
                 found=str(self.width),
                 expected=f"a multiple of {wanted}",
                 fix=f"change it to {max(1, round(self.width / wanted)) * wanted}",
+            )
+        if self.heads % self.key_heads:
+            divisors = [one for one in range(1, self.heads + 1) if self.heads % one == 0]
+            yield Problem(
+                f"model.heads {self.heads} is not a multiple of model.kv_heads",
+                path="model.kv_heads",
+                found=str(self.kv_heads),
+                expected=f"one of {', '.join(map(str, divisors))}",
+                fix=f"change it to {max(one for one in divisors if one <= self.kv_heads)}"
+                if self.kv_heads < self.heads
+                else "remove it",
+            )
+        if self.positions == "learned" and self.rotary_scaling != "none":
+            yield Problem(
+                "learned positions have no rotary frequencies",
+                path="model.rotary_scaling",
+                found=self.rotary_scaling.kind,
+                fix="remove rotary_scaling",
             )

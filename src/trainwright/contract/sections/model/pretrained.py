@@ -19,6 +19,7 @@ _TRAITS = Traits(
     reads_files=False,
     has_blocks=True,
     files=("base",),
+    needs_files=True,
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
 )
 
@@ -38,7 +39,7 @@ class Base(Section):
     with `weights: none`."""
 
     tokenizer: str
-    """SHA-256 of the tokenizer."""
+    """SHA-256 of the tokenizer; empty for a decoder without one."""
 
     pad: Annotated[int, Field(ge=0)] = 0
     """Token behind the end of a text."""

@@ -46,7 +46,8 @@ class Traits:
     in files; with `reads_missing`, missing numbers. `rounds` is the field that limits the rounds of
     a library, which a budget can cut; empty without rounds. `unit` is a round or step.
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
-    baseline. `files` are the fields that the plan reads from files of the model. `has_attention`:
+    baseline. `files` are the fields that the plan reads from files of the model, without which it
+    cannot be if `needs_files`. `has_attention`:
     causal, as `tracking.inspect` measures it.
     """
 
@@ -63,6 +64,7 @@ class Traits:
     has_attention: bool = False
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()
+    needs_files: bool = False
 
 
 class ModelSection(Section):

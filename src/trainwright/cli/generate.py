@@ -1,0 +1,158 @@
+"""`generate`: texts written by the model of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+
+if TYPE_CHECKING:
+    from trainwright.predictor.text_generation import Continuation, TextGenerator
+
+_NO_FILE = Path("-")
+
+
+def generate(
+    run: RunName,
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The text to continue.")] = "",
+    prompts: Annotated[
+        Path,
+        typer.Option(
+            "--from", metavar="FILE", help="Many prompts: one a line, or .jsonl with prompt keys."
+        ),
+    ] = _NO_FILE,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="With --from: a .jsonl file.")
+    ] = _NO_FILE,
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most new tokens.")] = 200,
+    temperature: Annotated[
+        float, typer.Option(metavar="T", min=0.0, help="0 takes the likeliest token.")
+    ] = 0.8,
+    top_k: Annotated[
+        int, typer.Option(metavar="K", min=0, help="Draw from the K likeliest tokens; 0: all.")
+    ] = 0,
+    top_p: Annotated[
+        float,
+        typer.Option(
+            metavar="P", min=0.0, max=1.0, help="Draw from the likeliest tokens that reach P."
+        ),
+    ] = 1.0,
+    stop: Annotated[
+        list[str],
+        typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
+    ] = [],  # noqa: B006  typer reads the default
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the draws.")] = 0,
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a prompt with the decoder of a run, or each prompt of a file.
+
+    A seed, the number of the prompt and the options give the same text again. A text also ends
+    where the document ends, if the training texts were documents."""
+    from trainwright.cli.damage import naming_damage
+    from trainwright.core.optional_dependencies import need_torch
+    from trainwright.run.folder.planned_contract import find_run
+
+    _check_request(prompt, prompts, output)
+    need_torch("", "a decoder")
+    from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
+    from trainwright.run.after.generate_text import open_generator
+
+    ends = (DOCUMENT_END, *(one for one in stop if one))
+    decoding = DecodingOptions(tokens, temperature, top_k, top_p, ends, seed)
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        generator = open_generator(folder, decoding)
+    if prompts != _NO_FILE:
+        _generate_all(generator, prompts, output)
+    else:
+        _generate_one(generator, prompt, as_json=as_json)
+
+
+def _check_request(prompt: str, prompts: Path, output: Path) -> None:
+    from trainwright.cli.init_predict import check_folder
+    from trainwright.core.errors import Mistake, Problem
+
+    if bool(prompt) == (prompts != _NO_FILE):
+        raise Mistake(
+            Problem(
+                "one prompt is needed, or a file of prompts",
+                found="both" if prompt else "neither",
+                fix='trainwright generate RUN "Once upon a time"',
+            )
+        )
+    if output == _NO_FILE:
+        return
+    if prompts == _NO_FILE or output.suffix != ".jsonl":
+        raise Mistake(
+            Problem(
+                "the texts of a file of prompts are written as .jsonl",
+                path="-o",
+                found=str(output),
+                expected="--from FILE beside it, and a name that ends in .jsonl",
+                fix="trainwright generate RUN --from PROMPTS.txt -o TEXTS.jsonl",
+            )
+        )
+    check_folder(output)
+
+
+def _generate_one(generator: TextGenerator, prompt: str, *, as_json: bool) -> None:
+    from trainwright.cli.render import show_json
+    from trainwright.core.terminal import show_safely
+
+    if as_json:
+        show_json(_as_json(prompt, generator.generate(prompt)))
+        return
+
+    def tell(text: str) -> None:
+        sys.stdout.write(show_safely(text))
+        sys.stdout.flush()
+
+    found = generator.generate(prompt, tell=tell)
+    sys.stdout.write("\n")
+    _tell_doubts(found, "the prompt")
+
+
+def _generate_all(generator: TextGenerator, prompts: Path, output: Path) -> None:
+    from trainwright.core.files import write_text
+    from trainwright.core.terminal import show_safely
+    from trainwright.run.after.generate_text import read_prompts
+
+    given = list(read_prompts(prompts))
+    lines = []
+    for row, prompt in enumerate(given):
+        found = generator.generate(prompt, row)
+        _tell_doubts(found, f"prompt {row + 1}")
+        lines.append(json.dumps(_as_json(prompt, found), ensure_ascii=output == _NO_FILE))
+        if output == _NO_FILE:
+            sys.stdout.write(lines[-1] + "\n")
+        elif sys.stderr.isatty():
+            sys.stderr.write(f"\r{row + 1:,} of {len(given):,} prompts")
+    if output != _NO_FILE:
+        write_text(output, "".join(line + "\n" for line in lines))
+        sys.stdout.write(show_safely(f"{len(lines):,} texts in {output}\n"))
+
+
+def _tell_doubts(found: Continuation, what: str) -> None:
+    from trainwright.run.summary import labelled
+
+    if found.unread:
+        text = f"the first {found.unread:,} tokens of {what} are not read: the context is full"
+        sys.stderr.write(labelled("warning", text) + "\n")
+    if found.unknown:
+        text = f"{found.unknown:,} characters of {what} are in no training text"
+        sys.stderr.write(labelled("warning", text) + "\n")
+
+
+def _as_json(prompt: str, found: Continuation) -> dict[str, object]:
+    return {
+        "prompt": prompt,
+        "text": found.text,
+        "tokens": found.tokens,
+        "ended_by": found.ended_by,
+    }
