@@ -6,7 +6,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from trainwright.checkpoint.copies.copied_file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.show_trained import show_trained
 from trainwright.core.errors import Mistake, Problem
@@ -24,6 +23,9 @@ def resume_and_show(
     run: str, runs: Path, extend: ExtensionRequest = NO_EXTENSION, *, as_json: bool
 ) -> int:
     """Resume a run, `extend` with a new ending; the exit code."""
+    # Imported here: a new run has no copies.
+    from trainwright.checkpoint.copies.copied_file_sets import holds_copies
+
     if is_remote(run) or holds_copies(Path(run)):
         if extend.count:
             raise Mistake(_not_from_copies(run, runs))

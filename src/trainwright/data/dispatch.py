@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import TaskKind
+from trainwright.core.lazy_table import LazyTable
 from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.modalities.modality import Modality, SplitSettings
 from trainwright.data.read_table import Raw
@@ -20,22 +18,20 @@ from trainwright.data.types import Prepared
 
 _HERE = "trainwright.data.modalities"
 
-MODALITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
+MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
     {
-        "table": (f"{_HERE}.table_modality", "TableModality"),
-        "images": (f"{_HERE}.image_modality", "ImageModality"),
-        "tokens": (f"{_HERE}.token_modality", "TokenModality"),
-    }
+        "table": f"{_HERE}.table_modality:TableModality",
+        "images": f"{_HERE}.image_modality:ImageModality",
+        "tokens": f"{_HERE}.token_modality:TokenModality",
+    },
+    build=lambda modality: modality(),
 )
-"""Module and class by the kind of the `data` section, imported once they are needed."""
+"""What is known of a kind of data, by the kind of the `data` section."""
 
 
-@cache
 def modality_of(kind: str) -> Modality[Any, Any]:
     """What is known of a kind of data."""
-    module, name = MODALITIES[kind]
-    found: Modality[Any, Any] = getattr(import_module(module), name)()
-    return found
+    return MODALITIES[kind]
 
 
 def read_data(

@@ -44,7 +44,6 @@ from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_text_encoder
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fold_split import check_fold_classes, cut_folds
 from trainwright.data.split.fractions import PARTS, Shares, left_out_of, rows_of_parts
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.split_file import PART_COLUMN
@@ -94,6 +93,8 @@ def prepare_fold(
     Raises:
         As `prepare_table`, which raises every mistake first.
     """
+    from trainwright.data.split.fold_split import cut_folds
+
     table = _Table.of(raw, section, task, seed, texts)
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     codes = folds.parts(number)
@@ -101,6 +102,9 @@ def prepare_fold(
 
 
 def _prepare_whole(table: _Table, seed: int) -> Prepared:
+    # Imported here: few tables have folds.
+    from trainwright.data.split.fold_split import check_fold_classes, cut_folds
+
     section = table.section
     folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     codes = folds.whole()

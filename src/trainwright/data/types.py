@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.lazy_table import LazyTable
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding, TypedColumns
-from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.encoders.text_encoder import TextEncoder
-from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.split.fold_split import Folds
 from trainwright.data.split.split_report import SplitReport, report_folds
 
-ENCODINGS: Mapping[str, type[Encoding]] = MappingProxyType(
-    {"table": TableEncoder, "texts": TextEncoder, "images": Pixels, "tokens": TextVocabulary}
+if TYPE_CHECKING:
+    from trainwright.data.split.fold_split import Folds
+
+_HERE = "trainwright.data.encoders"
+
+ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
+    {
+        "table": f"{_HERE}.table_encoder:TableEncoder",
+        "texts": f"{_HERE}.text_encoder:TextEncoder",
+        "images": f"{_HERE}.pixel_statistics:Pixels",
+        "tokens": f"{_HERE}.vocabulary:TextVocabulary",
+    }
 )
 """By their kind in JSON."""
 

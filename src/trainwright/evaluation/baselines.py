@@ -30,7 +30,6 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
 from trainwright.model.linear.linear_fit import fit_linear
-from trainwright.model.ngram_baseline import fit_frequencies
 from trainwright.predictor.predictor import Predictor
 
 _LINEAR = Linear(kind="linear", penalty=1.0, max_iterations=300)
@@ -116,6 +115,8 @@ def _of_columns(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselin
 
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
+    from trainwright.model.ngram_baseline import fit_frequencies
+
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
     single = fit_frequencies(inputs, target.outputs, pairs=False)
     double = fit_frequencies(inputs, target.outputs, pairs=True)

@@ -11,7 +11,6 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.fit_calibration import check_classes
 from trainwright.evaluation.ratios import ratio_or_zero
 
 _LEAST = 1e-9
@@ -24,6 +23,8 @@ def fit_threshold(scores: Floats, truth: Integers, positive: int, metric: str) -
     Raises:
         CannotCalibrate: a class has no row.
     """
+    from trainwright.evaluation.fit_calibration import check_classes
+
     check_classes(truth, 2)
     order = np.argsort(-scores[:, positive], kind="stable")
     ranked = scores[order, positive]

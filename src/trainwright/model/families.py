@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.model.boosting.boosting_family import BoostingFamily
-from trainwright.model.catboost.catboost_family import CatBoostFamily
+from trainwright.core.lazy_table import LazyTable
 from trainwright.model.family import Family, NetworkFamily
-from trainwright.model.forest.forest_family import ForestFamily
-from trainwright.model.ft_transformer.ft_transformer_family import FtTransformerFamily
-from trainwright.model.gpt.gpt_family import GptFamily
 from trainwright.model.library_family import LibraryFamily
-from trainwright.model.linear.linear_family import LinearFamily
-from trainwright.model.mlp.mlp_family import MlpFamily
-from trainwright.model.neighbours.neighbours_family import NeighboursFamily
-from trainwright.model.pretrained.pretrained_family import PretrainedFamily
-from trainwright.model.resnet.resnet_family import ResNetFamily
-from trainwright.model.tabular_resnet.tabular_resnet_family import TabularResNetFamily
-from trainwright.model.xgboost.xgboost_family import XGBoostFamily
 
-FAMILIES: Mapping[str, Family[Any]] = MappingProxyType(
+_HERE = "trainwright.model"
+
+FAMILIES: Mapping[str, Family[Any]] = LazyTable(
     {
-        "boosting": BoostingFamily(),
-        "xgboost": XGBoostFamily(),
-        "catboost": CatBoostFamily(),
-        "forest": ForestFamily(),
-        "neighbours": NeighboursFamily(),
-        "linear": LinearFamily(),
-        "mlp": MlpFamily(),
-        "ft_transformer": FtTransformerFamily(),
-        "tabular_resnet": TabularResNetFamily(),
-        "resnet": ResNetFamily(),
-        "gpt": GptFamily(),
-        "pretrained": PretrainedFamily(),
-    }
+        "boosting": f"{_HERE}.boosting.boosting_family:BoostingFamily",
+        "xgboost": f"{_HERE}.xgboost.xgboost_family:XGBoostFamily",
+        "catboost": f"{_HERE}.catboost.catboost_family:CatBoostFamily",
+        "forest": f"{_HERE}.forest.forest_family:ForestFamily",
+        "neighbours": f"{_HERE}.neighbours.neighbours_family:NeighboursFamily",
+        "linear": f"{_HERE}.linear.linear_family:LinearFamily",
+        "mlp": f"{_HERE}.mlp.mlp_family:MlpFamily",
+        "ft_transformer": f"{_HERE}.ft_transformer.ft_transformer_family:FtTransformerFamily",
+        "tabular_resnet": f"{_HERE}.tabular_resnet.tabular_resnet_family:TabularResNetFamily",
+        "resnet": f"{_HERE}.resnet.resnet_family:ResNetFamily",
+        "gpt": f"{_HERE}.gpt.gpt_family:GptFamily",
+        "pretrained": f"{_HERE}.pretrained.pretrained_family:PretrainedFamily",
+    },
+    build=lambda family: family(),
 )
-
-
-LIBRARIES: Mapping[str, LibraryFamily[Any]] = MappingProxyType(
-    {one.scorer_kind: one for one in FAMILIES.values() if isinstance(one, LibraryFamily)}
-)
-"""Families that a library fits, by the kind of their bundles."""
 
 
 def family_of(section: ModelSection) -> Family[Any]:
@@ -63,3 +49,24 @@ def library_family(section: ModelSection) -> LibraryFamily[Any]:
     family = FAMILIES[section.kind]
     assert isinstance(family, LibraryFamily), f"{section.kind} is not fitted by a library"
     return family
+
+
+def library_of_bundle(kind: str) -> LibraryFamily[Any]:
+    """The family whose bundles are of a kind. One of that name is looked at first, so that the
+    others need not be imported.
+
+    Raises:
+        KeyError: there is none.
+    """
+    named = [kind] if kind in FAMILIES else []
+    for family in map(FAMILIES.__getitem__, (*named, *FAMILIES)):
+        if isinstance(family, LibraryFamily) and family.scorer_kind == kind:
+            return family
+    raise KeyError(kind)
+
+
+def library_bundles() -> tuple[str, ...]:
+    """The kinds of bundles of all families that a library fits."""
+    kinds = kinds_with(lambda traits: traits.trained_by == "library")
+    families = (FAMILIES[kind] for kind in kinds)
+    return tuple(one.scorer_kind for one in families if isinstance(one, LibraryFamily))

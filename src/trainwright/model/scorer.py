@@ -18,7 +18,7 @@ class Scorer(Protocol):
 
     @property
     def kind(self) -> str:
-        """A key of `predictor.bundle.FILES`: it decides who reads its files."""
+        """One of `predictor.bundle.bundle_kinds`: it decides who reads its files."""
         ...
 
     def score(self, inputs: Inputs) -> Floats:

@@ -21,7 +21,6 @@ from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import family_of
-from trainwright.optim.swa_schedule import taking_of
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, train_rows_of
 from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.learning_task import learning_task
@@ -114,6 +113,8 @@ def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     average = contract.training.average
     if not contract.model.is_loop_trained or not isinstance(average, Swa):
         return
+    from trainwright.optim.swa_schedule import taking_of
+
     rows = train_rows_of(contract, facts)
     ends, steps = epoch_ends(contract, rows), scheduled_steps(contract, rows)
     taken = len(taking_of(average, ends, steps).steps)

@@ -33,7 +33,7 @@ from trainwright.core.paths import check_name
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.types import encoding_from_json, side_files
-from trainwright.model.families import LIBRARIES
+from trainwright.model.families import library_bundles, library_of_bundle
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
 from trainwright.predictor.check_predictor import check_predictor
@@ -50,20 +50,33 @@ _CALIBRATION = "calibration.json"
 _MOST_FILES = 1000
 _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 
-FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
-        **{kind: family.bundle_files for kind, family in LIBRARIES.items()},
     }
 )
-"""Files that each kind of scorer needs, next to `features.json` and `target.json`."""
+"""Of the kinds of scorers that no library fits."""
 
 _OF_TORCH = ("network", "encoder")
 
 NOT_DESCRIBED = Description()
+
+
+def bundle_kinds() -> tuple[str, ...]:
+    """Every kind of scorer that a bundle may hold."""
+    return (*_FILES, *library_bundles())
+
+
+def needed_files(kind: str) -> tuple[str, ...]:
+    """Files that a kind of scorer needs, next to `features.json` and `target.json`.
+
+    Raises:
+        KeyError: no scorer is of this kind.
+    """
+    return _FILES[kind] if kind in _FILES else library_of_bundle(kind).bundle_files
 
 
 def write_bundle(
@@ -95,7 +108,9 @@ def write_bundle(
                 write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
                 write_json(new / _PROFILE, description.profile)
             names = sorted(_names(new))
-            assert set(names) >= {*_COMMON, *FILES[kind]}, "a scorer writes what its kind needs"
+            assert set(names) >= {*_COMMON, *needed_files(kind)}, (
+                "a scorer writes what its kind needs"
+            )
             files = {name: _describe(new / name) for name in names}
             version = CALIBRATED_FORMAT if predictor.calibration else FORMAT
             manifest = {"format": version, "kind": kind, "files": files, "about": about}
@@ -127,8 +142,8 @@ def read_bundle(folder: Path) -> Predictor:
     _verify(folder, manifest)
     if manifest["kind"] in _OF_TORCH:
         need_torch("", "this network")
-    if manifest["kind"] in LIBRARIES:
-        LIBRARIES[manifest["kind"]].need_library("", "this model")
+    elif manifest["kind"] not in _FILES:
+        library_of_bundle(manifest["kind"]).need_library("", "this model")
     try:
         features = _read_features(folder, manifest["files"])
         target = target_from_json(read_json(folder / "target.json"))
@@ -239,7 +254,7 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
 
             return read_network(folder)
         case _:
-            return LIBRARIES[kind].read(folder)
+            return library_of_bundle(kind).read(folder)
 
 
 def _read_calibration(manifest: Mapping[str, Json], folder: Path, outputs: int) -> Calibration:
@@ -269,9 +284,11 @@ def _read_manifest(folder: Path) -> dict[str, Json]:
         known = ", ".join(map(str, _READABLE))
         raise _not_whole(folder, f"its {MANIFEST} is not of format {known}")
     kind, files = manifest.get("kind"), manifest.get("files")
-    if not isinstance(kind, str) or kind not in FILES:
-        raise _not_whole(folder, f"its kind is {kind!r}, not one of {', '.join(FILES)}")
-    needed = {*_COMMON, *FILES[kind]}
+    try:
+        needed = {*_COMMON, *needed_files(str(kind))}
+    except KeyError:
+        known = ", ".join(bundle_kinds())
+        raise _not_whole(folder, f"its kind is {kind!r}, not one of {known}") from None
     if manifest["format"] == CALIBRATED_FORMAT:
         needed.add(_CALIBRATION)
     if not isinstance(files, dict) or not set(files) >= needed or not _are_safe(files):

@@ -13,7 +13,6 @@ from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.planner.estimate import Estimate
-from trainwright.planner.init.yaml_lines import flow
 from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.tracking.console import LABEL_WIDTH
@@ -51,6 +50,10 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
 
 def doubt_warnings(facts: DataFacts) -> list[str]:
     """Decisions on ambiguous columns, one line each, with the setting to write."""
+    if not facts.doubts:
+        return []
+    from trainwright.planner.init.yaml_lines import flow
+
     return [
         f"{doubt.column}: {doubt.reason} · to decide it, write "
         f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"

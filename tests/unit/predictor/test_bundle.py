@@ -26,9 +26,10 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.bundle import (
-    FILES,
     MANIFEST,
     add_metrics,
+    bundle_kinds,
+    needed_files,
     read_bundle,
     read_description,
     write_bundle,
@@ -239,7 +240,7 @@ def test_a_write_that_fails_leaves_the_old_bundle(bundle: Path, predictor: Predi
 
 
 def test_every_kind_has_fixed_plain_files() -> None:
-    endings = {Path(name).suffix for names in FILES.values() for name in names}
+    endings = {Path(name).suffix for kind in bundle_kinds() for name in needed_files(kind)}
     assert endings == {".json", ".txt", ".npz", ".safetensors"}
 
 

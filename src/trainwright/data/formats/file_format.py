@@ -27,6 +27,9 @@ FORMATS: MappingProxyType[str, Format] = MappingProxyType(
         ".ipc": "arrow",
     }
 )
+DELTA_LOG = "_delta_log"
+"""The folder in that of a Delta table which holds its log."""
+
 EXPECTED = "CSV, TSV, JSON Lines (.jsonl), Parquet or Arrow, also .gz or .zst"
 
 _LIST = "write one object on each line: jq -c '.[]' {name} > rows.jsonl"
@@ -143,6 +146,11 @@ def is_part(name: str) -> bool:
     """Whether a name inside a folder is that of a file of data: neither a note beside the data,
     nor something else, such as a README."""
     return bool(known_format(name)) and not is_aside(name)
+
+
+def is_delta(folder: Path) -> bool:
+    """Is a folder a Delta table?"""
+    return (folder / DELTA_LOG).is_dir()
 
 
 def _suffixes_of(written: str) -> list[str]:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, final
 
 import polars as pl
 
@@ -23,11 +23,13 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading
 from trainwright.data.quality.finding import Finding, Subset
-from trainwright.data.quality.run_checks import Effort
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.data_source import FileVersion, read_source
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.types import Prepared
+
+if TYPE_CHECKING:
+    from trainwright.data.quality.run_checks import Effort
 
 S = TypeVar("S", bound=Feeding)
 R = TypeVar("R", bound=Raw)

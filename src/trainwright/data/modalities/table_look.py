@@ -1,4 +1,5 @@
-"""Audit and quality checks of a table, of large ones on a sample."""
+"""Audit and quality checks of a table, of large ones on a sample. What checks is imported when it
+does: a run that keeps the findings of an earlier one needs none of it."""
 
 from __future__ import annotations
 
@@ -9,12 +10,9 @@ from typing import Literal
 
 from trainwright.contract.sections.data.data import TableData, fold_count
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
 from trainwright.data.modalities.modality import LookedAt, LookLimits, SplitSettings
 from trainwright.data.prepare_table import prepare_fold
 from trainwright.data.quality.finding import Finding, Subset
-from trainwright.data.quality.read_unchecked import examine_prepared
-from trainwright.data.quality.run_checks import BY_MODELS, find_faults, unanswered
 from trainwright.data.read_table import RawTable
 from trainwright.data.subsample import thinned
 from trainwright.data.types import Prepared
@@ -42,6 +40,8 @@ def left_to_models(raw: RawTable, section: TableData) -> tuple[str, ...]:
     """What models find in a large table; folds are told apart while they are audited."""
     if raw.facts.rows <= MOST_CHECKED:
         return ()
+    from trainwright.data.quality.run_checks import BY_MODELS
+
     of_rows = BY_MODELS if section.quality.look == "all" else ()
     return of_rows if fold_count(section) else (*of_rows, "different rows")
 
@@ -66,6 +66,8 @@ def audit_table(
     raw: RawTable, prepared: Prepared, split: SplitSettings[TableData], subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
     """All audit tests, with folds for each of them."""
+    from trainwright.data.audit.run_audit import audit, audit_folds
+
     section, task = split.section, table_task(split)
     if not (count := fold_count(section)):
         return audit(prepared, section, subset)
@@ -83,6 +85,9 @@ def table_faults(
     """The findings of `data check`, except surrounding blanks, which are already stripped, and
     leaks, which the audit of the split finds. Labels of more rows than `most_judged` are judged on
     an even subsample."""
+    from trainwright.data.quality.read_unchecked import examine_prepared
+    from trainwright.data.quality.run_checks import find_faults, unanswered
+
     found = find_faults(
         examine_prepared(raw, prepared, section),
         section.columns,
@@ -110,6 +115,8 @@ def _audit_sample(
         return audit_table(fewer, some, split, subset), rows
     if fold_count(data):
         return audit_table(raw, some, split), raw.facts.rows
+    from trainwright.data.audit.run_audit import audit_sampled
+
     return audit_sampled(prepared, some, data, subset), rows
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.data.data import (
     GroupSplit,
@@ -37,9 +37,6 @@ from trainwright.data.modalities.table_look import (
 )
 from trainwright.data.prepare_table import prepare_fold, prepare_table, read_part
 from trainwright.data.quality.finding import Finding, worst_first
-from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
-from trainwright.data.quality.run_checks import Effort, find_faults, unanswered
-from trainwright.data.quality.views import ExaminedData
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sources.data_source import read_source, skipped_notes
 from trainwright.data.sources.fetch import is_remote
@@ -47,6 +44,10 @@ from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.split.groups import group_codes
 from trainwright.data.types import Prepared
 from trainwright.data.versions.snapshot import snapshot_of_run
+
+if TYPE_CHECKING:
+    from trainwright.data.quality.run_checks import Effort
+    from trainwright.data.quality.views import ExaminedData
 
 
 @final
@@ -109,6 +110,10 @@ class TableModality(Modality[TableData, RawTable]):
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
         """Faults of all cells, and leaks of the split."""
+        # Imported here, as in `table_look`.
+        from trainwright.data.quality.read_unchecked import examine_table
+        from trainwright.data.quality.run_checks import find_faults, unanswered
+
         data = examine_table(section, folder)
         data, audited = _divided(section, folder, data, split, tell)
         faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
@@ -151,6 +156,8 @@ def _divided(
 ) -> tuple[ExaminedData, tuple[AuditResult, ...]]:
     """Rows with their parts, and their audit; unsplit and without an audit if the data cannot be
     prepared yet."""
+    from trainwright.data.quality.read_unchecked import divided, examine_prepared
+
     try:
         raw = read_table(section, folder)
         settings = split(raw)

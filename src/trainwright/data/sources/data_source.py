@@ -16,19 +16,14 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Integers, PartName
-from trainwright.data.formats.file_format import is_part
-from trainwright.data.sources.cache import open_cache
-from trainwright.data.sources.delta import DeltaTable, is_delta
+from trainwright.data.formats.file_format import is_delta, is_part
+from trainwright.data.sources.cache import Tables, open_cache
 from trainwright.data.sources.fetch import is_remote
-from trainwright.data.sources.folders import files_as_parts, parts_of_folder, parts_of_pattern
 from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
-from trainwright.data.sources.hf_dataset import SavedDataset, is_saved
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.path_patterns import is_pattern
-from trainwright.data.sources.remote_files import RemoteFiles
 from trainwright.data.sources.source_part import Source, SourcePart
-from trainwright.data.sources.sql import SqlQuery
 
 
 @final
@@ -115,29 +110,46 @@ def find_source(written: str, path: str, around: Surroundings) -> Source:
     Raises:
         DataMistake: a folder or pattern means no files that can be read.
     """
+    # Imported below: most data are one file.
     folder, reading = around.folder, around.reading
     if written.startswith(FRAME):
         return FrameRows(written, path, around.frames)
     tables = open_cache(reading.cache, folder)
     if is_remote(written):
+        from trainwright.data.sources.remote_files import RemoteFiles
+
         return RemoteFiles(written, path, reading, tables)
     place = folder / written
     is_there = _is_there(place)
     if is_pattern(written) and not is_there:
+        from trainwright.data.sources.folders import files_as_parts, parts_of_pattern
+
         names = parts_of_pattern(written, folder, path)
         return files_as_parts(names, folder, path, reading, tables)
     if is_there and place.is_dir():
-        if is_delta(place):
-            return DeltaTable(written, folder, path, reading, tables)
-        if is_saved(place):
-            return SavedDataset(written, folder, path, reading, tables)
-        names = parts_of_folder(written, folder, path)
-        return files_as_parts(names, folder, path, reading, tables)
+        return _find_in_folder(written, path, around, tables)
     return with_partition(LocalFile(place, written, path, reading, tables), written, path)
+
+
+def _find_in_folder(written: str, path: str, around: Surroundings, tables: Tables) -> Source:
+    """The source that a folder is."""
+    from trainwright.data.sources.delta import DeltaTable
+    from trainwright.data.sources.folders import files_as_parts, parts_of_folder
+    from trainwright.data.sources.hf_dataset import SavedDataset, is_saved
+
+    folder, reading = around.folder, around.reading
+    if is_delta(folder / written):
+        return DeltaTable(written, folder, path, reading, tables)
+    if is_saved(folder / written):
+        return SavedDataset(written, folder, path, reading, tables)
+    names = parts_of_folder(written, folder, path)
+    return files_as_parts(names, folder, path, reading, tables)
 
 
 def holds_table(place: Path) -> bool:
     """Whether a folder is read as a table."""
+    from trainwright.data.sources.hf_dataset import is_saved
+
     return (
         is_delta(place)
         or is_saved(place)
@@ -180,6 +192,9 @@ def read_query(section: Sql, folder: Path, reading: Reading) -> SourceFile:
     Raises:
         DataMistake: the database cannot be reached or refuses it. MissingExtra: as `read_source`.
     """
+    # Imported here: most data are files.
+    from trainwright.data.sources.sql import SqlQuery
+
     source = SqlQuery(section, folder, reading)
     return collected(section.url, source)
 

@@ -22,7 +22,7 @@ from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
-from trainwright.data.formats.file_format import damaged_file
+from trainwright.data.formats.file_format import DELTA_LOG, damaged_file
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import Parts, check_inside
@@ -30,16 +30,10 @@ from trainwright.data.sources.hive_partitions import Partition
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.source_part import SourcePart
 
-LOG = "_delta_log"
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")
 _HARMLESS = frozenset({"timestampNtz", "vacuumProtocolCheck"})
 """What tables may ask of their readers that changes nothing in how their files are read."""
-
-
-def is_delta(folder: Path) -> bool:
-    """Is a folder a Delta table?"""
-    return (folder / LOG).is_dir()
 
 
 @final
@@ -102,7 +96,9 @@ def read_log(place: Path, written: str, path: str) -> DeltaLog:
             unquote(name): _mapping(added.get("partitionValues")) for name, added in files.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged_file(f"{written}/{LOG}", "log of the Delta table", str(error)) from error
+        raise damaged_file(
+            f"{written}/{DELTA_LOG}", "log of the Delta table", str(error)
+        ) from error
     if refused or not found:
         raise DataMistake(
             Problem(
@@ -141,7 +137,7 @@ def _replayed(logs: Iterable[Path], written: str) -> tuple[dict[str, Json], Json
 
 def _newest(place: Path, written: str) -> tuple[int, list[Path]]:
     """The number of the newest version, and the files of the log that make it, in their order."""
-    names = sorted(child.name for child in (place / LOG).iterdir())
+    names = sorted(child.name for child in (place / DELTA_LOG).iterdir())
     commits = {int(match[1]): match[0] for name in names if (match := _COMMIT.fullmatch(name))}
     checkpoints: dict[int, list[str]] = {}
     whole = -1
@@ -154,25 +150,25 @@ def _newest(place: Path, written: str) -> tuple[int, list[Path]]:
     wanted = range(whole + 1, newest + 1)
     if newest < 0 or (lacking := [number for number in wanted if number not in commits]):
         raise damaged_file(
-            f"{written}/{LOG}",
+            f"{written}/{DELTA_LOG}",
             "log of the Delta table",
             f"no commit {lacking[0]}" if newest >= 0 else "no commit",
         )
     found = [*checkpoints.get(whole, []), *(commits[number] for number in wanted)]
-    return max(newest, whole), [place / LOG / name for name in found]
+    return max(newest, whole), [place / DELTA_LOG / name for name in found]
 
 
 def _actions(log: Path, written: str) -> Iterator[Json]:
     try:
         if log.suffix == ".parquet":
-            check_parquet(log, f"{written}/{LOG}/{log.name}", USUAL)
+            check_parquet(log, f"{written}/{DELTA_LOG}/{log.name}", USUAL)
             columns = ["add", "metaData", "protocol"]
             yield from pl.read_parquet(log, columns=columns).iter_rows(named=True)
             return
         with log.open(encoding="utf-8") as stream:
             yield from (json.loads(line) for line in stream if line.strip())
     except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
-        raise damaged_file(f"{written}/{LOG}/{log.name}", "log", str(error)) from error
+        raise damaged_file(f"{written}/{DELTA_LOG}/{log.name}", "log", str(error)) from error
 
 
 def _refused(protocol: Json, about: Json, files: list[Json]) -> str:

@@ -11,8 +11,8 @@ from typing import Literal, final
 from trainwright.contract.reading.yaml_reader import MAX_BYTES, read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
+from trainwright.data.formats.file_format import is_delta
 from trainwright.data.sources.data_source import FileVersion
-from trainwright.data.sources.delta import is_delta, read_log
 
 _DVC_HASHES = ("md5", "etag", "checksum")
 _LAKE_FS = re.compile(r"lakefs://([^/]+)/([^/]+)/")
@@ -65,6 +65,8 @@ def _of_tables(files: Sequence[FileVersion], folder: Path) -> Iterator[Revision]
     for table in dict.fromkeys(parent for place in places for parent in place.parents):
         if not is_delta(table):
             continue
+        from trainwright.data.sources.delta import read_log
+
         try:
             log = read_log(table, _written(table, folder), "data.path")
         except (OSError, Mistake):

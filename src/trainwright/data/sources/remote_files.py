@@ -9,9 +9,8 @@ from typing import final
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.redaction import redact
-from trainwright.data.formats.file_format import EXPECTED, is_part, known_format
+from trainwright.data.formats.file_format import DELTA_LOG, EXPECTED, is_part, known_format
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.delta import LOG
 from trainwright.data.sources.fetch import RemotePlace
 from trainwright.data.sources.folders import Parts, mixed, parts_among
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
@@ -72,7 +71,7 @@ class RemoteFiles:
         # Some stores list a folder inside itself.
         listed = store.inside(folder).items()
         inside = {name: kind for name, kind in listed if name.rstrip("/") != folder.rstrip("/")}
-        if any(_last_piece(name) == LOG for name in inside):
+        if any(_last_piece(name) == DELTA_LOG for name in inside):
             raise DataMistake(self._delta())
         names = [name for name in inside if is_part(_last_piece(name))]
         folders = [
@@ -90,7 +89,7 @@ class RemoteFiles:
             "Delta tables are read on this machine only: a folder of one also holds files that are "
             "no longer part of it",
             path=self.path,
-            found=LOG,
+            found=DELTA_LOG,
             fix="copy the folder here, or write the version out as Parquet and name that",
             place=Place(redact(self.written)),
         )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from trainwright.contract.document import Contract
+from trainwright.core.lazy_table import LazyTable
 from trainwright.data.read_table import DataFacts
 from trainwright.planner.kinds.data_planner import DataPlanner, RowPlanner
-from trainwright.planner.kinds.image_planner import ImagePlanner
-from trainwright.planner.kinds.table_planner import TablePlanner
-from trainwright.planner.kinds.token_planner import TokenPlanner
 
-PLANNERS: Mapping[str, type[DataPlanner[Any]]] = MappingProxyType(
-    {"table": TablePlanner, "images": ImagePlanner, "tokens": TokenPlanner}
+_HERE = "trainwright.planner.kinds"
+
+PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
+    {
+        "table": f"{_HERE}.table_planner:TablePlanner",
+        "images": f"{_HERE}.image_planner:ImagePlanner",
+        "tokens": f"{_HERE}.token_planner:TokenPlanner",
+    }
 )
 """By the kind of the `data` section, where it has more to say than a `RowPlanner`."""
 

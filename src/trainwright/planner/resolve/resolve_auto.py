@@ -30,6 +30,7 @@ from trainwright.contract.sections.training.objective import (
 )
 from trainwright.contract.sections.training.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
+from trainwright.core.lazy_table import LazyTable
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.propose_columns import said, with_doubts
@@ -40,13 +41,14 @@ from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows
 from trainwright.planner.learning_task import learning_task
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
-from trainwright.planner.resolve.padding_choices import decide_padding
 from trainwright.planner.resolve.resume_choices import resume_choices
 from trainwright.planner.resolve.worker_choices import workers_by_rule
 
 DataChooser: TypeAlias = Callable[[Contract, Any, DataFacts, Choosing], Data]
 
-BATCH_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"tokens": decide_padding})
+BATCH_CHOOSERS: Mapping[str, DataChooser] = LazyTable(
+    {"tokens": "trainwright.planner.resolve.padding_choices:decide_padding"}
+)
 """What `auto` means there that depends on the batch size."""
 
 _STEPS_WANTED = 4000

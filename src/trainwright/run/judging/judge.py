@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from trainwright.contract.document import Contract
 from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.evaluation.calibration_effect import describe_changes, measure_calibration
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.calibration import Calibration
@@ -41,6 +40,9 @@ def judge_calibration(
     calibration: Calibration, scored: Scored, contract: Contract, screen: Screen
 ) -> dict[str, Json]:
     """How the run's model is calibrated, and what that changes on the judged rows."""
+    # Imported here: few models are calibrated.
+    from trainwright.evaluation.calibration_effect import describe_changes, measure_calibration
+
     before = scored.scores if scored.uncalibrated is None else scored.uncalibrated
     changes = measure_calibration(scored, before, contract.metric, contract.seed)
     said = f"{calibration.describe()} · {describe_changes(changes)}"

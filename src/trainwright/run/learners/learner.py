@@ -9,8 +9,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.import_gc import loading
 from trainwright.data.types import Prepared
-from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
-from trainwright.evaluation.fit_threshold import fit_threshold
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
@@ -93,6 +91,10 @@ class CalibratingLearner:
         fitted = self._learner.fit(prepared, run)
         if fitted.kind in ("interrupted", "halted"):
             return fitted
+        # Imported here: few models are calibrated.
+        from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
+        from trainwright.evaluation.fit_threshold import fit_threshold
+
         part, threshold = prepared.validation, self._training.threshold
         scores = fitted.predictor.score(part.inputs)
         try:
