@@ -19,8 +19,8 @@ class LazyTable(Mapping[str, T]):
     one up imports that one alone."""
 
     def __init__(self, places: Mapping[str, str], build: Callable[[Any], T] = _unchanged) -> None:
-        """`places` names a module and what it defines, as "package.module:name"; the value is what
-        `build` makes of that, once."""
+        """`places` names a module and what it defines, as "package.module:name"; `build` turns
+        that into the value, once."""
         self._places = dict(places)
         self._build = build
         self._found: dict[str, T] = {}
