@@ -22,11 +22,10 @@ import numpy as np
 
 from page import goal
 from trainwright.core.stop_flag import StopFlag
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
 from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,
-    BoostingRows,
     boosting_parameters,
-    matrix_of,
 )
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready

@@ -10,11 +10,10 @@ import pytest
 
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.table import TableInputs
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
 from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,
-    BoostingRows,
     fit_boosting,
-    matrix_of,
 )
 
 

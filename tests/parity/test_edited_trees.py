@@ -11,8 +11,12 @@ import pytest
 
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.table import TableInputs
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows
 from trainwright.model.boosting.lightgbm_rounds import read_grown
-from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows, fit_boosting
+from trainwright.model.boosting.lightgbm_trees import (
+    BoostingJob,
+    fit_boosting,
+)
 from trainwright.model.boosting.replay import curve_trees
 from trainwright.model.tree_growth import CurvePoint, Grown, OtherTrees, RuleEnding, Watching
 

@@ -28,8 +28,9 @@ class Contract(Section):
     called `contract.yaml`, else of the file."""
 
     task: Auto | Task = "auto"
-    """What is predicted: `classification` (a class), `regression` (a number), `generation` (the
-    next token of a text). `auto`: regression if the target is numeric with more than 20 values,
+    """What is predicted: `classification` (a class), `regression` (a number), `ranking` (the order
+    of the rows of a query), `generation` (the next token of a text). `auto`: ranking if
+    `data.query` names a column, regression if the target is numeric with more than 20 values,
     generation for a text, else classification."""
 
     data: Data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from trainwright.data.base.row_storage import (
 from trainwright.data.base.table import Inputs, Integers, Part, PartName
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
 from trainwright.data.columns.fit_target import fit_target
+from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import Numbers, encode_new, encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
@@ -54,11 +55,13 @@ from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
 from trainwright.data.versions.fingerprint import data_version
 
+TableTask: TypeAlias = Literal["classification", "regression", "ranking"]
+
 
 def prepare_table(
     raw: RawTable,
     section: TableData,
-    task: Literal["classification", "regression"],
+    task: TableTask,
     seed: int,
     texts: TextReading = NO_TEXTS,
 ) -> Prepared:
@@ -83,7 +86,7 @@ def prepare_table(
 def prepare_fold(
     raw: RawTable,
     section: TableData,
-    task: Literal["classification", "regression"],
+    task: TableTask,
     seed: int,
     number: int,
     texts: TextReading = NO_TEXTS,
@@ -115,6 +118,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
         codes = folds.parts(number)
         chosen = rows_of_parts(codes)
         parts = {part: table.rows_of(part, chosen) for part in PARTS}
+        table.check_queries(parts)
         reports.append(table.report(parts, left_out_of(codes)))
         there = set(parts["train"][section.target].unique().to_list())
         fix = (
@@ -133,7 +137,7 @@ class _Table:
     raw: RawTable
     typed: Mapping[PartName, pl.DataFrame]
     section: TableData
-    task: Literal["classification", "regression"]
+    task: TableTask
     columns: tuple[ColumnType, ...]
     history: LagFeatures
     seed: int
@@ -144,7 +148,7 @@ class _Table:
         cls,
         raw: RawTable,
         section: TableData,
-        task: Literal["classification", "regression"],
+        task: TableTask,
         seed: int,
         texts: TextReading,
     ) -> _Table:
@@ -156,9 +160,13 @@ class _Table:
         }
         if isinstance(section.split, TimeSplit):
             check_times(typed, section.split.moment)
+        if section.query:
+            from trainwright.data.split.query_split import check_named_queries
+
+            check_named_queries(typed, section)
         history = NO_HISTORY
         if section.features.history != "off":
-            target = section.target if task == "regression" else ""
+            target = section.target if task != "classification" else ""
             history = fit_history(section.features.history, typed["train"], raw.columns, target)
             typed = history.added_to(typed)
         columns = feature_columns(raw.columns, section)
@@ -170,6 +178,13 @@ class _Table:
             return self.typed[part]
         rows = self.typed["train"].drop(PART_COLUMN, strict=False)
         return self.raw.space.frame(taken(rows, chosen[part]))
+
+    def check_queries(self, frames: Mapping[PartName, pl.DataFrame]) -> None:
+        """Check that the queries of a ranking are whole."""
+        if self.section.query:
+            from trainwright.data.split.query_split import check_whole_queries
+
+            check_whole_queries(frames, self.section)
 
     def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
         """Report of the split."""
@@ -252,8 +267,8 @@ class _Table:
         report = self.report(frames, left_out)
         if apart:
             check_crossing(report, section.split)
-        labels, written = frames["train"][section.target], self.raw.facts.target.written
-        target = fit_target(labels, self.task, section.positive, written)
+            self.check_queries(frames)
+        target = self._target_of(frames["train"])
         return _ChosenRows(
             frames=frames,
             places=places,
@@ -266,8 +281,16 @@ class _Table:
                 part: encoded(target, frame[section.target], space)
                 for part, frame in frames.items()
             },
-            units=_units(frames, section, space),
+            units=_units(frames, section, target, space),
         )
+
+    def _target_of(self, train: pl.DataFrame) -> Target:
+        section, written = self.section, self.raw.facts.target.written
+        if self.task == "ranking":
+            from trainwright.data.split.query_split import fit_queries
+
+            return fit_queries(train, section)
+        return fit_target(train[section.target], self.task, section.positive, written)
 
 
 @final
@@ -290,7 +313,7 @@ class _ChosenRows:
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
     """The feature columns: not the target, not excluded, not ignored, not the split's group or
     part, and its time only as a date."""
-    never = {section.target, *section.exclude}
+    never = {section.target, section.query, *section.exclude}
     if not isinstance(section.split, TimeSplit):
         never |= {name for _, name in split_columns(section.split)}
     chosen = []
@@ -329,13 +352,15 @@ def read_part(
     ]
     encoded = encode_new(target, cleaning.cells(frame[target.column]))
     whole = typed.with_columns(others)
-    return Part(name, whole, features.transform(typed), encoded, rows, rows)
+    queries = target.queries(whole)
+    units = rows if queries is None else queries
+    return Part(name, whole, features.transform(typed), encoded, rows, units)
 
 
 def _target_typed(
     frame: pl.DataFrame,
     section: TableData,
-    task: Literal["classification", "regression"],
+    task: TableTask,
     space: RowStorage,
 ) -> pl.DataFrame:
     """Target as labels or numbers by the task: the contract may declare few numbers a regression,
@@ -349,7 +374,9 @@ def _target_typed(
             rows.with_columns(to_labels(rows[section.target])) for rows in slices_of(frame)
         )
     # Over all rows, so that one error names all of them.
-    values = encoded(Numbers(section.target, 0.0, 1.0), series, space)
+    number = Numbers(section.target, 0.0, 1.0)
+    plain = Relevance(section.target, section.query) if task == "ranking" else number
+    values = encoded(plain, series, space)
     typed = (
         rows.with_columns(pl.Series(section.target, values[start:stop]))
         for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True)
@@ -358,12 +385,16 @@ def _target_typed(
 
 
 def _units(
-    frames: Mapping[PartName, pl.DataFrame], section: TableData, space: RowStorage
+    frames: Mapping[PartName, pl.DataFrame], section: TableData, target: Target, space: RowStorage
 ) -> dict[PartName, Integers]:
     match section.split:
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
             codes = combined_label_codes((frame[name] for frame in frames.values()), space)
             return dict(zip(frames, codes, strict=True))
+        case _ if target.query:
+            from trainwright.data.split.query_split import query_units
+
+            return {part: query_units(frame, section, target) for part, frame in frames.items()}
         case TimeSplit() as split:
             return {
                 part: time_units(moments(frame, split.moment, space), space)

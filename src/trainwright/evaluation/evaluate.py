@@ -72,7 +72,13 @@ class Scored:
             self.target.positive_code,
             self.folds,
             self.decided if of_model else None,
+            self.queries,
         )
+
+    @property
+    def queries(self) -> Integers | None:
+        """The query [N] of each row of a ranking."""
+        return self.target.queries(self.part.frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +211,33 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         ),
         baselines={who: _intervals(each) for who, each in baselines.items()},
         gains=gains,
-        curves=draw_curves(answers[MODEL], scored.target),
+        curves=_curves(scored, answers[MODEL], metric),
         warnings=(
             *scored.notes,
+            *_query_notes(answers[MODEL], metric),
             *low_target(metric, baselines.get(DUMMY, {})),
             *find_warnings(metric.name, size, of_model, linear),
             *better_forecasts(metric.name, of_model, naive),
         ),
         method=method_of(size.units, in_folds=scored.folds is not None),
     )
+
+
+def _curves(scored: Scored, answers: Answers, metric: Metric) -> Curves:
+    if scored.target.query:
+        # Imported here, as everything that only rankings need.
+        from trainwright.evaluation.query_curves import draw_query_curves, query_names
+
+        return draw_query_curves(answers, metric, query_names(scored.target, scored.part.frame))
+    return draw_curves(answers, scored.target)
+
+
+def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:
+    if answers.queries is None:
+        return ()
+    from trainwright.evaluation.query_curves import note_queries
+
+    return note_queries(answers, metric)
 
 
 def _of(who: str, by_line: Mapping[tuple[str, str], ResampledMetric]) -> dict[str, ResampledMetric]:

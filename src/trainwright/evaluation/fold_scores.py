@@ -95,7 +95,10 @@ def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
 def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float]:
     positive = scored.target.positive_code
     decided = None if scored.decided is None else scored.decided[rows]
-    answers = answers_of(scored.part.target[rows], scored.scores[rows], positive, decided=decided)
+    queries = None if scored.queries is None else scored.queries[rows]
+    answers = answers_of(
+        scored.part.target[rows], scored.scores[rows], positive, decided=decided, queries=queries
+    )
     return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
 
 

@@ -6,8 +6,8 @@ Of rows that models of folds scored `roc_auc` counts pairs of rows of one fold, 
 
 An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
 f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
-constant; anything of no rows. Without positive predictions, but with positive rows, precision and
-f1 are 0.
+constant; metrics of rankings without a query that can be ordered; anything of no rows. Without
+positive predictions, but with positive rows, precision and f1 are 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from trainwright.evaluation.predictions import Answers
 
 CALIBRATION_BINS = 15
 _MOST_EXPONENT = 709.0
+
+OF_QUERIES = tuple(name for name, fact in METRICS.items() if fact.task == "ranking")
+"""Metrics of the rows of a query, as means over the queries."""
 
 Measure = Callable[[Answers, Metric], float]
 
@@ -250,6 +253,15 @@ def _pinball(answers: Answers, section: Metric) -> float:
     return float(mean_pinball_loss(answers.truth, answers.values(), alpha=section.quantile))
 
 
+def _of_queries(name: str) -> Measure:
+    def compute(answers: Answers, section: Metric) -> float:
+        from trainwright.evaluation.query_values import values_of_queries
+
+        return values_of_queries(name, answers, section).mean()
+
+    return compute
+
+
 POINTS: Mapping[str, Measure] = MappingProxyType(
     {
         "accuracy": _accuracy,
@@ -272,5 +284,6 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "pinball": _pinball,
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
+        **{name: _of_queries(name) for name in OF_QUERIES},
     }
 )

@@ -75,18 +75,39 @@ class NegativeLogLikelihoodCurves:
     counts: tuple[int, ...]
 
 
-Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves
+@dataclass(frozen=True, slots=True)
+class QueryScore:
+    """A query with its rows and its value."""
+
+    query: str
+    rows: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankingCurves:
+    """`edges` [B + 1] and `counts` [B]: a histogram of the metric's value over the queries. `worst`
+    are those with the least value; `left_out` counts the queries without one."""
+
+    metric: str
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    worst: tuple[QueryScore, ...]
+    left_out: int
+
+
+Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves | RankingCurves
 
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
-    """Compute the curves."""
+    """Compute the curves; those of a ranking are `draw_query_curves`."""
     match target.task:
         case "classification":
             labels = target.classes
             return ClassificationCurves(
                 labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
             )
-        case "regression":
+        case "regression" | "ranking":
             return _of_numbers(answers)
         case "generation":
             counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
@@ -106,6 +127,8 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "regression"
         case NegativeLogLikelihoodCurves():
             kind = "generation"
+        case RankingCurves():
+            kind = "ranking"
         case _:
             assert_never(curves)
     return {"kind": kind, **asdict(curves)}
@@ -115,6 +138,10 @@ def curves_from_json(json: Json) -> Curves:
     """The inverse of `curves_to_json`."""
     if json["kind"] == "generation":
         return NegativeLogLikelihoodCurves(tuple(json["edges"]), tuple(json["counts"]))
+    if json["kind"] == "ranking":
+        worst = tuple(QueryScore(**each) for each in json["worst"])
+        edges, counts = tuple(json["edges"]), tuple(json["counts"])
+        return RankingCurves(json["metric"], edges, counts, worst, json["left_out"])
     if json["kind"] == "regression":
         return RegressionCurves(
             _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])

@@ -22,7 +22,8 @@ class Answers:
     [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
     otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
     two models are not ranked against each other. `decided` are the chosen classes [N] where a
-    threshold decides, not the highest probability. Build it by `answers_of`.
+    threshold decides, not the highest probability. `queries` is the query [N] of each row of a
+    ranking. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
@@ -30,6 +31,7 @@ class Answers:
     positive: int = 1
     folds: Integers | None = None
     decided: Integers | None = None
+    queries: Integers | None = None
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -77,7 +79,8 @@ class Answers:
         """The given rows, in the given order."""
         folds = None if self.folds is None else self.folds[rows]
         decided = None if self.decided is None else self.decided[rows]
-        return Answers(self.truth[rows], self.scores[rows], self.positive, folds, decided)
+        queries = None if self.queries is None else self.queries[rows]
+        return Answers(self.truth[rows], self.scores[rows], self.positive, folds, decided, queries)
 
     def rows_of_folds(self) -> list[Integers]:
         """The rows of each fold that has any."""
@@ -109,6 +112,7 @@ def answers_of(
     positive: int = 1,
     folds: Integers | None = None,
     decided: Integers | None = None,
+    queries: Integers | None = None,
 ) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
@@ -120,4 +124,4 @@ def answers_of(
     assert bool(np.isfinite(exact).all()), "a model's scores are finite"
     if exact.shape[1] > 1:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    return Answers(np.asarray(truth), exact, positive, folds, decided)
+    return Answers(np.asarray(truth), exact, positive, folds, decided, queries)

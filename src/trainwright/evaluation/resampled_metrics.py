@@ -18,7 +18,7 @@ from trainwright.evaluation.intervals import (
     share_interval,
     undefined_share,
 )
-from trainwright.evaluation.metric_values import measure, present_classes
+from trainwright.evaluation.metric_values import OF_QUERIES, measure, present_classes
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.random_groups import MOST_UNITS
 from trainwright.evaluation.resampling_units import count_units
@@ -36,6 +36,7 @@ SHARES = frozenset(
         "precision_at_recall",
         "roc_auc",
         "average_precision",
+        *OF_QUERIES,
     }
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
@@ -94,7 +95,7 @@ def measure_lines(
             _point(line, question, section, units),
             values,
             section,
-            _deciding_units(line, draws.units[line.rows], count),
+            _deciding_units(line, draws.units[line.rows], count, section),
         )
         for line, question, values in zip(lines, questions, resample(questions, draws), strict=True)
     ]
@@ -139,9 +140,15 @@ def _undefined(weights: Floats) -> Floats:
     return np.full(len(weights), np.nan)
 
 
-def _deciding_units(line: MeasuredMetric, units: Integers, count: Count) -> int:
-    """Effective units: those of the positive class, or of the rarest class."""
+def _deciding_units(line: MeasuredMetric, units: Integers, count: Count, section: Metric) -> int:
+    """Effective units: those of the positive class, or of the rarest class, or of the queries that
+    have a value."""
     answers = line.answers
+    if line.metric in OF_QUERIES and len(answers):
+        from trainwright.evaluation.query_values import values_of_queries
+
+        found = values_of_queries(line.metric, answers, section)
+        return count_units(units[found.rows[found.informs]])
     if line.metric not in SHARES or line.metric in OF_ALL or not len(answers):
         return count(units)
     if line.metric in OF_POSITIVES and answers.classes == 2:

@@ -20,6 +20,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
+    OF_QUERIES,
     calibration_bins,
     calibration_pairs,
 )
@@ -216,6 +217,16 @@ def _pinball(answers: Answers, section: Metric) -> Weighted:
     return _mean(np.maximum(section.quantile * apart, (section.quantile - 1) * apart))
 
 
+def _of_queries(name: str) -> Prepare:
+    def prepare(answers: Answers, section: Metric) -> Sums:
+        from trainwright.evaluation.query_values import values_of_queries
+
+        columns = values_of_queries(name, answers, section).columns(len(answers))
+        return Sums(columns, lambda sums, _: ratio(*sums.T))
+
+    return prepare
+
+
 def _nats_per_token(answers: Answers, _: Metric) -> Sums:
     columns = np.stack([answers.values(), answers.truth.astype(np.float64)], axis=1)
     return Sums(columns, lambda sums, _: ratio(*sums.T))
@@ -248,5 +259,6 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "pinball": _pinball,
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
+        **{name: _of_queries(name) for name in OF_QUERIES},
     }
 )

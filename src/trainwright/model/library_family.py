@@ -15,6 +15,7 @@ from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_package
 from trainwright.data.base.table import Part
 from trainwright.model.family import Family, S
+from trainwright.model.query_rows import NO_RANKING, RankingJob
 from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Grown, Watching
 
@@ -28,7 +29,8 @@ class LibraryJob:
     """Inputs of a fit. `outputs` is the number of classes, or 1 for a number; `cardinalities` are
     those of a table's categorical columns. `metric` judges the model; `quantile` is its own.
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
-    numeric columns: of values, or of the second of two classes."""
+    numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
+    ranking."""
 
     train: Part
     validation: Part
@@ -38,6 +40,7 @@ class LibraryJob:
     metric: str
     quantile: float
     monotone: Mapping[int, int] = field(default_factory=dict)
+    ranking: RankingJob = NO_RANKING
 
     def monotone_signs(self) -> list[int]:
         """The sign of each number, term and code of a row; 0 without a constraint."""

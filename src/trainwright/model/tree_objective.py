@@ -25,11 +25,16 @@ _WITHOUT_DIRECTION: Final = frozenset({"absolute_error", "mape", "quantile"})
 
 _USUAL: Final = "squared_error"
 
+OF_QUERIES: Final = frozenset({"lambdarank", "rank_xendcg"})
+"""Losses of the order of the rows of a query."""
+
 
 def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str, tuple[Json, str]]:
     """The loss follows the metric, where it is among the `known` losses of the library."""
     if task.task == "classification":
         return {"objective": ("log_loss", "classes are predicted")}
+    if task.task == "ranking":
+        return {"objective": ("lambdarank", "rows are ranked within queries")}
     objective = _OBJECTIVES.get(task.metric, _USUAL)
     if objective not in known:
         reason = f"the nearest loss to the metric {task.metric} that the library has"
@@ -40,7 +45,15 @@ def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str,
 def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
     """The loss must match the task."""
     of_classes = task.task == "classification"
-    if (objective == "log_loss") != of_classes:
+    if objective in OF_QUERIES and task.task != "ranking":
+        yield Problem(
+            f"{objective} is a loss of a ranking, and the task is {task.task}",
+            path="model.objective",
+            found=objective,
+            expected="a loss of the task",
+            fix="remove it, or write task: ranking",
+        )
+    elif (objective == "log_loss") != of_classes:
         yield Problem(
             f"{objective} is no loss of a {task.task}",
             path="model.objective",

@@ -12,13 +12,16 @@ from trainwright.contract.sections.training.objective import (
     CrossEntropy,
     Focal,
     Huber,
+    ListNet,
     Loss,
     Quantile,
+    RankNet,
     SquaredError,
 )
 from trainwright.data.base.table import Integers
 from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss
 from trainwright.objective.losses import TargetLoss
+from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
 from trainwright.objective.regression_losses import (
     AbsoluteErrorLoss,
     HuberLoss,
@@ -53,6 +56,10 @@ def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> Tar
             return HuberLoss(section.delta)
         case Quantile():
             return QuantileLoss(section.quantile)
+        case ListNet():
+            return ListNetLoss()
+        case RankNet():
+            return RankNetLoss()
         case _:
             assert_never(section)
 

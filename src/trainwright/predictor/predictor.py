@@ -71,8 +71,10 @@ class Predictor:
 
         `rows` is a frame of polars, pandas or Arrow, a mapping of column names to lists, or a list
         of one mapping a row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W].
-        The result has a row for each: `prediction`, and for classes `probability_<class>`. It is a
-        frame of the library that the rows came from, with the index of pandas, and else of polars.
+        The result has a row for each: `prediction`, for classes `probability_<class>`, and of a
+        ranking, where the rows name their query, the `rank` of each among those of its query. It is
+        a frame of the library that the rows came from, with the index of pandas, and else of
+        polars.
 
         Raises:
             As `predict_frame`.
@@ -86,8 +88,12 @@ class Predictor:
             DataMistake: a feature column is missing, a value has the wrong type, or an image the
                 wrong size. NotAvailable: the model is one of texts.
         """
-        scores = self.score(self.features.read_new(GivenRows(rows, source)))
-        return pl.DataFrame(self.predictions(scores))
+        given = GivenRows(rows, source)
+        scores = self.score(self.features.read_new(given))
+        columns = self.predictions(scores)
+        if self.target.task == "ranking":
+            columns += self.target.query_columns(given.frame(), scores)
+        return pl.DataFrame(columns)
 
     def encode(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
         """New rows as a network reads them: arrays by name, the first axis the rows.

@@ -14,6 +14,7 @@ from trainwright.evaluation.plot_data import (
     ClassificationCurves,
     Curves,
     NegativeLogLikelihoodCurves,
+    RankingCurves,
     RegressionCurves,
 )
 from trainwright.report.figures import (
@@ -57,6 +58,8 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             return tuple(figures)
         case NegativeLogLikelihoodCurves():
             return (_likelihood(curves),) if sum(curves.counts) else ()
+        case RankingCurves():
+            return (_queries(curves),) if sum(curves.counts) else ()
         case _:
             assert_never(curves)
 
@@ -250,6 +253,26 @@ def _likelihood(curves: NegativeLogLikelihoodCurves) -> Figure:
         draw_svg(Panel("likelihood", draw, 3.4)),
         f"Over all {int(counts.sum()):,} segments of the text. A tail to the right are passages "
         "unlike the training text.",
+    )
+
+
+def _queries(curves: RankingCurves) -> Figure:
+    edges, counts = np.array(curves.edges), np.array(curves.counts)
+
+    def draw(axes: Axes) -> None:
+        _draw_histogram(axes, edges, counts)
+        axes.set_xlabel(f"{curves.metric} of a query")
+        axes.set_ylabel("queries")
+
+    worst = ", ".join(
+        f"{one.query} ({show_value(one.value)}, {one.rows} rows)" for one in curves.worst
+    )
+    without = f" {curves.left_out:,} queries leave nothing to order." if curves.left_out else ""
+    return Figure(
+        "Queries",
+        f"Histogram of {curves.metric} over the queries",
+        draw_svg(Panel("queries", draw, 3.4)),
+        f"Over {int(counts.sum()):,} queries.{without} The worst: {worst}.",
     )
 
 

@@ -115,7 +115,8 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     target, part = prepared.target, prepared.validation
     scores = fitted.models.fitted.predictor.score(part.inputs)
     decided = fitted.models.fitted.predictor.decide(scores)
-    return answers_of(part.target, scores, target.positive_code, decided=decided)
+    queries = target.queries(part.frame)
+    return answers_of(part.target, scores, target.positive_code, decided=decided, queries=queries)
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:

@@ -245,6 +245,10 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
     metric = decided.contract.metric.name
     problems = _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
+    if prepared.target.query:
+        from trainwright.evaluation.ranking_problems import ranking_problems
+
+        problems += ranking_problems(decided.contract.metric, prepared)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     # Evaluated again when the model is judged: a mistake in a condition is reported before
@@ -271,7 +275,7 @@ def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
 def decided_task(contract: Contract) -> TaskKind:
     """Task of a resolved contract."""
     match contract.task:
-        case "classification" | "regression" | "generation" as task:
+        case "classification" | "regression" | "generation" | "ranking" as task:
             return task
         case other:
             raise AssertionError(f"a plan has no {other}: decided, and available")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.training import Training
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
@@ -69,20 +69,22 @@ def describe_plan(decided: Plan) -> str:
     if estimate.parameters != "unknown":
         parts.append(f"{show_count(estimate.parameters)} parameters")
     if model.is_loop_trained:
-        parts.append(_length(contract.training, estimate))
+        parts.append(_length(contract, estimate))
     else:
         parts.append(library_family(model).describe(model))
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
 
 
-def _length(training: Training, estimate: Estimate) -> str:
+def _length(contract: Contract, estimate: Estimate) -> str:
     """Epochs, steps and number format of a network's run."""
+    training = contract.training
+    sample = ("query", "queries") if contract.task == "ranking" else ("row",)
     epochs, form = settled(training.num_epochs), training.mixed_precision
     return (
         f"at most {many(epochs, 'epoch')} of {many(estimate.steps_per_epoch, 'step')}, "
         f"{_growing(estimate, epochs)}"
-        f"{many(settled(training.effective_batch_size), 'row')} a step, "
+        f"{many(settled(training.effective_batch_size), *sample)} a step, "
         f"{'number format to be measured' if form == 'auto' else form}"
     )
 

@@ -26,7 +26,11 @@ from trainwright.evaluation.explanations.contributions import contribution_frame
 from trainwright.evaluation.explanations.explain_model import Effort, explain_model
 from trainwright.evaluation.explanations.explanation import Explanation, PartialDependence
 from trainwright.evaluation.explanations.permutation_importance import permuted
-from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows, fit_boosting
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows
+from trainwright.model.boosting.lightgbm_trees import (
+    BoostingJob,
+    fit_boosting,
+)
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.predictor.predictor import Predictor

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import NextToken
 from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
 from trainwright.evaluation.predictions import answers_of
@@ -19,8 +20,8 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert "f1" in two
     assert "f1" not in several
     assert set(several) < set(two)
-    texts = metrics_of(NextToken(3))
-    assert set(numbers) | set(two) | set(texts) == set(METRICS)
+    texts, queries = metrics_of(NextToken(3)), metrics_of(Relevance("y", "q"))
+    assert set(numbers) | set(two) | set(texts) | set(queries) == set(METRICS)
 
 
 @pytest.mark.parametrize("name", NEED_A_POSITIVE)

@@ -10,11 +10,10 @@ from scipy.sparse import csr_matrix
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
 from trainwright.model.boosting.lightgbm_trees import (
     BoostingJob,
-    BoostingRows,
     fit_boosting,
-    matrix_of,
     watched_metric,
 )
 from trainwright.model.tree_growth import Watching

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Problem
 
-_TASKS = ("ranking", "retrieval")
+_TASKS = ("retrieval",)
 
 
 def unavailable(contract: Contract) -> list[Problem]:
@@ -30,7 +30,7 @@ def _task(contract: Contract) -> Iterator[Problem]:
             f"the task {contract.task}",
             "task",
             contract.task,
-            "choose classification, regression or generation",
+            "choose classification, regression, ranking or generation",
         )
 
 

@@ -8,6 +8,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import (
     LOSSES_OF_CLASSES,
+    LOSSES_OF_QUERIES,
     AutoLoss,
     CrossEntropy,
 )
@@ -33,7 +34,7 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
 def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The task can be learned from the kind of data."""
     kind, task, tasks = contract.data.kind, contract.task, contract.data.tasks
-    if task in ("auto", "ranking", "retrieval") or task in tasks:
+    if task in ("auto", "retrieval") or task in tasks:
         return
     yield Problem(
         f"data of kind {kind} has no {task}",
@@ -49,7 +50,9 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     loss = contract.training.loss
     known = contract.data.tasks
     task = known[0] if len(known) == 1 else str(contract.task)
-    if isinstance(loss, AutoLoss) or task not in ("classification", "regression", "generation"):
+    if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES):
+        return
+    if task not in ("classification", "regression", "generation"):
         return
     of_classes = isinstance(loss, LOSSES_OF_CLASSES)
     if of_classes == (task == "regression"):

@@ -111,7 +111,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
             expected=f"one of: {', '.join(METRICS)}",
             fix=f"did you mean {close}?" if close else "choose one of them",
         )
-    elif task in ("classification", "regression", "generation") and fact.task != task:
+    elif task in ("classification", "regression", "generation", "ranking") and fact.task != task:
         fitting = [prefix + other for other, known in METRICS.items() if known.task == task]
         yield Problem(
             f"{name} is a metric of {fact.task}, but the task is {task}",

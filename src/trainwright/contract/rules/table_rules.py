@@ -8,6 +8,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.rules.feature_rules import FEATURE_RULES
 from trainwright.contract.rules.quality_rules import QUALITY_RULES
+from trainwright.contract.rules.ranking_rules import RANKING_RULES
 from trainwright.contract.rules.sampling_rules import no_source_column
 from trainwright.contract.rules.source_rules import one_source, query_is_whole
 from trainwright.contract.sections.data.data import (
@@ -153,9 +154,9 @@ def positive_needs_classes(
     contract: Contract, data: TableData, written: frozenset[str]
 ) -> Iterator[Problem]:
     """Numbers have no positive class."""
-    if contract.task == "regression" and "data.positive" in written:
+    if contract.task in ("regression", "ranking") and "data.positive" in written:
         yield Problem(
-            "data.positive has no meaning in a regression",
+            f"data.positive has no meaning in a {contract.task}",
             path="data.positive",
             found=data.positive,
             expected="positive only where task is classification",
@@ -184,5 +185,6 @@ TABLE_RULES = (
     positive_needs_classes,
     check_source_column,
     *QUALITY_RULES,
+    *RANKING_RULES,
 )
 """All of them, for the rules of each kind of data."""

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.section import Auto, Count, Section
+from trainwright.contract.sections.section import Auto, Count, Positive, Section
 
 Direction = Literal["min", "max"]
-TaskKind = Literal["classification", "regression", "generation"]
+TaskKind = Literal["classification", "regression", "generation", "ranking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,9 @@ METRICS = MappingProxyType(
         "pinball": MetricFact("min", "regression", _SIZE),
         "nats_per_token": MetricFact("min", "generation", _SIZE),
         "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
+        "ndcg": MetricFact("max", "ranking", _SHARE),
+        "map": MetricFact("max", "ranking", _SHARE),
+        "mrr": MetricFact("max", "ranking", _SHARE),
     }
 )
 
@@ -62,20 +65,30 @@ class Metric(Section):
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
     `f1_macro` for several, `accuracy` for images, `rmse` for numbers, `nats_per_token` for a
-    text."""
+    text, `ndcg` for a ranking."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
-    each token by its frequency in the training text, on the same rows. `every_baseline`: better
-    than this and than every other baseline of the run, above all the linear one; a linear model
-    equal to that one is held against the others. `auto`: `baseline` for a linear model, else
-    `every_baseline`."""
+    each token by its frequency in the training text, or than a random order, on the same rows.
+    `every_baseline`: better than this and than every other baseline of the run, above all the
+    linear one; a linear model equal to that one is held against the others. `auto`: `baseline` for
+    a linear model, else `every_baseline`."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
     """For `precision_at_recall`: the minimum recall."""
 
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """For `pinball`: the quantile."""
+
+    k: Literal["all"] | Count = "all"
+    """For `ndcg`, `map` and `mrr`: how many rows at the top of a query count."""
+
+    gain: Literal["exponential", "linear"] = "exponential"
+    """For `ndcg`: what a row of relevance r is worth, 2^r - 1 (Burges et al. 2005, as LightGBM and
+    XGBoost count) or r (Järvelin and Kekäläinen 2002, as scikit-learn and trec_eval count)."""
+
+    relevant_from: Positive = 1.0
+    """For `map` and `mrr`: the least relevance of a relevant row, as `-l` of trec_eval."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """Coverage of every interval. A clause is met only if its whole interval meets the target."""

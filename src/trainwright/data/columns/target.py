@@ -19,6 +19,7 @@ from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target_kind import Target
 
 PROBABILITY = "probability_"
@@ -285,7 +286,7 @@ class NextToken(Target):
 
 
 TARGETS: Mapping[str, type[Target]] = MappingProxyType(
-    {target.kind: target for target in (Classes, Numbers, NextToken)}
+    {target.kind: target for target in (Classes, Numbers, NextToken, Relevance)}
 )
 """By their kind in JSON."""
 

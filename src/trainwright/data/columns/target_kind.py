@@ -27,7 +27,7 @@ class Target(ABC):
     kind: ClassVar[str]
     """Its name in JSON."""
 
-    task: ClassVar[Literal["classification", "regression", "generation"]]
+    task: ClassVar[Literal["classification", "regression", "generation", "ranking"]]
     """What its metrics and curves are those of."""
 
     unit: ClassVar[str] = "rows"
@@ -100,6 +100,19 @@ class Target(ABC):
     def predictions(self, scores: Floats) -> list[pl.Series]:
         """Columns of predictions for scores [N, outputs]; the first is called `prediction`."""
         return [pl.Series("prediction", scores[:, 0])]
+
+    @property
+    def query(self) -> str:
+        """The column within whose values rows are ranked; empty where they are not."""
+        return ""
+
+    def queries(self, frame: pl.DataFrame) -> Integers | None:  # noqa: ARG002
+        """Code of the query of each row [N], where rows are ranked within queries."""
+        return None
+
+    def query_columns(self, frame: pl.DataFrame, scores: Floats) -> list[pl.Series]:  # noqa: ARG002
+        """Columns of predictions that depend on the other rows of a query."""
+        return []
 
     def profile(
         self, scores: Floats, encoded: Integers | Floats, decided: Integers | None = None

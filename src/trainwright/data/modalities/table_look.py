@@ -6,12 +6,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from trainwright.contract.sections.data.data import TableData, fold_count
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.modality import LookedAt, LookLimits, SplitSettings
-from trainwright.data.prepare_table import prepare_fold
+from trainwright.data.prepare_table import TableTask, prepare_fold
 from trainwright.data.quality.finding import Finding, Subset
 from trainwright.data.read_table import RawTable
 from trainwright.data.subsample import thinned
@@ -30,7 +29,7 @@ MOST_ROWS_JUDGED = 20_000
 """Sample size of model-based label checks, for a table of more than `MOST_CHECKED` rows."""
 
 
-def table_task(split: SplitSettings[TableData]) -> Literal["classification", "regression"]:
+def table_task(split: SplitSettings[TableData]) -> TableTask:
     """The task of a table."""
     assert split.task != "generation", "the rules refuse it for a table"
     return split.task

@@ -67,7 +67,7 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         rows.append(start + raw.positions[name])
         parts.append(code[raw.positions[name]])
         start += places
-    task: Task = "numbers" if prepared.target.task == "regression" else "classes"
+    task: Task = "classes" if prepared.target.classes else "numbers"
     data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
     return _with_task(data, task)
 

@@ -54,6 +54,7 @@ from trainwright.evaluation.predictions import Answers, answers_of
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100
 _FEWEST_GROUPS = 10
+_WHOLE = "not tried: other folds would tear the queries of a ranking apart"
 
 
 class _All(NamedTuple):
@@ -84,6 +85,15 @@ class JudgedTable:
     def positive(self) -> int:
         """The code of the positive class."""
         return self.prepared.target.positive_code
+
+    @property
+    def is_ranking(self) -> bool:
+        """Are rows ranked within queries?"""
+        return self.prepared.target.task == "ranking"
+
+    def queries(self, frame: pl.DataFrame) -> Integers | None:
+        """The query of each row of a ranking."""
+        return self.prepared.target.queries(frame)
 
     @property
     def columns(self) -> tuple[ColumnType, ...]:
@@ -181,6 +191,8 @@ def _in_groups(
     name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> ExclusionTrial:
     conditions = ("in random folds", f"in folds by {name!r}")
+    if judged.is_ranking:
+        return ExclusionTrial(conditions, _WHOLE)
     column = judged.every.frame[name]
     sample = sample_groups(column, judged.seed)
     if len(sample.rows) < _FEWEST_ROWS or sample.units.max(initial=0) < _FEWEST_GROUPS - 1:
@@ -201,6 +213,8 @@ def _in_time(
     name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> ExclusionTrial:
     conditions = (f"with rows of any {name!r}", f"predicted from earlier {name!r}")
+    if judged.is_ranking:
+        return ExclusionTrial(conditions, _WHOLE)
     sample = sample_time_blocks(judged.every.frame[name])
     if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
         return ExclusionTrial(conditions, "not tried: too few rows or times")
@@ -272,7 +286,7 @@ def _scored(
     rows = _rows(sample, judged)
     inputs = encode(rows, _shown(judged, hidden))
     scores = out_of_fold(rows, inputs, folds, kind, level=level)
-    return answers_of(rows.target, scores, judged.positive)
+    return answers_of(rows.target, scores, judged.positive, queries=judged.queries(rows.frame))
 
 
 def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
@@ -297,7 +311,9 @@ def _carried(
     effects = compare(scores, sample.units, judged.metric, judged.seed)
     own = effects[judged.probe]
     rows = _rows(sample, judged)
-    constant = answers_of(rows.target, constant_scores(rows), judged.positive)
+    constant = answers_of(
+        rows.target, constant_scores(rows), judged.positive, queries=judged.queries(rows.frame)
+    )
     of_run, of_dummy = (
         measure(own.metric, judged.scored.answers(who), judged.metric) for who in (MODEL, DUMMY)
     )

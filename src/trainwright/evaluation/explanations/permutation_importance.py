@@ -53,7 +53,8 @@ def score_permuted(
     def scored(frame: pl.DataFrame) -> Answers:
         scores = predictor.score(features.transform(frame))
         positive, decided = predictor.target.positive_code, predictor.decide(scores)
-        return answers_of(part.target, scores, positive, decided=decided)
+        queries = predictor.target.queries(part.frame)
+        return answers_of(part.target, scores, positive, decided=decided, queries=queries)
 
     columns = columns_of_origins(features)
     found: dict[str, list[Answers]] = {origin: [] for origin in columns}

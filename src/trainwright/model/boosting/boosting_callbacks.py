@@ -11,6 +11,7 @@ trees. Best iteration and curve are recomputed from the rows (`replay`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, TypeAlias, final
 
@@ -80,13 +81,14 @@ class TreeWatcher:
     """Records the curve and the best tree, reports progress, keeps trees, ends training.
 
     When continuing from `before`, the first round is the last of those trees; if their training was
-    complete, it is the only one.
+    complete, it is the only one. `own_metric` is what it watches, if not a metric of LightGBM.
     """
 
     patience: int
     most_rounds: int
     watching: Watching
     before: Grown = NOTHING_GROWN
+    own_metric: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         self.state = self.before
@@ -156,7 +158,7 @@ class TreeWatcher:
 
     def _add_point(self, booster: lightgbm.Booster) -> None:
         state = self.state
-        train = float(booster.eval_train()[0][2])
+        train = float(booster.eval_train(self.own_metric)[0][2])
         self.state = replace(
             state,
             next_point=next_point(state.trees),

@@ -91,17 +91,19 @@ class BoostingFamily(BoostedFamily[Boosting]):
 
 
 def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
-    from trainwright.model.boosting.lightgbm_trees import BoostingJob, BoostingRows
+    from trainwright.model.boosting.lightgbm_dataset import BoostingRows
+    from trainwright.model.boosting.lightgbm_trees import BoostingJob
 
     return BoostingJob(
         section=section,
-        train=BoostingRows(job.train.inputs, job.train.target),
-        validation=BoostingRows(job.validation.inputs, job.validation.target),
+        train=BoostingRows.of(job.train, job.ranking.train),
+        validation=BoostingRows.of(job.validation, job.ranking.validation),
         outputs=job.outputs,
         seed=job.seed,
         watch=job.metric,
         quantile=job.quantile,
         monotone=job.monotone,
+        ranking=job.ranking,
     )
 
 

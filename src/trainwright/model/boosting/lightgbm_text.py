@@ -29,7 +29,8 @@ _TREE = frozenset(
 )
 _OBJECTIVE = re.compile(
     r"(?:binary sigmoid:1|regression(?:_l1)?|huber|fair|poisson|quantile|mape|gamma|tweedie"
-    r"|multiclass num_class:(?P<classes>[0-9]{1,9}))(?: [a-z_]+:[0-9.eE+-]+)*"
+    r"|lambdarank|rank_xendcg|multiclass num_class:(?P<classes>[0-9]{1,9}))"
+    r"(?: [a-z_]+:[0-9.eE+-]+)*"
 )
 _IS_CATEGORICAL = 1
 

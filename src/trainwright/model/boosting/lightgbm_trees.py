@@ -10,34 +10,28 @@ from typing import Any, ClassVar, final
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.base.row_storage import SLICE_ROWS, bounds
-from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
+from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.table import Floats, Inputs, as_columns
 from trainwright.model.boosting.boosting_callbacks import RedrawnNumbers, TreeWatcher
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, build_dataset, matrix_of
 from trainwright.model.boosting.lightgbm_rounds import booster_of
 from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.model.boosting.replay import Replay, SomeRows, contradiction
+from trainwright.model.query_rows import NO_RANKING, RankingJob
 from trainwright.model.tree_growth import (
     NOTHING_GROWN,
     CurvePoint,
     Grown,
+    KeepsNothing,
     Left,
     OtherTrees,
     Watching,
 )
-from trainwright.model.tree_objective import weights_by_class
-
-
-@dataclass(frozen=True, slots=True)
-class BoostingRows:
-    """Encoded rows with their target: int64 class codes [N] or float64 values [N]."""
-
-    inputs: Inputs
-    target: npt.NDArray[Any]
+from trainwright.model.tree_objective import OF_QUERIES, weights_by_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,8 @@ class BoostingJob:
     `outputs` is the number of classes, or 1 for regression. `watch` is the metric whose best
     validation value decides the number of trees: `loss`, or a regression metric that LightGBM
     computes; any other metric is replaced by the loss. `quantile` is that of the objective and the
-    metric. `threads` 0 means all available cores. `monotone` is as in `LibraryJob`.
+    metric. `threads` 0 means all available cores. `monotone` and `ranking` are as in `LibraryJob`;
+    what a ranking watches is its own metric.
     """
 
     section: Boosting
@@ -59,6 +54,7 @@ class BoostingJob:
     threads: int = 0
     quantile: float = 0.5
     monotone: Mapping[int, int] = field(default_factory=dict)
+    ranking: RankingJob = NO_RANKING
 
 
 @final
@@ -145,66 +141,13 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def matrix_of(inputs: Inputs) -> Any:
-    """Numeric columns, text terms, then category codes: float32 [N, F + T + G], sparse if there are
-    terms; codes below 2**24 stay exact."""
-    columns = as_columns(inputs)
-    if not columns.terms.width:
-        return _matrix(columns, slice(None))
-    from scipy.sparse import csr_matrix, hstack
-
-    codes = columns.categories.astype(np.float32)
-    blocks = [csr_matrix(columns.numeric), columns.terms.matrix(), csr_matrix(codes)]
-    # Given an array, LightGBM would build a matrix itself, each time.
-    return csr_matrix(hstack(blocks, format="csr"))
-
-
-def _matrix(columns: TableInputs, rows: int | slice) -> npt.NDArray[np.float32]:
-    numbers, codes = columns.numeric[rows], columns.categories[rows]
-    return np.concatenate([numbers, codes.astype(np.float32)], axis=-1)
-
-
-@final
-class _RowsInFiles(lightgbm.Sequence):
-    """`matrix_of`, one slice at a time, in the float64 that LightGBM requires of sampled rows.
-    LightGBM samples the rows for its bins, and fills them, as for a matrix: the trees are the
-    same."""
-
-    batch_size = SLICE_ROWS
-
-    def __init__(self, columns: TableInputs) -> None:
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def __getitem__(self, rows: int | slice | list[int]) -> Floats:
-        assert not isinstance(rows, list), "only subsets of a data set ask for a list"
-        return _matrix(self._columns, rows).astype(np.float64)
-
-
-@final
-class _Dataset(lightgbm.Dataset):
-    """Data set for continued training: LightGBM cannot compute the scores of the earlier trees for
-    rows in files."""
-
-    def _set_init_score_by_predictor(
-        self, predictor: Any, data: Any, used_indices: Any
-    ) -> lightgbm.Dataset:
-        if predictor is None or not isinstance(data, _RowsInFiles):
-            return super()._set_init_score_by_predictor(predictor, data, used_indices)
-        parts = [data[slice(*ends)] for ends in bounds(len(data))]
-        scores = [predictor.predict(part, raw_score=True) for part in parts]
-        return self.set_init_score(np.concatenate(scores))
-
-
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     """LightGBM's parameters: with these and `matrix_of`, a direct call grows identical trees."""
     section = job.section
     return {
         **_objective(job),
         **_constraints(job),
-        "metric": watched_metric(job),
+        "metric": "None" if job.ranking else watched_metric(job),
         "learning_rate": section.learning_rate,
         "num_leaves": section.num_leaves,
         "min_data_in_leaf": section.min_data_in_leaf,
@@ -241,6 +184,10 @@ def _objective(job: BoostingJob) -> dict[str, Any]:
         return {"objective": "binary"}
     if job.outputs > 2:
         return {"objective": "multiclass", "num_class": job.outputs}
+    if job.ranking and job.section.objective in OF_QUERIES:
+        from trainwright.model.boosting.lightgbm_ranking import ranking_objective
+
+        return ranking_objective(job.section.objective, job.ranking, _grades(job))
     # `alpha` also parametrises the metric; no other objective used here reads it.
     return {"objective": _OBJECTIVES[job.section.objective], "alpha": job.quantile}
 
@@ -272,7 +219,10 @@ moves by chance, and kept too few trees."""
 
 
 def watched_metric(job: BoostingJob) -> str:
-    """LightGBM's name of the metric that decides the number of trees."""
+    """LightGBM's name of the metric that decides the number of trees; of a ranking, 1 - the
+    contract's metric."""
+    if job.ranking:
+        return job.ranking.watched
     loss = _LOSSES[_objective(job)["objective"]]
     return _METRICS.get(job.watch, loss) if job.outputs == 1 else loss
 
@@ -291,6 +241,9 @@ def fit_boosting(
     """
     usable = before if before.is_provable else NOTHING_GROWN
     watching = watching or Watching()
+    if job.section.objective == "rank_xendcg":
+        # Its random numbers go on from round to round, and cannot be set.
+        watching, usable = replace(watching, keeper=KeepsNothing()), NOTHING_GROWN
     try:
         if usable.rounds:
             _prove_values(job, watching, usable)
@@ -317,12 +270,23 @@ def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
         if watching.is_interrupted():
             raise Left
 
+    values = np.zeros(0)
+    if job.ranking and len(job.validation.target):
+        from trainwright.model.boosting.lightgbm_ranking import ranking_losses
+
+        matrix, threads = matrix_of(job.validation.inputs), _threads(job)
+        values = ranking_losses(booster_of(before), matrix, job.ranking, threads, between)
+        _check_values(before, values)
+        return
     replay = Replay(
         watched_metric(job), _objective(job)["objective"], job.quantile, _threads(job), between
     )
-    values = np.zeros(0)
     if len(job.validation.target):
         values = replay.values(booster_of(before), _slices(job))
+    _check_values(before, values)
+
+
+def _check_values(before: Grown, values: Floats) -> None:
     if wrong := contradiction(before, values):
         raise OtherTrees(wrong)
 
@@ -344,10 +308,16 @@ def _slices(job: BoostingJob) -> Iterator[SomeRows]:
 def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
     """All trees, including the earlier ones, whose last round is grown again to verify them."""
     weights, parameters = _class_weights(job), boosting_parameters(job)
-    train = _dataset(job.train, weights)
-    validation = [_dataset(job.validation, weights, train)] if len(job.validation.target) else []
+    grades = _grades(job)
+    train = build_dataset(job.train, weights, grades)
+    validation = (
+        [build_dataset(job.validation, weights, grades, train)]
+        if len(job.validation.target)
+        else []
+    )
+    own = _own_metric(job.ranking, train)
     watcher = TreeWatcher(
-        job.section.early_stopping_rounds, job.section.max_trees, watching, before
+        job.section.early_stopping_rounds, job.section.max_trees, watching, before, own
     )
     callbacks: list[Callable[[CallbackEnv], None]] = [watcher]
     first: lightgbm.Booster | None = None
@@ -363,6 +333,7 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
         num_boost_round=job.section.max_trees,
         valid_sets=validation,
         valid_names=["validation"] if validation else [],
+        feval=own,
         init_model=first,
         callbacks=callbacks,
     )
@@ -371,22 +342,22 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
     return replace(watcher.state, text=booster.model_to_string())
 
 
+def _own_metric(ranking: RankingJob, train: lightgbm.Dataset) -> Callable[..., Any] | None:
+    if not ranking:
+        return None
+    from trainwright.model.boosting.lightgbm_ranking import ranking_metric
+
+    return ranking_metric(ranking, train)
+
+
 def _class_weights(job: BoostingJob) -> Floats | None:
     """Weight of a row of each class, [C]; None if all are equal."""
     return weights_by_class(job.section.class_weights, job.train.target, job.outputs)
 
 
-def _dataset(
-    rows: BoostingRows, weights: Floats | None, reference: lightgbm.Dataset | None = None
-) -> lightgbm.Dataset:
-    columns = as_columns(rows.inputs)
-    numbers = columns.numeric.shape[1] + columns.terms.width
-    width = numbers + columns.categories.shape[1]
-    return _Dataset(
-        _RowsInFiles(columns) if columns.in_files else matrix_of(columns),
-        label=rows.target,
-        weight=None if weights is None else weights[rows.target],
-        reference=reference,
-        categorical_feature=list(range(numbers, width)),
-        params={"verbosity": -1},
-    )
+def _grades(job: BoostingJob) -> Floats:
+    """The relevances of training and validation rows, ascending, as `lambdarank` numbers them;
+    empty for other losses."""
+    if job.section.objective != "lambdarank":
+        return np.zeros(0)
+    return np.unique(np.concatenate([job.train.target, job.validation.target]))

@@ -12,7 +12,10 @@ import numpy.typing as npt
 from trainwright.core.files import Json
 
 _OBJECTIVES: Final = {
-    1: ("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "count:poisson"),
+    1: (
+        *("reg:squarederror", "reg:absoluteerror", "reg:quantileerror", "count:poisson"),
+        "rank:ndcg",
+    ),
     2: ("binary:logistic",),
 }
 _NO_PARENT: Final = 2**31 - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -18,6 +18,7 @@ from trainwright.core.files import parse_json, write_text
 from trainwright.data.base.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, Part, as_columns
 from trainwright.model.library_family import LibraryJob
+from trainwright.model.query_rows import QueryRows, RankingJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import numeric_width, tree_matrix, usable_cores
 from trainwright.model.tree_growth import Watching
@@ -29,6 +30,7 @@ _OBJECTIVES: Mapping[str, str] = {
     "absolute_error": "reg:absoluteerror",
     "quantile": "reg:quantileerror",
     "poisson": "count:poisson",
+    "lambdarank": "rank:ndcg",
 }
 """XGBoost's regression objectives."""
 
@@ -44,6 +46,9 @@ _LOSSES: Mapping[str, str] = {
 
 _METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "mae", "mape": "mape"}
 """XGBoost's regression metrics by ours."""
+
+
+OwnMetric = Callable[[Floats, xgboost.DMatrix], tuple[str, float]]
 
 
 @final
@@ -105,8 +110,12 @@ def fit_xgboost(
     """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds;
     without validation rows all `max_trees`."""
     weights = weights_by_class(section.class_weights, job.train.target, job.outputs)
-    train = _labelled(job.train, weights)
-    watched = [_labelled(job.validation, weights)] if len(job.validation) else []
+    ranking = job.ranking
+    train = _labelled(job.train, weights, ranking.train)
+    watched = (
+        [_labelled(job.validation, weights, ranking.validation)] if len(job.validation) else []
+    )
+    own = _own_metric(ranking, train) if ranking else None
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     metric = xgboost_metric(section, job)
     booster = xgboost.train(
@@ -114,7 +123,8 @@ def fit_xgboost(
         train,
         num_boost_round=section.max_trees,
         evals=[(rows, "validation") for rows in watched],
-        callbacks=[_Callback(watcher, metric, train)],
+        custom_metric=own,
+        callbacks=[_Callback(watcher, metric, train, own)],
         verbose_eval=False,
     )
     # Read back: the scored model is that of the file, without the training rows.
@@ -128,7 +138,11 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
     return {
         **_objective(section, job),
         **({"monotone_constraints": tuple(job.monotone_signs())} if job.monotone else {}),
-        "eval_metric": xgboost_metric(section, job),
+        **(
+            {"disable_default_eval_metric": True}
+            if job.ranking
+            else {"eval_metric": xgboost_metric(section, job)}
+        ),
         "tree_method": "hist",
         "learning_rate": section.learning_rate,
         "max_depth": section.max_depth,
@@ -143,7 +157,10 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
 
 
 def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:
-    """XGBoost's name of the metric that decides the number of trees."""
+    """XGBoost's name of the metric that decides the number of trees; of a ranking, 1 - the
+    contract's metric."""
+    if job.ranking:
+        return job.ranking.watched
     loss = _LOSSES[_objective(section, job)["objective"]]
     return _METRICS.get(job.metric, loss) if job.outputs == 1 else loss
 
@@ -154,6 +171,9 @@ def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
     if job.outputs > 2:
         return {"objective": "multi:softprob", "num_class": job.outputs}
     found: dict[str, Any] = {"objective": _OBJECTIVES[section.objective]}
+    if section.objective == "lambdarank":
+        exponential = bool(job.ranking.gain(np.full(1, 2.0))[0] == 3.0)
+        return {**found, "ndcg_exp_gain": exponential}
     return {**found, "quantile_alpha": job.quantile} if section.objective == "quantile" else found
 
 
@@ -161,9 +181,12 @@ def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
 class _Callback(TrainingCallback):
     """Hands each round to the watcher."""
 
-    def __init__(self, watcher: RoundWatcher, metric: str, train: xgboost.DMatrix) -> None:
+    def __init__(
+        self, watcher: RoundWatcher, metric: str, train: xgboost.DMatrix, own: OwnMetric | None
+    ) -> None:
         super().__init__()
         self._watcher = watcher
+        self._own = own
         self._metric = metric
         self._train = train
 
@@ -171,6 +194,8 @@ class _Callback(TrainingCallback):
         """Is this round the last one?"""
 
         def train_value() -> float:
+            if self._own is not None:
+                return self._own(model.predict(self._train), self._train)[1]
             return float(model.eval(self._train, "train", epoch).rpartition(":")[2])
 
         said = evals_log.get("validation")
@@ -178,7 +203,19 @@ class _Callback(TrainingCallback):
         return self._watcher.is_last(value, train_value)
 
 
-def _labelled(part: Part, weights: Floats | None) -> xgboost.DMatrix:
+def _own_metric(ranking: RankingJob, train: xgboost.DMatrix) -> OwnMetric:
+    """1 - the contract's metric, on the training or the validation rows."""
+
+    def loss(scores: Floats, rows: xgboost.DMatrix) -> tuple[str, float]:
+        return ranking.watched, ranking.loss(scores, of_training=rows is train)
+
+    return loss
+
+
+def _labelled(part: Part, weights: Floats | None, queries: QueryRows) -> xgboost.DMatrix:
+    if len(queries.sizes):
+        order = queries.order
+        return _matrix(part.inputs.take(order), label=part.target[order], qid=queries.codes)
     counted: npt.NDArray[Any] | None = None if weights is None else weights[part.target]
     return _matrix(part.inputs, label=part.target, weight=counted)
 

@@ -56,6 +56,8 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
         if not is_by_row(kind, action):
             path = f"data.quality.actions.{kind}"
             yield path, f"to {action} what the check of {kind} finds", "report it"
+    if data.query:
+        yield "data.query", "ranking the rows of a query", "take a sample of queries"
     if features.history != "off":
         yield "data.features.history", "the past of a row", "compute it into columns beforehand"
     encoded = {"data.features.categorical": str(features.categorical)}

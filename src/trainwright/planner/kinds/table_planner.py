@@ -28,8 +28,13 @@ class TablePlanner(DataPlanner[TableData]):
     """Planning of a table."""
 
     def train_rows(self) -> int:
-        """As the interface says: exact for random and stratified splits."""
-        return rows_after_split(self.data.split, self.facts)
+        """As the interface says: exact for random and stratified splits. A network that ranks is
+        trained on queries."""
+        rows = rows_after_split(self.data.split, self.facts)
+        if self.contract.task != "ranking" or not self.contract.model.is_loop_trained:
+            return rows
+        queries = next(one.distinct for one in self.facts.columns if one.name == self.data.query)
+        return max(1, round(rows * queries / self.facts.rows))
 
     def encoded_bytes(self) -> int:
         """The encoded columns; 0 for rows in files."""
@@ -74,14 +79,17 @@ class TablePlanner(DataPlanner[TableData]):
                 expected="a target of classes",
                 fix=f"change task to regression, or {kind} to categorical",
             )
-        if contract.task == "regression" and not all(map(_is_number, target.classes)):
+        if contract.task in ("regression", "ranking") and not all(map(_is_number, target.classes)):
             words = [label for label in target.classes if not _is_number(label)]
             yield Problem(
-                f"the target {data.target!r} holds words, but the task is regression",
+                f"the target {data.target!r} holds words, but the task is {contract.task}",
                 path="task",
                 found=_some(sorted(words)),
                 expected="a target of numbers",
-                fix="change task to classification, or name another target",
+                fix="change task to classification, or name another target"
+                if contract.task == "regression"
+                else f"say what is relevant: data.columns.{as_key(data.target)}.values: "
+                '{"yes": "1", "no": "0"}',
             )
 
     def column_problems(self) -> Iterator[Problem]:
@@ -91,7 +99,9 @@ class TablePlanner(DataPlanner[TableData]):
         names = [column.name for column in facts.columns]
         named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
         named += [(f"data.columns.{as_key(name)}", name) for name in data.columns]
-        named += [(f"data.split.{field}", name) for field, name in split_columns(data.split)]
+        named += [("data.query", data.query)] if data.query else []
+        by = split_columns(data.split)
+        named += [(f"data.split.{field}", name) for field, name in by if name != data.query]
         if not isinstance(data.sampling, Uniform | Balanced | Blocks):
             named.append(("data.sampling.column", data.sampling.column))
         named += [

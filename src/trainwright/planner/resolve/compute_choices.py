@@ -76,7 +76,7 @@ def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
         return {key: ("fp32", "no GPU that computes in bf16")}
     if not device.has_bf16:
         return {key: ("fp32", "the CPU has no instructions for bf16")}
-    if contract.task == "regression":
+    if contract.task in ("regression", "ranking"):
         return {key: ("fp32", "bf16 keeps three digits of a number that is predicted")}
     reason = why_not_measured(work, device)
     return {key: ("fp32", reason)} if reason else {}

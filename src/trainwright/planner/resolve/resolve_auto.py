@@ -12,9 +12,11 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import (
     AutoSplit,
     Data,
+    GroupSplit,
     RandomSplit,
     StratifiedSplit,
     TableData,
+    query_of,
 )
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model import Model
@@ -25,6 +27,7 @@ from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.objective import (
     AutoLoss,
     CrossEntropy,
+    ListNet,
     Loss,
     SquaredError,
 )
@@ -100,7 +103,9 @@ def decide(
 
 def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
-    if target.kind == "numbers":
+    if query := query_of(contract.data):
+        chosen = ("ranking", f"rows are ranked within {query}")
+    elif target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
     elif contract.data.has_tokens:
         chosen = ("generation", "a text is continued")
@@ -112,6 +117,8 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
 def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
     if contract.task == "regression":
         chosen = ("rmse", "the target is a number")
+    elif contract.task == "ranking":
+        chosen = ("ndcg", "rows are ranked within queries")
     elif contract.task == "generation":
         chosen = ("nats_per_token", "what is predicted are tokens")
     elif contract.data.usual_metric[0]:
@@ -168,7 +175,10 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     split = data.split
     if isinstance(split, AutoSplit):
         kept = {"validation": split.validation, "test": split.test, "folds": split.folds}
-        if contract.task == "classification":
+        if contract.task == "ranking":
+            reason = "the rows of a query stay together"
+            split = GroupSplit.model_validate({"kind": "group", "column": data.query, **kept})
+        elif contract.task == "classification":
             reason = "the same class shares in every part"
             rare = [name for name, rows in facts.target.classes.items() if rows < _PARTS]
             few = "refuse"
@@ -259,6 +269,8 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     )
     if contract.task == "regression":
         chosen, reason = SquaredError(name="mse"), "numbers are predicted"
+    elif contract.task == "ranking":
+        chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
     choosing.made.append(Choice("training.loss.name", chosen.name, reason))
     return chosen
 

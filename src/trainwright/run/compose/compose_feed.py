@@ -20,6 +20,7 @@ from trainwright.data.loading.dataset import (
 from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
 from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
+from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset, query_targets
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
@@ -29,6 +30,7 @@ from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
+from trainwright.objective.ranking_losses import ByQuery
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
 
@@ -77,7 +79,7 @@ def build_feed(
 def trial_batch(contract: Contract, feed: Feed) -> Batch:
     """Micro-batch for benchmarks: the first one, or, if widths differ, the widest, which every
     variant must fit in memory."""
-    if isinstance(feed.forming, Trimmed | TrimmedRows):
+    if isinstance(feed.forming, Trimmed | TrimmedRows | QueryBatches):
         return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
 
@@ -89,7 +91,9 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """Training loss: of rows, or of blended rows."""
+    """Training loss: of rows, of blended rows, or of queries."""
+    if contract.task == "ranking":
+        return ByQuery(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
 
 
@@ -111,6 +115,8 @@ def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
     part = prepared.train
     if not part.inputs.are_samples:
         return StepRows("windows of the text", feed.rows_between)
+    if prepared.target.task == "ranking":
+        return StepRows("queries of the training rows (in ascending order)", feed.rows_between)
 
     def between(start: int, stop: int) -> Positions:
         return part.rows[feed.rows_between(start, stop)]
@@ -134,6 +140,8 @@ def _forming(store: RowDataset) -> Collate:
             return PackedBatches(store.packing)
         case TokenizedRows():
             return TrimmedRows(store.lengths)
+        case QueryDataset():
+            return QueryBatches(store)
         case _:
             return AsStored()
 
@@ -145,11 +153,13 @@ def target_unit(prepared: Prepared) -> str:
 
 def _count(prepared: Prepared) -> Callable[[Batch], int]:
     """Counts the targets of a micro-batch."""
+    if prepared.target.task == "ranking":
+        return query_targets
     return element_targets if prepared.target.unit == "tokens" else row_targets
 
 
 def _targets_of_rows(store: RowDataset) -> Callable[[int, Positions], int]:
     """Counts the targets of any rows of an epoch, by their numbers."""
-    if isinstance(store, WindowDataset | PackedDataset | PaddedDataset):
+    if isinstance(store, WindowDataset | PackedDataset | PaddedDataset | QueryDataset):
         return store.count_targets
     return one_a_row

@@ -18,17 +18,20 @@ from trainwright.data.base.table import Floats, Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
+from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
+from trainwright.objective.ranking_losses import ByQuery
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
-from trainwright.run.compose.training_rows import part_store
+from trainwright.run.compose.training_rows import part_store, query_store
 
 _VALIDATION_VALUES = 2**20
+_VALIDATION_ROWS = 8192
 
 ValidationLoss = Callable[[Answers], float]
 """Validation loss from predictions that have been made already."""
@@ -43,6 +46,7 @@ class Validation:
     ) -> None:
         self._part = prepared.validation
         self._target = prepared.target
+        self._queries = prepared.target.queries(self._part.frame)
         self._scorer = scorer
         self._loss = loss
         self._section = plan.contract.metric
@@ -56,7 +60,9 @@ class Validation:
         """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
         contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
-        answers = answers_of(self._part.target, scores, self._target.positive_code)
+        answers = answers_of(
+            self._part.target, scores, self._target.positive_code, queries=self._queries
+        )
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {
             f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
@@ -84,6 +90,10 @@ def validation_loss(
     if not prepared.validation.inputs.second_pass:
         of_answers = _LossOfAnswers(loss, prepared.target, device, portions)
         return lambda answers: portions.complete(partial(of_answers, answers))
+    if prepared.target.task == "ranking":
+        queries = query_store(prepared.validation, prepared, device)
+        over_queries = _LossOverQueries(ByQuery(loss), model, queries, portions)
+        return lambda _: portions.complete(over_queries)
     store = part_store(prepared.validation, prepared, device)
     over_rows = _LossOverRows(Supervised(loss), model, store, portions)
     return lambda _: portions.complete(over_rows)
@@ -144,6 +154,36 @@ class _LossOverRows:
         for start in range(0, self._store.rows, rows):
             end = min(start + rows, self._store.rows)
             batch = as_batch(self._store.take(0, np.arange(start, end)))
+            loss_sum, targets = self._objective(self._model, batch)
+            total += float(loss_sum)
+            count += targets
+        return total / count
+
+
+@final
+class _LossOverQueries:
+    """Mean loss over queries, in batches of about as many rows as `_LossOverRows` takes."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        model: nn.Module,
+        store: QueryDataset,
+        portions: AdaptiveEvalBatch,
+    ) -> None:
+        self._objective = objective
+        self._model = model
+        self._store = store
+        self._forming = QueryBatches(store)
+        self._portions = portions
+
+    def __call__(self) -> float:
+        total, count = 0.0, 0
+        lengths = self._store.lengths
+        rows = self._portions.rows(max(1, _VALIDATION_ROWS // int(lengths.max())))
+        for start in range(0, len(lengths), rows):
+            numbers = np.arange(start, min(start + rows, len(lengths)))
+            batch = self._forming.form(self._store.take(0, numbers), numbers)
             loss_sum, targets = self._objective(self._model, batch)
             total += float(loss_sum)
             count += targets

@@ -29,6 +29,7 @@ from trainwright.data.loading.memmap_dataset import MemmapDataset
 from trainwright.data.loading.packed_dataset import PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset
 from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.loading.query_dataset import QueryDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows
 from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler
@@ -45,7 +46,10 @@ def draw_rows(contract: Contract, prepared: Prepared, device: torch.device) -> D
 
 
 def _table(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
-    store = part_store(prepared.train, prepared, device)
+    if prepared.target.task == "ranking":
+        store: RowDataset = query_store(prepared.train, prepared, device)
+    else:
+        store = part_store(prepared.train, prepared, device)
     return store, _draws(contract, prepared, store)
 
 
@@ -98,6 +102,13 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDatas
         "target": finish(torch.tensor(part.target)),
     }
     return TensorRowDataset({name: tensor.to(device) for name, tensor in tensors.items()})
+
+
+def query_store(part: Part, prepared: Prepared, device: torch.device) -> QueryDataset:
+    """Part of a ranking as a dataset of queries."""
+    queries = prepared.target.queries(part.frame)
+    assert queries is not None, "a ranking has queries"
+    return QueryDataset(part, queries, device)
 
 
 def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:

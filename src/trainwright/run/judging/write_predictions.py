@@ -36,7 +36,7 @@ class ScoredRows:
 
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     """Write row, unit, target, prediction and probabilities of each test row, its time if the
-    contract splits by time, and its fold if it has folds.
+    contract splits by time, its fold if it has folds, and in a ranking its query and its rank.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is unchanged.
@@ -50,6 +50,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     if scored.decided is not None:
         predicted[0] = target.decode(scored.decided).alias("prediction")
     columns += [target.decode(part.target).alias("target"), *predicted]
+    if (queries := scored.queries) is not None:
+        columns += [pl.Series("query", queries), *target.query_columns(part.frame, scores)]
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream, compression="zstd")
     with storage_errors(f"writing {folder.predictions}"):
@@ -88,7 +90,8 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
-    answers = answers_of(truth, scores, target.positive_code, folds)
+    queries = frame["query"].to_numpy() if "query" in frame.columns else None
+    answers = answers_of(truth, scores, target.positive_code, folds, queries=queries)
     if not target.classes:
         return answers
     chosen = np.asarray(target.encode(frame["prediction"].cast(pl.String)), np.int64)

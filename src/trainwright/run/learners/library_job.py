@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import Metric
+from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.types import Prepared
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
 from trainwright.model.library_family import LibraryJob
+from trainwright.model.query_rows import NO_RANKING, QueryRows, RankingJob, rows_by_query
 
 
 def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
@@ -20,7 +25,34 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         metric=contract.metric.name,
         quantile=contract.metric.quantile,
         monotone=_monotone(contract, prepared),
+        ranking=_ranking(contract.metric, prepared),
     )
+
+
+def _ranking(metric: Metric, prepared: Prepared) -> RankingJob:
+    """Queries of training and validation rows, judged by the contract's metric."""
+    if prepared.target.task != "ranking":
+        return NO_RANKING
+    from trainwright.evaluation.query_metrics import gains_of
+
+    return RankingJob(
+        train=_query_rows(metric, prepared, prepared.train),
+        validation=_query_rows(metric, prepared, prepared.validation),
+        metric=metric.name,
+        gain=lambda relevance: gains_of(relevance, metric.gain),
+        k=metric.k,
+    )
+
+
+def _query_rows(metric: Metric, prepared: Prepared, part: Part) -> QueryRows:
+    queries = prepared.target.queries(part.frame)
+    assert queries is not None, "a ranking has queries"
+
+    def value(scores: Floats, rows: Integers) -> float:
+        ordered = answers_of(part.target[rows], scores[:, None], queries=queries[rows])
+        return measure(metric.name, ordered, metric)
+
+    return rows_by_query(queries, value)
 
 
 def _monotone(contract: Contract, prepared: Prepared) -> Mapping[int, int]:

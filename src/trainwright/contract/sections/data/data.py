@@ -266,6 +266,10 @@ class TableData(Feeding):
     """The class that counts as positive when there are two. `auto`: the one called yes, true or
     positive, or 1 against 0 or -1; else the rarer one."""
 
+    query: str = ""
+    """For `task: ranking`: the column that names the query (a search, a user, a session) whose rows
+    are ranked against each other. Its rows stay in one part, and it is never a feature."""
+
     exclude: tuple[str, ...] = ()
     """Columns that are never features: ids, leaks, weights."""
 
@@ -291,6 +295,7 @@ class TableData(Feeding):
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""
 
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression", "ranking")
     reads_frames: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
@@ -348,6 +353,11 @@ Data = Annotated[
     tagged_by("kind", default="table"),
 ]
 """What is learned from: the rows of a table, images with labels, or a text."""
+
+
+def query_of(data: Feeding) -> str:
+    """The column that names the query of each row; empty where nothing is ranked."""
+    return data.query if isinstance(data, TableData) else ""
 
 
 def fold_count(data: Feeding) -> int:

@@ -10,7 +10,16 @@ from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.model.tree_ensemble import BOOSTED_COLUMNS, BoostedTrees
 from trainwright.contract.sections.section import Auto, Count, NonNegative
 
-Objective = Literal["log_loss", "squared_error", "absolute_error", "mape", "quantile", "poisson"]
+Objective = Literal[
+    "log_loss",
+    "squared_error",
+    "absolute_error",
+    "mape",
+    "quantile",
+    "poisson",
+    "lambdarank",
+    "rank_xendcg",
+]
 
 _TRAITS = Traits(
     reads=("table", "images"),
@@ -27,6 +36,7 @@ _TRAITS = Traits(
         }
     ),
     reads_missing=True,
+    ranks=True,
     table=BOOSTED_COLUMNS,
 )
 
@@ -43,7 +53,10 @@ class Boosting(BoostedTrees):
     objective: Auto | Objective = "auto"
     """The loss of the trees. `auto` follows the metric: `absolute_error` for mae, `mape` for mape,
     `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
-    numbers, `log_loss` for classes. `poisson` is for counts, whose spread grows with their mean."""
+    numbers, `log_loss` for classes. `poisson` is for counts, whose spread grows with their mean. Of
+    a ranking, `auto` is `lambdarank` (Burges 2010, MSR-TR-2010-82), with the gain of the metric;
+    `rank_xendcg` is the listwise loss of Bruch et al. 2021 (arXiv:1911.09798), and `squared_error`
+    predicts the relevance of each row by itself."""
 
     num_leaves: Annotated[int, Field(ge=2)] = 31
     """Most leaves of one tree."""

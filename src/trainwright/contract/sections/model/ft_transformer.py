@@ -17,7 +17,7 @@ class FtTransformer(ModelSection):
     AdamW rate of 1e-4 and decay of 1e-5 are too, and have to be written under
     `training.optimizer`."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), has_blocks=True)
+    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, has_blocks=True)
 
     kind: Literal["ft_transformer"]
 

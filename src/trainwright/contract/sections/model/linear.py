@@ -14,6 +14,7 @@ _TRAITS = Traits(
     trained_by="library",
     reads_files=False,
     is_linear=True,
+    ranks=True,
     table=TableDefaults(
         numeric=("standard", "a penalty needs one scale"),
         reduce=("none", _EVERY_TERM),

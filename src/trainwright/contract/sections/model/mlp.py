@@ -13,7 +13,7 @@ from trainwright.contract.sections.section import Auto, Count, Fraction
 class Mlp(ModelSection):
     """A multi-layer perceptron over scaled numbers and embedded categories."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",))
+    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True)
 
     kind: Literal["mlp"]
 

@@ -13,7 +13,7 @@ class TabularResNet(ModelSection):
     of norm, Linear, ReLU, Dropout, Linear, Dropout around a skip connection. The norm is LayerNorm,
     not the paper's BatchNorm, so that an update does not depend on how its batch is divided."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), has_blocks=True)
+    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, has_blocks=True)
 
     kind: Literal["tabular_resnet"]
 

@@ -48,7 +48,8 @@ class Traits:
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
     baseline. `files` are the fields that the plan reads from files of the model, without which it
     cannot be if `needs_files`. `has_attention`:
-    causal, as `tracking.inspect` measures it.
+    causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks the rows of a
+    query.
     """
 
     reads: tuple[DataKind, ...]
@@ -62,6 +63,7 @@ class Traits:
     has_blocks: bool = False
     has_convolutions: bool = False
     has_attention: bool = False
+    ranks: bool = False
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()
     needs_files: bool = False

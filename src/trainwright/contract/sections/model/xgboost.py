@@ -10,7 +10,9 @@ from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.model.tree_ensemble import BOOSTED_COLUMNS, BoostedTrees
 from trainwright.contract.sections.section import Auto, NonNegative
 
-XGBoostObjective = Literal["log_loss", "squared_error", "absolute_error", "quantile", "poisson"]
+XGBoostObjective = Literal[
+    "log_loss", "squared_error", "absolute_error", "quantile", "poisson", "lambdarank"
+]
 
 _TRAITS = Traits(
     reads=("table", "images"),
@@ -19,6 +21,7 @@ _TRAITS = Traits(
     unit="tree",
     training_keys=frozenset({"training.seeds"}),
     reads_missing=True,
+    ranks=True,
     reads_files=False,
     table=BOOSTED_COLUMNS,
 )
@@ -37,7 +40,9 @@ class XGBoost(BoostedTrees):
     objective: Auto | XGBoostObjective = "auto"
     """The loss of the trees. `auto` follows the metric: `absolute_error` for mae and mape,
     `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
-    numbers, `log_loss` for classes. `poisson` is for counts."""
+    numbers, `log_loss` for classes. `poisson` is for counts. Of a ranking, `auto` is `lambdarank`,
+    which XGBoost calls `rank:ndcg`; `squared_error` predicts the relevance of each row by
+    itself."""
 
     max_depth: Annotated[int, Field(ge=1, le=30)] = 6
     """Most splits between the root and a leaf."""

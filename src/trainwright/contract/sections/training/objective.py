@@ -16,7 +16,8 @@ from trainwright.contract.sections.section import (
 
 
 class AutoLoss(Section):
-    """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers."""
+    """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers,
+    `listnet` for a ranking."""
 
     name: Literal["auto"] = "auto"
 
@@ -79,6 +80,22 @@ class Quantile(Section):
     """The quantile to predict."""
 
 
+class ListNet(Section):
+    """Of the rows of a query, the cross-entropy between softmax(relevance) and softmax(scores): the
+    chance of each row to be the first (Cao et al. 2007, ICML, doi:10.1145/1273496.1273513, section
+    4, the top-one probability)."""
+
+    name: Literal["listnet"]
+
+
+class RankNet(Section):
+    """Of the pairs of rows of a query with different relevances, the mean of log(1 + exp(s_j -
+    s_i)) where row i is the more relevant one (Burges et al. 2005, ICML,
+    doi:10.1145/1102351.1102363, equation 3)."""
+
+    name: Literal["ranknet"]
+
+
 Loss = Annotated[
     Annotated[AutoLoss, Tag("auto")]
     | Annotated[CrossEntropy, Tag("cross_entropy")]
@@ -86,8 +103,11 @@ Loss = Annotated[
     | Annotated[SquaredError, Tag("mse")]
     | Annotated[AbsoluteError, Tag("mae")]
     | Annotated[Huber, Tag("huber")]
-    | Annotated[Quantile, Tag("quantile")],
+    | Annotated[Quantile, Tag("quantile")]
+    | Annotated[ListNet, Tag("listnet")]
+    | Annotated[RankNet, Tag("ranknet")],
     tagged_by("name", default="auto"),
 ]
 
 LOSSES_OF_CLASSES = CrossEntropy | Focal
+LOSSES_OF_QUERIES = ListNet | RankNet

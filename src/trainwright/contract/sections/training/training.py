@@ -74,8 +74,8 @@ class Training(Section):
     steps, between 10 and 100."""
 
     batch_size: Auto | Count = "auto"
-    """Rows in one forward pass on one device (a micro-batch). `auto`: 256, fewer if there are fewer
-    than 10,000 training rows."""
+    """Rows in one forward pass on one device (a micro-batch); of a ranking, whole queries. `auto`:
+    256, fewer if there are fewer than 10,000 training rows."""
 
     gradient_accumulation_steps: Auto | Count = "auto"
     """Micro-batches whose gradients make one optimizer step. `auto`: what `effective_batch_size`

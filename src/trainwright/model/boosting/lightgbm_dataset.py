@@ -1,0 +1,107 @@
+"""Rows as LightGBM takes them: matrices, rows in files, queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.data.base.row_storage import SLICE_ROWS, bounds
+from trainwright.data.base.table import Floats, Inputs, Integers, Part, TableInputs, as_columns
+from trainwright.model.query_rows import QueryRows
+
+
+@dataclass(frozen=True, slots=True)
+class BoostingRows:
+    """Encoded rows with their target: int64 class codes [N] or float64 values [N]; of a ranking
+    query by query, with the rows of each query `sizes` [Q]."""
+
+    inputs: Inputs
+    target: npt.NDArray[Any]
+    sizes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, part: Part, queries: QueryRows) -> BoostingRows:
+        """Rows of a part."""
+        if not len(queries.sizes):
+            return cls(part.inputs, part.target)
+        order = queries.order
+        return cls(part.inputs.take(order), part.target[order], queries.sizes)
+
+
+def matrix_of(inputs: Inputs) -> Any:
+    """Numeric columns, text terms, then category codes: float32 [N, F + T + G], sparse if there are
+    terms; codes below 2**24 stay exact."""
+    columns = as_columns(inputs)
+    if not columns.terms.width:
+        return _matrix(columns, slice(None))
+    from scipy.sparse import csr_matrix, hstack
+
+    codes = columns.categories.astype(np.float32)
+    blocks = [csr_matrix(columns.numeric), columns.terms.matrix(), csr_matrix(codes)]
+    # Given an array, LightGBM would build a matrix itself, each time.
+    return csr_matrix(hstack(blocks, format="csr"))
+
+
+def _matrix(columns: TableInputs, rows: int | slice) -> npt.NDArray[np.float32]:
+    numbers, codes = columns.numeric[rows], columns.categories[rows]
+    return np.concatenate([numbers, codes.astype(np.float32)], axis=-1)
+
+
+@final
+class RowsInFiles(lightgbm.Sequence):
+    """`matrix_of`, one slice at a time, in the float64 that LightGBM requires of sampled rows.
+    LightGBM samples the rows for its bins, and fills them, as for a matrix: the trees are the
+    same."""
+
+    batch_size = SLICE_ROWS
+
+    def __init__(self, columns: TableInputs) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, rows: int | slice | list[int]) -> Floats:
+        assert not isinstance(rows, list), "only subsets of a data set ask for a list"
+        return _matrix(self._columns, rows).astype(np.float64)
+
+
+@final
+class ContinuedDataset(lightgbm.Dataset):
+    """Data set for continued training: LightGBM cannot compute the scores of the earlier trees for
+    rows in files."""
+
+    def _set_init_score_by_predictor(
+        self, predictor: Any, data: Any, used_indices: Any
+    ) -> lightgbm.Dataset:
+        if predictor is None or not isinstance(data, RowsInFiles):
+            return super()._set_init_score_by_predictor(predictor, data, used_indices)
+        parts = [data[slice(*ends)] for ends in bounds(len(data))]
+        scores = [predictor.predict(part, raw_score=True) for part in parts]
+        return self.set_init_score(np.concatenate(scores))
+
+
+def build_dataset(
+    rows: BoostingRows,
+    weights: Floats | None,
+    grades: Floats,
+    reference: lightgbm.Dataset | None = None,
+) -> lightgbm.Dataset:
+    """Rows as LightGBM takes them: `weights` [C] are those of classes, `grades` [G] the relevances
+    that its labels number."""
+    columns = as_columns(rows.inputs)
+    numbers = columns.numeric.shape[1] + columns.terms.width
+    width = numbers + columns.categories.shape[1]
+    return ContinuedDataset(
+        RowsInFiles(columns) if columns.in_files else matrix_of(columns),
+        label=np.searchsorted(grades, rows.target) if len(grades) else rows.target,
+        group=rows.sizes if len(rows.sizes) else None,
+        weight=None if weights is None else weights[rows.target],
+        reference=reference,
+        categorical_feature=list(range(numbers, width)),
+        params={"verbosity": -1},
+    )
