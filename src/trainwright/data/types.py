@@ -24,6 +24,7 @@ _HERE = "trainwright.data.encoders"
 ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
     {
         "table": f"{_HERE}.table_encoder:TableEncoder",
+        "rows": f"{_HERE}.rows_encoder:RowsEncoder",
         "texts": f"{_HERE}.text_encoder:TextEncoder",
         "images": f"{_HERE}.pixel_statistics:Pixels",
         "tokens": f"{_HERE}.vocabulary:TextVocabulary",

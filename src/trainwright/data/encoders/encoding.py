@@ -69,6 +69,9 @@ class Encoding(ABC):
     reads_columns: ClassVar[bool] = False
     """Are its rows typed columns, a value each?"""
 
+    reads_frames: ClassVar[bool] = False
+    """Are they rows of a frame, whatever becomes of its columns?"""
+
     profiled_rows: ClassVar[int] = 20_000
     """The most rows that `profile` is given."""
 
@@ -201,6 +204,8 @@ class FrameEncoding(Encoding):
     """Encoding of the typed columns of a table."""
 
     __slots__ = ()
+
+    reads_frames: ClassVar[bool] = True
 
     @property
     @abstractmethod
