@@ -5,6 +5,7 @@ bundle.json     format, kind, size and sha256 of every other file, what it is ab
 features.json   how columns become numbers        target.json   the classes, or the number
 signature.json  the columns that it reads         profile.json  how the training rows were
 calibration.json  how scores become probabilities, where they are calibrated
+members/        of an ensemble: the bundle of each of its models
 and the scorer's own files: those that its kind needs, and any others that it lists
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,14 +28,19 @@ from trainwright.core.files import (
     write_json,
     write_text,
 )
-from trainwright.core.hashing import hash_file
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.core.paths import check_name
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.types import encoding_from_json, side_files
 from trainwright.model.families import library_bundles, library_of_bundle
 from trainwright.model.scorer import Scorer
+from trainwright.predictor.bundle_files import (
+    are_safe_names,
+    changes_of_files,
+    describe_file,
+    names_of_files,
+    sync_file,
+)
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
 from trainwright.predictor.check_predictor import check_predictor
 from trainwright.predictor.description import Description
@@ -47,19 +53,20 @@ MANIFEST = "bundle.json"
 _COMMON = ("features.json", "target.json")
 _SIGNATURE, _PROFILE = "signature.json", "profile.json"
 _CALIBRATION = "calibration.json"
-_MOST_FILES = 1000
 _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 
 _FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
+        "ensemble": ("ensemble.json",),
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
     }
 )
 """Of the kinds of scorers that no library fits."""
 
+_ENSEMBLE = "ensemble"
 _OF_TORCH = ("network", "encoder")
 
 NOT_DESCRIBED = Description()
@@ -102,21 +109,23 @@ def write_bundle(
             for name, text in predictor.features.beside().items():
                 write_text(new / name, text)
             predictor.scorer.write(new)
+            if kind == _ENSEMBLE:
+                _write_members(predictor.scorer, new)
             if predictor.calibration:
                 write_json(new / _CALIBRATION, predictor.calibration.to_json())
             if description:
                 write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
                 write_json(new / _PROFILE, description.profile)
-            names = sorted(_names(new))
+            names = sorted(names_of_files(new))
             assert set(names) >= {*_COMMON, *needed_files(kind)}, (
                 "a scorer writes what its kind needs"
             )
-            files = {name: _describe(new / name) for name in names}
+            files = {name: describe_file(new / name) for name in names}
             version = CALIBRATED_FORMAT if predictor.calibration else FORMAT
             manifest = {"format": version, "kind": kind, "files": files, "about": about}
             write_json(new / MANIFEST, {**manifest, **_facts(description)})
             for name in names:
-                _sync(new / name)
+                sync_file(new / name)
             for inner in [path for path in new.rglob("*") if path.is_dir()]:
                 sync_folder(inner)
             sync_folder(new)
@@ -173,7 +182,7 @@ def read_description(folder: Path) -> Description:
     listed = {name: manifest["files"].get(name) for name in (_SIGNATURE, _PROFILE)}
     if None in listed.values():
         return NOT_DESCRIBED
-    if problems := list(_changes(folder, listed)):
+    if problems := list(changes_of_files(folder, listed)):
         raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
     with storage_errors(f"reading {folder}"):
         with damage_in(folder / _SIGNATURE):
@@ -249,12 +258,32 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
+        case "ensemble":
+            from trainwright.predictor.ensemble_scorer import read_ensemble
+
+            return read_ensemble(folder, _read_member)
         case "network" | "encoder":
             from trainwright.predictor.network_scorer import read_network
 
             return read_network(folder)
         case _:
             return library_of_bundle(kind).read(folder)
+
+
+def _write_members(scorer: Scorer, folder: Path) -> None:
+    """The bundle of each model of an ensemble."""
+    from trainwright.predictor.ensemble_scorer import MEMBERS, EnsembleScorer
+
+    assert isinstance(scorer, EnsembleScorer), "the one scorer of this kind"
+    for member in scorer.members:
+        write_bundle(member.predictor, folder / MEMBERS / member.name, {"member": member.name})
+
+
+def _read_member(folder: Path) -> Predictor:
+    """A model of an ensemble, which is none itself."""
+    if _read_manifest(folder)["kind"] == _ENSEMBLE:
+        raise ValueError("an ensemble of ensembles")
+    return read_bundle(folder)
 
 
 def _read_calibration(manifest: Mapping[str, Json], folder: Path, outputs: int) -> Calibration:
@@ -291,7 +320,7 @@ def _read_manifest(folder: Path) -> dict[str, Json]:
         raise _not_whole(folder, f"its kind is {kind!r}, not one of {known}") from None
     if manifest["format"] == CALIBRATED_FORMAT:
         needed.add(_CALIBRATION)
-    if not isinstance(files, dict) or not set(files) >= needed or not _are_safe(files):
+    if not isinstance(files, dict) or not set(files) >= needed or not are_safe_names(files):
         raise _not_whole(folder, f"its {MANIFEST} does not list the files of a {kind} bundle")
     return manifest
 
@@ -300,73 +329,11 @@ def _verify(folder: Path, manifest: dict[str, Json]) -> None:
     listed = manifest["files"]
     problems = [
         Problem(f"{name} does not belong to this bundle", found=name, fix="remove it")
-        for name in sorted(_names(folder) - {*listed, MANIFEST})
+        for name in sorted(names_of_files(folder) - {*listed, MANIFEST})
     ]
-    problems += _changes(folder, listed)
+    problems += changes_of_files(folder, listed)
     if problems:
         raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
-
-
-def _changes(folder: Path, listed: Mapping[str, Json]) -> Iterator[Problem]:
-    """Listed files that are missing, or are other ones."""
-    for name, written in listed.items():
-        path = folder / name
-        if _is_link(path, folder) or not path.is_file():
-            yield Problem(f"{name} is missing", expected="a file", fix=_FIX)
-        elif problem := _changed(path, written):
-            yield problem
-
-
-def _is_link(path: Path, folder: Path) -> bool:
-    return path != folder and (path.is_symlink() or _is_link(path.parent, folder))
-
-
-_FIX = "copy the bundle again, or train again"
-
-
-def _names(folder: Path) -> set[str]:
-    """Paths of all files in the folder, and of what is neither file nor folder; links are not
-    followed."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.relative_to(folder).as_posix() for path in found}
-
-
-def _are_safe(names: Collection[str]) -> bool:
-    """Are these few, and none of them leaves the folder?"""
-    try:
-        return len(names) <= _MOST_FILES and all(
-            check_name(one, "a file") for name in names for one in name.split("/")
-        )
-    except Mistake:
-        return False
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
-def _changed(path: Path, written: Json) -> Problem | None:
-    """What is wrong with a file; one of another size is not read."""
-    size = path.stat().st_size
-    if isinstance(written, dict) and written.get("size_bytes") != size:
-        found = f"{size} bytes"
-    elif (described := _describe(path)) != written:
-        found = _show(described)
-    else:
-        return None
-    said = f"{path.name} is not the file that was written"
-    return Problem(said, found=found, expected=_show(written), fix=_FIX)
-
-
-def _describe(path: Path) -> dict[str, Json]:
-    return {"sha256": hash_file(path), "size_bytes": path.stat().st_size}
-
-
-def _show(file: Json) -> str:
-    if not isinstance(file, dict):
-        return repr(file)[:80]
-    return f"{file.get('size_bytes')} bytes, sha256 {str(file.get('sha256'))[:16]}"
 
 
 def _not_whole(folder: Path, why: str) -> Mistake:
@@ -381,7 +348,7 @@ def _not_whole(folder: Path, why: str) -> Mistake:
 def _check_replaceable(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise Mistake(Problem(f"{folder} is not a folder", fix="choose another place"))
-    if folder.is_dir() and _names(folder) and not (folder / MANIFEST).is_file():
+    if folder.is_dir() and names_of_files(folder) and not (folder / MANIFEST).is_file():
         raise Mistake(
             Problem(
                 f"{folder} holds other files",

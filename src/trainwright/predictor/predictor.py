@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.data.base.table import Floats, Inputs, Integers, Part
 from trainwright.data.columns.target_kind import Target
-from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.encoding import Encoding, FrameEncoding
 from trainwright.data.sources.frames import ArrowTable
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
@@ -44,6 +44,12 @@ class Predictor:
     def uncalibrated(self, inputs: Inputs) -> Floats:
         """`score` before the calibration."""
         return self.scorer.score(inputs)
+
+    def inputs_of(self, part: Part, encoded_by: Encoding) -> Inputs:
+        """The rows of a part that was encoded by an encoding, as this model reads them."""
+        if self.features is encoded_by or self.features.to_json() == encoded_by.to_json():
+            return part.inputs
+        return FrameEncoding.of_kind(self.features).transform(part.frame)
 
     def decide(self, scores: Floats) -> Integers | None:
         """Classes [N] chosen by a threshold; None where the highest probability counts."""
