@@ -13,6 +13,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.resume import Resume
 from trainwright.contract.sections.section import Auto, Section
+from trainwright.contract.sections.serving import Serving
 from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.training import Training
@@ -51,6 +52,9 @@ class Contract(Section):
 
     budget: Budget = Budget()
     """Resources that the run may use."""
+
+    serving: Serving = Serving()
+    """Limits of the model in use."""
 
     resume: Resume = Resume()
     """How an interrupted run resumes."""

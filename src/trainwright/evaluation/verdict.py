@@ -36,6 +36,16 @@ class Verdict:
         tried = replace(self, experiments=tuple(experiments))
         return replace(tried, status="invalid") if tried.decisive else tried
 
+    def with_clauses(self, clauses: Sequence[Clause]) -> Verdict:
+        """The verdict with further clauses, on which no finding has an effect."""
+        together = (*self.clauses, *clauses)
+        experiments = [
+            replace(one, corrected=(*one.corrected, *clauses)) for one in self.experiments
+        ]
+        return Verdict(_overall([one.status for one in together]), together).with_experiments(
+            experiments
+        )
+
     def to_json(self) -> Json:
         """Plain JSON; bounds that are not given are null."""
         return {

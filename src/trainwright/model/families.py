@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.lazy_table import LazyTable
-from trainwright.model.family import Family, NetworkFamily
+from trainwright.model.family import Family, NetworkFamily, UndecidedFamily
 from trainwright.model.library_family import LibraryFamily
 
 _HERE = "trainwright.model"
@@ -32,9 +32,13 @@ FAMILIES: Mapping[str, Family[Any]] = LazyTable(
 )
 
 
+UNDECIDED: Family[Any] = UndecidedFamily()
+"""Of a section that stands for several: each candidate has its own."""
+
+
 def family_of(section: ModelSection) -> Family[Any]:
-    """The family of a section."""
-    return FAMILIES[section.kind]
+    """The family of a section; of a selection one that decides nothing."""
+    return FAMILIES.get(section.kind, UNDECIDED)
 
 
 def network_family(section: ModelSection) -> NetworkFamily[Any]:

@@ -81,6 +81,11 @@ class HubLayout:
     weights: Mapping[str, Tensor]
 
 
+@final
+class UndecidedFamily(Family[ModelSection]):
+    """Of a section that stands for several families: nothing is decided before one is chosen."""
+
+
 class NetworkFamily(Family[S]):
     """Networks, trained step by step. Methods that return a network or its parts need torch.
 

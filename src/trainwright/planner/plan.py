@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document, placed
+from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.contract.sections.training.training import Training
-from trainwright.core.errors import ContractMistake
+from trainwright.core.errors import ContractMistake, MissingExtra, Mistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.read_table import DataFacts
@@ -45,7 +46,8 @@ class Plan:
     `too_short` says why nothing needs to be measured; empty for a long run. `determinism_cost` is
     the time of a step with and without deterministic algorithms. `extensions` are those of a
     finished run, in the format of `planner.plan_extension`. `allotment` is that of the budget, if
-    there is one.
+    there is one. `candidates` are the plans of a selection, from the simplest on, or why one cannot
+    be trained.
     """
 
     contract: Contract
@@ -57,6 +59,7 @@ class Plan:
     determinism_cost: Mapping[str, Json] = field(default_factory=dict)
     extensions: tuple[Json, ...] = ()
     allotment: Allotment = field(default_factory=Allotment)
+    candidates: Mapping[str, Plan | str] = field(default_factory=dict)
 
     @property
     def hash(self) -> str:
@@ -168,4 +171,31 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         choices=choices,
         estimate=estimate_run(contract, facts),
         files=tuple(file.sha256 for file in facts.files),
+        candidates=_plan_candidates(document, facts, device) if contract.model.is_selection else {},
     )
+
+
+def _plan_candidates(
+    document: Document, facts: DataFacts, device: DeviceFacts
+) -> dict[str, Plan | str]:
+    # Imported here: few contracts select a model.
+    from trainwright.planner.candidate_documents import candidate_documents
+
+    candidates = candidate_documents(document).items()
+    return {name: _plan_candidate(one, facts, device) for name, one in candidates}
+
+
+def _plan_candidate(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan | str:
+    """Plan of a candidate, or why it cannot be trained here, or on this data."""
+    from trainwright.planner.candidate_documents import need_installed
+
+    try:
+        need_installed(document.contract.model)
+        if problems := problems_of_rules(document.contract, document.written):
+            return problems[0].message
+        return plan(document, facts, device)
+    except Mistake as mistake:
+        first = mistake.problems[0]
+        return (
+            f"{first.message}: {first.fix}" if isinstance(mistake, MissingExtra) else first.message
+        )

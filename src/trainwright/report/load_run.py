@@ -103,6 +103,7 @@ class Contents:
     damaged: Sequence[tuple[str, str]] = ()
     forecasts: tuple[Forecast, ...] = ()
     explanations: tuple[Explanation, ...] = ()
+    ladder: Mapping[str, Json] = field(default_factory=dict)
 
 
 def read_contents(folder: RunFolder) -> Contents:
@@ -130,6 +131,7 @@ def read_contents(folder: RunFolder) -> Contents:
         explanations=reading.take(
             folder.explanation.name, lambda: (Explanation.from_json(read_json(folder.explanation)),)
         ),
+        ladder=reading.take_mapping(folder.ladder.name, lambda: read_json(folder.ladder)),
         contract_text=reading.take_text("contract.yaml", lambda: folder.contract.read_bytes()),
         damaged=tuple(reading.damaged),
     )

@@ -88,6 +88,7 @@ def _views(contents: Contents) -> dict[str, Json]:
         "calibrations": of_judged(
             lambda one: view_calibration(one.calibration, in_folds=one.in_folds)
         ),
+        "ladders": view("ladder.json", lambda: _ladders(contents)) if contents.ladder else (),
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "explanations": view(
             "explanation.json", lambda: [view_explanation(one) for one in contents.explanations]
@@ -101,6 +102,13 @@ def _views(contents: Contents) -> dict[str, Json]:
         "contract": clean_lines(redact(contents.contract_text), _CONTRACT_LETTERS),
         "damaged": damaged,
     }
+
+
+def _ladders(contents: Contents) -> Sequence[object]:
+    # Imported here: few runs select a model.
+    from trainwright.report.ladder_section import view_ladder
+
+    return view_ladder(contents.ladder)
 
 
 def _head(contents: Contents) -> tuple[Fact, ...]:

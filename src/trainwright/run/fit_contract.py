@@ -75,7 +75,9 @@ def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> Contra
             models = fit(ready, started, at)
             started.finish_fit(models.fitted.reason, models.fitted.kept_step)
     record = started.record
-    seconds = sum(record.spent.to_json().values())
+    # Trainings of candidates are counted in that of their selection.
+    spent = record.spent.to_json().items()
+    seconds = sum(each for name, each in spent if "-candidate-" not in name)
     return ContractFit(ready, request, beforehand, models, started.folder, seconds, record.price)
 
 
@@ -113,8 +115,9 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     """Predictions of the run's model on the validation rows."""
     prepared = fitted.ready.prepared
     target, part = prepared.target, prepared.validation
-    scores = fitted.models.fitted.predictor.score(part.inputs)
-    decided = fitted.models.fitted.predictor.decide(scores)
+    predictor = fitted.models.fitted.predictor
+    scores = predictor.score(predictor.inputs_of(part, prepared.features))
+    decided = predictor.decide(scores)
     queries = target.queries(part.frame)
     return answers_of(part.target, scores, target.positive_code, decided=decided, queries=queries)
 
@@ -136,7 +139,7 @@ def evaluate_validation(fitted: ContractFit) -> Evaluation:
             )
         )
     predictor, notes = fitted.models.fitted.predictor, fitted.models.fitted.warnings
-    scores = predictor.score(part.inputs)
+    scores = predictor.score(predictor.inputs_of(part, prepared.features))
     scored = Scored(part, prepared.target, scores, notes=notes, decided=predictor.decide(scores))
     return evaluate(scored, contract.metric, contract.slices, contract.seed)
 

@@ -149,7 +149,7 @@ def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, S
     section = ready.plan.contract.model
     if section.traits.rounds:
         return ready, time_trees(ready.plan, ready.prepared, seconds)
-    if not section.is_loop_trained and not section.traits.is_linear:
+    if section.traits.trained_by == "library" and not section.traits.is_linear:
         return ready, time_library(ready.plan, ready.prepared)
     if not section.is_loop_trained:
         part = sampled(ready.prepared.validation, _PROBED_ROWS, ready.plan.contract.seed)

@@ -126,7 +126,7 @@ def make_ready(
     contract = document.contract
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder, request.frames, most_images)
-    device = read_device(_is_network(contract))
+    device = read_device(_needs_torch(contract))
     decided = plan(document, raw.facts, device)
     with stages("prepare"), _blaming(document.source):
         task = decided_task(decided.contract)
@@ -151,7 +151,7 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     if document.contract.data.kind != ready.plan.contract.data.kind:
         # The facts of the rows are those of their kind: nothing else can be planned.
         raise _prepared_otherwise(["data.kind"], document)
-    device = read_device(_is_network(document.contract))
+    device = read_device(_needs_torch(document.contract))
     decided = plan(document, ready.raw.facts, device)
     before = dict(_preparation(ready.plan.contract))
     changed = [name for name, value in _preparation(decided.contract) if before[name] != value]
@@ -237,6 +237,14 @@ def text_reading(contract: Contract, folder: Path) -> TextReading:
 
 def _is_network(contract: Contract) -> bool:
     return contract.model.is_loop_trained
+
+
+def _needs_torch(contract: Contract) -> bool:
+    if not contract.model.is_selection:
+        return _is_network(contract)
+    from trainwright.planner.candidate_documents import needs_torch
+
+    return needs_torch(contract)
 
 
 def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> None:

@@ -68,12 +68,22 @@ def describe_plan(decided: Plan) -> str:
     parts: list[str] = [model.kind]
     if estimate.parameters != "unknown":
         parts.append(f"{show_count(estimate.parameters)} parameters")
-    if model.is_loop_trained:
+    if model.is_selection:
+        parts.append(_candidates(decided))
+    elif model.is_loop_trained:
         parts.append(_length(contract, estimate))
     else:
         parts.append(library_family(model).describe(model))
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
+
+
+def _candidates(decided: Plan) -> str:
+    """Candidates, and those that cannot be trained."""
+    found = decided.candidates
+    omitted = [name for name, one in found.items() if isinstance(one, str)]
+    said = many(len(found) - len(omitted), "candidate")
+    return f"{said}, not trained: {', '.join(omitted)}" if omitted else said
 
 
 def _length(contract: Contract, estimate: Estimate) -> str:

@@ -37,7 +37,6 @@ from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_fo
 from trainwright.run.judging.judge import judge_calibration, judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
-from trainwright.run.learners.learner import build_learner
 from trainwright.run.measured_choices import settle
 from trainwright.run.open_folder import (
     FinishedRun,
@@ -53,7 +52,7 @@ from trainwright.run.prepare_run import (
     need_test_rows,
     without_undivided,
 )
-from trainwright.run.repeats.train_folds import TrainedFold, share_of_budget, train_folds
+from trainwright.run.repeats.train_folds import TrainedFold, learner_of, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
 from trainwright.run.run_context import RunAttempt, RunContext
 from trainwright.run.run_result import Result
@@ -189,7 +188,7 @@ def fit(ready: Ready, started: StartedRun, at: RunAttempt) -> TrainedModels:
         watchers = (*at.request.watchers, *added.observers, grace)
         folds = train_folds(ready, run, watchers)
         others = train_seeds(ready, run, watchers)
-        fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
+        fitted = learner_of(ready.plan).fit(ready.prepared, run)
     check_ending(fitted, at.flag)
     return TrainedModels(fitted, folds, others)
 
@@ -217,13 +216,21 @@ def judge(
         prepared, said = _opened(ready)
         scored = _scored(prepared, models.fitted, baselines, held_out, contract.data, said)
     with stages("judge"):
-        inputs = prepared.test.inputs
-        of_seeds = {seed: one.score(inputs) for seed, one in models.others.items()}
+        of_seeds = {
+            seed: one.score(one.inputs_of(prepared.test, prepared.features))
+            for seed, one in models.others.items()
+        }
         chosen = {seed: models.others[seed].decide(each) for seed, each in of_seeds.items()}
         decided = {seed: each for seed, each in chosen.items() if each is not None}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric, decided)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
     evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
+    if contract.serving.is_limited:
+        # Imported here: few contracts have such limits.
+        from trainwright.run.judging.judge_serving import judge_serving
+
+        with stages("judge"):
+            verdict = verdict.with_clauses(judge_serving(started.folder, prepared.test, contract))
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
     if held_out.folds:
@@ -338,7 +345,8 @@ def _scored(
     notes = (*said, *fitted.warnings, *baselines.warnings)
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)
-    before = fitted.predictor.uncalibrated(prepared.test.inputs)
+    inputs = fitted.predictor.inputs_of(prepared.test, prepared.features)
+    before = fitted.predictor.uncalibrated(inputs)
     scores = fitted.predictor.calibration.apply(before)
     return Scored(
         part=prepared.test,

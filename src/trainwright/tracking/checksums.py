@@ -70,6 +70,7 @@ def _names(folder: RunFolder) -> set[str]:
         folder.preflight,
         folder.evaluation,
         folder.predictions,
+        folder.ladder,
     )
     names = {path.name for path in single if os.path.lexists(path)}
     for part in _FOLDERS:

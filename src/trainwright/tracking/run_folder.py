@@ -22,6 +22,7 @@ _SHOWN_RUNS = 5
 _NAME_ROOM = 58
 _FOLDS = "folds"
 _SEEDS = "seeds"
+_CANDIDATES = "candidates"
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -167,6 +168,15 @@ class RunFolder:
         return self.path / _SEEDS
 
     @property
+    def ladder(self) -> Path:
+        """The candidates of a selection, how they compare, and which is kept."""
+        return self.path / "ladder.json"
+
+    def candidate(self, name: str) -> Path:
+        """Folder of the trainings of a candidate, each a run folder of its own."""
+        return self.path / _CANDIDATES / name
+
+    @property
     def lock_file(self) -> Path:
         """Held by the process that owns the folder."""
         return self.path / "lock"
@@ -190,6 +200,15 @@ class RunFolder:
             StorageFailed: it cannot be made.
         """
         return self._inner(self.seeds, "seed", number, version)
+
+    def of_candidate(self, name: str, number: int, version: str) -> RunFolder:
+        """The folder of a training of a candidate, as `fold` makes one.
+
+        Raises:
+            StorageFailed: it cannot be made.
+        """
+        make_root(self.candidate(name))
+        return self._inner(self.candidate(name), f"candidate-{name}", number, version)
 
     def _inner(self, within: Path, kind: str, number: int, version: str) -> RunFolder:
         name = f"{number:02d}"

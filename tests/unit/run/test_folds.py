@@ -154,7 +154,7 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
 @pytest.mark.row("F-33")
 def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -> None:
     """Appended rows move others to other folds: its model has seen those that the fold tests."""
-    build, built = train_folds.build_learner, 0
+    build, built = train_folds.learner_of, 0
 
     def stopped(plan: Plan) -> Learner:
         nonlocal built
@@ -163,7 +163,7 @@ def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -
             raise Interrupted("stopped by a test")
         return build(plan)
 
-    with mock.patch.object(train_folds, "build_learner", stopped):
+    with mock.patch.object(train_folds, "learner_of", stopped):
         assert command("train", "small.yaml", "--run", "one").code == 75
     assert Path("runs/one/folds/01/bundle").is_dir()
     with Path("rows.csv").open("a") as stream:

@@ -79,6 +79,19 @@ def model_is_consistent(contract: Contract, _written: frozenset[str]) -> Iterato
     yield from contract.model.own_problems()
 
 
+def check_bagging(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Folds of training and validation rows would train on later rows than they hold out."""
+    bagging = contract.model.bagging_folds
+    if bagging not in ("auto", "off") and contract.data.follows_time:
+        yield Problem(
+            "folds of rows that are divided by time would train on later rows than they hold out",
+            path="model.bagging",
+            found=str(bagging),
+            expected="off, or auto",
+            fix="remove bagging",
+        )
+
+
 def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Every part that is divided off gets rows, and so does the training."""
     section, shares = contract.data.part_shares
@@ -120,6 +133,7 @@ KIND_RULES = (
     task_fits_data,
     loss_fits_task,
     model_is_consistent,
+    check_bagging,
     shares_leave_rows,
     slices_have_columns,
 )

@@ -17,7 +17,7 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
     if isinstance(sampling, Uniform):
         return
     remove = "remove data.sampling"
-    if contract.model.traits.trained_by == "library":
+    if not contract.model.is_loop_trained:
         yield Problem(
             f"a model of kind {contract.model.kind} is fitted on all rows at once",
             path=_PATH,
@@ -88,7 +88,7 @@ def check_given_once(contract: Contract, written: frozenset[str]) -> Iterator[Pr
 def check_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Who makes batches, makes them for a network."""
     workers, model = contract.data.num_workers, contract.model
-    if workers not in ("auto", 0) and model.traits.trained_by == "library":
+    if workers not in ("auto", 0) and not model.is_loop_trained:
         yield Problem(
             f"a model of kind {model.kind} is fitted on all rows at once: there are no batches",
             path="data.num_workers",

@@ -91,7 +91,7 @@ def decide(
         _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
     ]
     contract = contract.model_copy(update={"slices": tuple(slices)})
-    if contract.model.traits.trained_by != "library":
+    if contract.model.is_loop_trained:
         training = _training(contract, facts, choosing)
         tracking = _tracking(contract, choosing)
         contract = contract.model_copy(update={"training": training, "tracking": tracking})

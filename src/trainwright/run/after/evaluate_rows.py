@@ -62,7 +62,7 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
     evaluation = replace(evaluation, warnings=(*evaluation.warnings, *notes))
-    is_linear = contract.model.traits.is_linear
+    is_linear = contract.model.may_be_linear
     verdict = judge(contract.metric, contract.slices, evaluation, is_linear=is_linear)
     return Result(folder, evaluation, verdict, {})
 

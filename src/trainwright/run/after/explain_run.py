@@ -66,12 +66,13 @@ def _read_explained(folder: RunFolder) -> Predictor:
     refuse_script_run(folder, "explain the model in the script")
     predictor = read_own_bundle(folder)
     if not predictor.features.reads_columns:
+        kind = predictor.features.modality
         raise NotAvailable(
             Problem(
                 "only a model of a table is explained by its columns",
                 path="data.kind",
-                found=predictor.features.modality,
-                expected="table",
+                found=predictor.scorer.kind if predictor.features.reads_frames else kind,
+                expected="one model of the columns of a table",
                 fix=f"trainwright report {folder.name} shows where the model errs",
             )
         )

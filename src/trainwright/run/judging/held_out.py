@@ -109,7 +109,8 @@ def predict_folds(folds: Sequence[TrainedFold], data: Data) -> HeldOut:
 
 def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
     test = fold.prepared.test
-    before = fold.predictor.uncalibrated(test.inputs)
+    inputs = fold.predictor.inputs_of(test, fold.prepared.features)
+    before = fold.predictor.uncalibrated(inputs)
     scores = fold.predictor.calibration.apply(before)
     return FoldPredictions(
         rows=test.rows,

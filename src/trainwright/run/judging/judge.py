@@ -28,7 +28,7 @@ def judge_scored(
     contract = ready.plan.contract
     with stages("judge"):
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
-        is_linear = contract.model.traits.is_linear
+        is_linear = contract.model.may_be_linear
         verdict = judge(contract.metric, contract.slices, evaluation, is_linear=is_linear)
     with stages("try findings"):
         verdict = try_audited(ready, scored, verdict, held_out, audited)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Protocol, assert_never, final
 
 from trainwright.contract.document import Contract
@@ -12,7 +11,6 @@ from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
-from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.library_job import job_of
@@ -55,6 +53,8 @@ def _build_fitting(plan: Plan) -> Learner:
                 from trainwright.run.learners.network_learner import NetworkLearner
 
             return NetworkLearner(model, plan)
+        case "selection":
+            raise AssertionError("a selection has a learner of its own: learner_of")
         case _:
             assert_never(model.traits.trained_by)
 
@@ -82,30 +82,16 @@ class CalibratingLearner:
 
     def __init__(self, learner: Learner, contract: Contract) -> None:
         self._learner = learner
-        self._training = contract.training
-        self._metric = contract.metric.name
-        self._seed = contract.seed
+        self._contract = contract
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Fit, then calibrate; of a training that did not finish nothing is calibrated."""
         fitted = self._learner.fit(prepared, run)
         if fitted.kind in ("interrupted", "halted"):
             return fitted
-        # Imported here: few models are calibrated.
-        from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
-        from trainwright.evaluation.fit_threshold import fit_threshold
+        # Imported here: few contracts calibrate.
+        from trainwright.run.learners.calibrate import calibrate
 
-        part, threshold = prepared.validation, self._training.threshold
+        part = prepared.validation
         scores = fitted.predictor.score(part.inputs)
-        try:
-            method = self._training.calibration
-            found = fit_calibration(scores, part.target, part.units, method, self._seed)
-            if threshold == "auto":
-                calibrated, positive = found.apply(scores), prepared.target.positive_code
-                threshold = fit_threshold(calibrated, part.target, positive, self._metric)
-        except CannotCalibrate as error:
-            fitted = replace(fitted, warnings=(*fitted.warnings, f"not calibrated: {error}"))
-            found = NOT_CALIBRATED
-            threshold = USUAL_THRESHOLD if threshold == "auto" else threshold
-        found = replace(found, threshold=threshold)
-        return replace(fitted, predictor=replace(fitted.predictor, calibration=found))
+        return calibrate(fitted, scores, part.target, part.units, self._contract)

@@ -12,25 +12,18 @@ from typing import Literal, NamedTuple
 
 from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.data.data import Data, fold_count
-from trainwright.core.files import read_json
 from trainwright.data.dispatch import prepare_one_fold
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines
 from trainwright.planner.plan import Plan
-from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.baseline_bundles import fit_beside
-from trainwright.run.folder.check_own_files import check_owner, describe_owner
-from trainwright.run.folder.interruption import note_cut
-from trainwright.run.learners.fit_result import check_ending
-from trainwright.run.learners.learner import build_learner
+from trainwright.run.learners.learner import Learner, build_learner
 from trainwright.run.prepare_run import Ready, decided_task, text_reading
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
-from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.observers import Observer, Observers
-from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.observers import Observer
 from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
@@ -61,6 +54,17 @@ def share_of_budget(plan: Plan) -> Plan:
     return replace(plan, contract=plan.contract.model_copy(update={"budget": shared}))
 
 
+def learner_of(plan: Plan) -> Learner:
+    """Learner of one training of any plan, a selection included, with its share of the budget."""
+    shared = share_of_budget(plan)
+    if not shared.contract.model.is_selection:
+        return build_learner(shared)
+    # Imported here: few runs select a model.
+    from trainwright.run.selection.selection_learner import SelectionLearner
+
+    return SelectionLearner(shared)
+
+
 def train_folds(
     ready: Ready, run: RunContext, watchers: Sequence[Observer]
 ) -> tuple[TrainedFold, ...]:
@@ -85,7 +89,10 @@ def _train_fold(ready: Ready, run: RunContext, number: int, count: int) -> Train
     remove_unfinished_of_run(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
-    predictor, notes = inner_predictor(ready.plan, prepared, run, folder)
+    # Imported here: few runs have folds.
+    from trainwright.run.learners.inner_training import inner_predictor
+
+    predictor, notes = inner_predictor(learner_of(ready.plan), prepared, run, folder)
     baselines = fit_beside(prepared, data)
     return TrainedFold(
         predictor=predictor,
@@ -105,32 +112,6 @@ def _for_judging(prepared: Prepared, data: Data) -> Prepared:
         train=sampled(prepared.train, 0, seed=0),
         validation=sampled(prepared.validation, 0, seed=0),
     )
-
-
-def inner_predictor(
-    plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
-) -> tuple[Predictor, tuple[str, ...]]:
-    """Model of a fold or of another seed: read if it exists, else trained."""
-    identity = run.identity.of_part(folder.full_name)
-    if (folder.bundle / MANIFEST).is_file():
-        about = read_json(folder.bundle / MANIFEST)["about"]
-        check_owner(folder, about, identity)
-        return read_bundle(folder.bundle), tuple(about["warnings"])
-    observer = Observers([EventLog(folder.events)], run.screen.say)
-    if run.goes_on and folder.events.exists():
-        observer.observe(note_cut(folder))
-    observers = (observer, *run.observers)
-    inner = replace(run, folder=folder, observers=observers, identity=identity)
-    fitted = build_learner(share_of_budget(plan)).fit(prepared, inner)
-    check_ending(fitted, run.flag)
-    kind = folder.path.parent.name.removesuffix("s")
-    about = {
-        **describe_owner(run.folder, identity),
-        kind: folder.name,
-        "warnings": list(fitted.warnings),
-    }
-    write_bundle(fitted.predictor, folder.bundle, about)
-    return fitted.predictor, fitted.warnings
 
 
 def _share(whole: Literal["unlimited"] | float, trainings: int) -> Literal["unlimited"] | float:

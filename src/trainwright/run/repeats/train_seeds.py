@@ -12,7 +12,7 @@ from dataclasses import replace
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.prepare_run import Ready
-from trainwright.run.repeats.train_folds import inner_predictor
+from trainwright.run.repeats.train_folds import learner_of
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.observers import Observer
@@ -36,11 +36,14 @@ def train_seeds(
     found: dict[int, Predictor] = {}
     for number in range(1, count):
         seed = (contract.seed + number) % _MOST_SEED
+        # Imported here: few runs have several seeds.
+        from trainwright.run.learners.inner_training import inner_predictor
+
         run.screen.say(labelled("seed", f"{seed} · {number + 1} of {count} trainings"))
         folder = run.folder.seed(number, ready.prepared.version)
         remove_unfinished_of_run(folder)
-        plan = with_seed(ready.plan, seed)
-        found[seed], _ = inner_predictor(plan, ready.prepared, of_seed, folder)
+        learner = learner_of(with_seed(ready.plan, seed))
+        found[seed], _ = inner_predictor(learner, ready.prepared, of_seed, folder)
     return found
 
 

@@ -17,6 +17,7 @@ from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.contract.sections.model.traits import ModelSection, Traits
 from trainwright.contract.sections.model.xgboost import XGBoost
@@ -41,15 +42,16 @@ Model = Annotated[
     | Annotated[TabularResNet, Tag("tabular_resnet")]
     | Annotated[ResNet, Tag("resnet")]
     | Annotated[Gpt, Tag("gpt")]
-    | Annotated[Pretrained, Tag("pretrained")],
+    | Annotated[Pretrained, Tag("pretrained")]
+    | Annotated[ModelSelection, Tag("auto")],
     Discriminator(_kind_of),
 ]
 
 
 def sections() -> dict[str, type[ModelSection]]:
-    """The section of each family by its kind, in the order of the table."""
+    """The section of each family by its kind, in the order of the table; a selection is none."""
     members = (get_args(member) for member in get_args(get_args(Model)[0]))
-    return {tag.tag: section for section, tag in members}
+    return {tag.tag: section for section, tag in members if section is not ModelSelection}
 
 
 def kinds_with(trait: Callable[[Traits], bool]) -> tuple[str, ...]:

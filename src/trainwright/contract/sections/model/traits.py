@@ -11,8 +11,9 @@ from trainwright.core.errors import Problem
 
 DataKind = Literal["table", "images", "tokens"]
 
-Trainer = Literal["loop", "library"]
-"""`loop`: a network, trained step by step; `library`: fits itself."""
+Trainer = Literal["loop", "library", "selection"]
+"""`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several
+models, each trained in its own way."""
 
 Monotone = Mapping[str, Literal["increasing", "decreasing"]]
 """Numeric columns, and how the prediction follows each of them."""
@@ -90,6 +91,21 @@ class ModelSection(Section):
     def is_loop_trained(self) -> bool:
         """Is it a network, trained step by step?"""
         return self.traits.trained_by == "loop"
+
+    @property
+    def is_selection(self) -> bool:
+        """Is it one of several models?"""
+        return self.traits.trained_by == "selection"
+
+    @property
+    def may_be_linear(self) -> bool:
+        """May the fitted model equal the linear baseline?"""
+        return self.traits.is_linear
+
+    @property
+    def bagging_folds(self) -> Literal["auto", "off"] | int:
+        """Folds of training and validation rows together, a model each."""
+        return "off"
 
     @property
     def monotone_columns(self) -> Monotone:

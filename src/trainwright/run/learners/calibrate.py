@@ -1,0 +1,36 @@
+"""Calibration of a fitted model, on scores of rows that it was not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
+
+from trainwright.contract.document import Contract
+from trainwright.data.base.table import Floats, Integers
+from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
+from trainwright.evaluation.fit_threshold import fit_threshold
+from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD
+from trainwright.run.learners.fit_result import Fitted
+
+
+def calibrate(
+    fitted: Fitted, scores: Floats, truth: npt.NDArray[Any], units: Integers, contract: Contract
+) -> Fitted:
+    """The same with the contract's map and threshold, fitted to scores [N, C] of rows with these
+    classes and units [N]; with a warning where they cannot be fitted."""
+    training = contract.training
+    threshold = training.threshold
+    try:
+        found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
+        if threshold == "auto":
+            calibrated = found.apply(scores)
+            positive = fitted.predictor.target.positive_code
+            threshold = fit_threshold(calibrated, truth, positive, contract.metric.name)
+    except CannotCalibrate as error:
+        fitted = replace(fitted, warnings=(*fitted.warnings, f"not calibrated: {error}"))
+        found = NOT_CALIBRATED
+        threshold = USUAL_THRESHOLD if threshold == "auto" else threshold
+    found = replace(found, threshold=threshold)
+    return replace(fitted, predictor=replace(fitted.predictor, calibration=found))

@@ -1,0 +1,116 @@
+"""The ladder of a selection: every candidate with its score, interval, times and size, and which is
+kept; in `ladder.json` of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from trainwright.contract.sections.metric import Metric
+from trainwright.core.files import Json, write_json
+from trainwright.core.formatting import show_number, show_seconds
+from trainwright.evaluation.compare_candidates import ComparedScore
+from trainwright.run.selection.rung import Rung
+from trainwright.tracking.run_folder import RunFolder
+
+ENSEMBLE = "ensemble"
+_FORMAT = 1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EnsembleFacts:
+    """Weights by candidate; what they score on the rows that they were selected on, which is too
+    good, and on rows that they were not. `gain` is the cross-fitted score minus that of the best
+    single candidate, with its paired interval."""
+
+    weights: Mapping[str, float]
+    value_on_selected: float
+    compared: ComparedScore
+
+    def to_json(self) -> Json:
+        """Plain JSON."""
+        return {
+            "weights": dict(self.weights),
+            "value_on_selected": self.value_on_selected,
+            "score": self.compared.score.to_json(),
+            "gain": self.compared.gain.to_json(),
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Rungs from the simplest on. `compared` holds the scores of those that are trained; `limits`
+    says which of them are over a limit of the contract; `rows` is the number of rows that they are
+    compared on, `folds` the models of each, 0 without folds."""
+
+    metric: Metric
+    rungs: Sequence[Rung]
+    compared: Mapping[str, ComparedScore]
+    limits: Mapping[str, str]
+    rows: int
+    folds: int
+    percentile: float
+    chosen: str
+    reason: str
+    ensembles: Sequence[EnsembleFacts] = field(default=())
+
+    def to_json(self) -> Json:
+        """Plain JSON; a rung that is not trained has no score."""
+        rungs: list[Json] = []
+        for rung in self.rungs:
+            one = rung.to_json()
+            if (found := self.compared.get(rung.name)) is not None:
+                one |= {"score": found.score.to_json(), "gain": found.gain.to_json()}
+            rungs.append({**one, "over_limit": self.limits.get(rung.name, "")})
+        return {
+            "format": _FORMAT,
+            "metric": self.metric.name,
+            "confidence": self.metric.confidence,
+            "rows": self.rows,
+            "folds": self.folds,
+            "percentile": self.percentile,
+            "rungs": rungs,
+            "ensemble": [one.to_json() for one in self.ensembles],
+            "chosen": self.chosen,
+            "reason": self.reason,
+        }
+
+    def write(self, folder: RunFolder) -> None:
+        """Write `ladder.json`.
+
+        Raises:
+            StorageFailed: the disk.
+        """
+        write_json(folder.ladder, self.to_json())
+
+    def lines(self) -> list[str]:
+        """A line for each rung."""
+        width = max(len(rung.name) for rung in self.rungs)
+        return [f"{rung.name:<{width}}  {self._said(rung)}" for rung in self.rungs]
+
+    def _said(self, rung: Rung) -> str:
+        if rung.skipped:
+            return f"not trained: {rung.skipped}"
+        found, times = self.compared[rung.name], describe_times(rung)
+        gain = f"{show_gain(found.gain.value)} to the best"
+        if found.gain.given:
+            gain += f" ({show_gain(found.gain.low)} to {show_gain(found.gain.high)})"
+        parts = [f"{self.metric.name} {show_number(found.score.value)}", gain, times]
+        if over := self.limits.get(rung.name, ""):
+            parts.append(over)
+        return " · ".join(parts)
+
+
+def describe_times(rung: Rung) -> str:
+    """Times and size of a trained candidate."""
+    return (
+        f"{show_seconds(rung.seconds)} · {rung.latency_ms:.3g} ms a row · {rung.megabytes:.3g} MB"
+    )
+
+
+def show_gain(value: float) -> str:
+    """A difference with its sign."""
+    return f"{'+' if value > 0 else ''}{show_number(value)}"

@@ -1,0 +1,162 @@
+"""Learner of a selection: trains every candidate, compares them, and keeps one or an ensemble."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE, ModelSelection
+from trainwright.contract.sections.training.training import is_calibrated
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.formatting import many, show_number, show_seconds
+from trainwright.data.types import Prepared
+from trainwright.evaluation.compare_candidates import ComparedRows
+from trainwright.planner.plan import Plan
+from trainwright.run.learners.calibrate import calibrate
+from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.run_context import RunContext
+from trainwright.run.selection.choose_model import (
+    BuiltEnsemble,
+    ChosenModel,
+    build_ensemble,
+    choose_model,
+    over_limit,
+    score_rungs,
+)
+from trainwright.run.selection.hold_out import HoldOut
+from trainwright.run.selection.ladder import ENSEMBLE, EnsembleFacts, Ladder, describe_times
+from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.train_candidate import (
+    CandidateSetup,
+    TrainedCandidate,
+    as_predictor,
+    not_trained,
+    train_candidate,
+)
+from trainwright.run.summary import labelled
+
+
+@final
+class SelectionLearner:
+    """Candidates one after another, each with all cores."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._contract = plan.contract
+        self._selection = ModelSelection.of(plan.contract.model)
+        seed = {"seed": plan.contract.seed}
+        self._plans = {
+            name: replace(one, contract=one.contract.model_copy(update=seed))
+            for name, one in plan.candidates.items()
+            if isinstance(one, Plan)
+        }
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Train the candidates; those that an earlier attempt has finished are read.
+
+        Raises:
+            Interrupted: the run can be resumed. Mistake: no candidate could be trained.
+        """
+        name = run.folder.full_name
+        with run.spent.training(name):
+            division = HoldOut.of(self._contract, prepared)
+            inner = replace(run, observers=tuple(run.added.observers))
+            left = TimeLeft(self._plan.training_seconds, self._plans, lambda: run.spent.used(name))
+            percentile = self._contract.serving.percentile
+            setup = CandidateSetup(prepared, division, inner, left, percentile)
+            rows = division.compared()
+            self._say_begin(division, rows, run)
+            climbed = [self._candidate(each, setup, rows) for each in self._selection.chosen_names]
+            chosen, ladder = self._choose(climbed, rows, setup)
+        ladder.write(run.folder)
+        for line in ladder.lines():
+            run.screen.say(labelled("ladder", line))
+        return self._fitted(chosen, ladder, rows, prepared)
+
+    def _say_begin(self, division: HoldOut, rows: ComparedRows, run: RunContext) -> None:
+        on = f"{many(len(rows), 'row')} of {division.count} folds"
+        on = on if division.has_folds else f"{many(len(rows), 'validation row')}"
+        count = len(self._selection.chosen_names)
+        run.screen.say(labelled("selection", f"{many(count, 'candidate')}, compared on {on}"))
+
+    def _candidate(self, name: str, setup: CandidateSetup, rows: ComparedRows) -> TrainedCandidate:
+        found = self._plan.candidates.get(name, "")
+        if name != DUMMY_CANDIDATE and name not in self._plans:
+            return not_trained(name, str(found))
+        run, left = setup.run, setup.left.seconds
+        if not math.isinf(left):
+            share = show_seconds(setup.left.share(name))
+            said = f"{name}: at most {share} of the {show_seconds(left)} left"
+            run.screen.say(labelled("candidate", said))
+        trained = train_candidate(name, self._plans.get(name), setup)
+        if trained.rung.skipped:
+            run.screen.say(labelled("skipped", f"{name}: {trained.rung.skipped}"))
+            return trained
+        metric = self._contract.metric
+        value = f"{metric.name} {show_number(rows.value(trained.scores, metric))}"
+        run.screen.say(labelled("candidate", f"{name}: {value} · {describe_times(trained.rung)}"))
+        return trained
+
+    def _choose(
+        self, climbed: Sequence[TrainedCandidate], rows: ComparedRows, setup: CandidateSetup
+    ) -> tuple[ChosenModel, Ladder]:
+        contract = self._contract
+        trained = [one for one in climbed if one.predictors]
+        if not trained:
+            raise Mistake(_none_trained(climbed))
+        ensembles: list[BuiltEnsemble] = []
+        if self._selection.ensemble and len(trained) > 1:
+            ensembles = [build_ensemble(trained, rows, contract, setup)]
+        compared = score_rungs(trained, ensembles, rows, contract)
+        rungs = [*(one.rung for one in climbed), *(one.rung for one in ensembles)]
+        over = {rung.name: over_limit(rung, contract.serving) for rung in rungs}
+        within = [one for one in trained if not over[one.name]]
+        allowed = [one for one in ensembles if not over[ENSEMBLE]]
+        # Where nothing is within the limits, the verdict says so of the model that is nearest.
+        chosen = choose_model(within or [_nearest(trained)], compared, allowed, contract)
+        ladder = Ladder(
+            metric=contract.metric,
+            rungs=rungs,
+            compared=compared,
+            limits={name: said for name, said in over.items() if said},
+            rows=len(rows),
+            folds=setup.division.count if setup.division.has_folds else 0,
+            percentile=setup.percentile,
+            chosen=chosen.name,
+            reason=chosen.reason,
+            ensembles=[
+                EnsembleFacts(
+                    one.selected.weights, one.selected.value_on_selected, compared[ENSEMBLE]
+                )
+                for one in ensembles
+            ],
+        )
+        return chosen, ladder
+
+    def _fitted(
+        self, chosen: ChosenModel, ladder: Ladder, rows: ComparedRows, prepared: Prepared
+    ) -> Fitted:
+        predictor = as_predictor(chosen.members, prepared)
+        notes = {rung.name: rung.notes for rung in ladder.rungs}.get(chosen.name, ())
+        reason = f"{chosen.name}, {chosen.reason}"
+        fitted = Fitted(predictor, "finished", reason, notes)
+        if not is_calibrated(self._contract.training):
+            return fitted
+        return calibrate(fitted, chosen.scores, rows.truth, rows.units, self._contract)
+
+
+def _nearest(trained: Sequence[TrainedCandidate]) -> TrainedCandidate:
+    """The fastest."""
+    return min(trained, key=lambda one: one.rung.latency_ms)
+
+
+def _none_trained(climbed: Sequence[TrainedCandidate]) -> Problem:
+    why = "; ".join(f"{one.name}: {one.rung.skipped}" for one in climbed)
+    return Problem(
+        "no candidate could be trained",
+        path="model.candidates",
+        found=why,
+        fix="give a larger budget, or other candidates",
+    )
