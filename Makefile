@@ -6,6 +6,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed.stamp
 PEERS := .venv-peers
+AUTOML := .venv-automl
 CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
 # Else each process that a test starts would compile the package anew.
@@ -14,7 +15,7 @@ SOURCES := src tests benchmarks docs examples
 # Neighbouring tests stay in one process, so that what they share is made once.
 WORKERS := -n 2 --dist worksteal
 
-.PHONY: help env train test test-all golden check format docs bench peers parity gpu faults clean
+.PHONY: help env train test test-all golden check format docs bench peers automl parity gpu faults clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -72,6 +73,13 @@ $(PEERS)/installed.stamp: pyproject.toml constraints.txt benchmarks/peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 -r benchmarks/peers.txt -e '.[torch]'
 	@touch $@
 
+automl: $(AUTOML)/installed.stamp ## make .venv-automl with what a choice among models is compared with
+
+$(AUTOML)/installed.stamp: benchmarks/automl.txt
+	test -x $(AUTOML)/bin/python || "$(PYTHON)" -m venv $(AUTOML)
+	$(AUTOML)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 -r benchmarks/automl.txt
+	@touch $@
+
 parity: env ## our numbers against independent implementations
 	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) tests/parity
 
@@ -82,5 +90,5 @@ faults: env ## the whole fault matrix, and its page docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py --write
 
 clean: ## remove the environment and everything that is built
-	rm -rf .venv $(PEERS) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(PEERS) $(AUTOML) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,55 @@
+"""AutoGluon on two CSV files, in its own environment: fits on one, predicts the other.
+
+Its argument is JSON: paths of both files, target, metric, preset, seconds, cores, the column of
+groups or "", categorical columns that hold numbers, and a folder, where it writes
+`predictions.csv`: the probability of each class, or `prediction`, in the order of the test file. It
+prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+METRICS = {"f1_macro": "f1_macro", "roc_auc": "roc_auc", "rmse": "root_mean_squared_error"}
+
+
+def main() -> None:
+    """Fit and predict."""
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    from autogluon.tabular import TabularDataset, TabularPredictor
+
+    train, test = (TabularDataset(given[name]) for name in ("train", "test"))
+    for one in (train, test):
+        for name in given["categorical"]:
+            one[name] = one[name].astype(str)
+    target, folder = given["target"], Path(given["folder"])
+    is_number = given["metric"] == "rmse"
+    if not is_number:
+        train[target] = train[target].astype(str)
+    started = time.perf_counter()
+    predictor = TabularPredictor(
+        label=target,
+        eval_metric=METRICS[given["metric"]],
+        problem_type="regression" if is_number else None,
+        path=str(folder / "models"),
+        groups=given["groups"] or None,
+        verbosity=1,
+    ).fit(train, time_limit=given["seconds"], presets=given["preset"], num_cpus=given["cores"])
+    fitted = time.perf_counter() - started
+    rows = test.drop(columns=[target])
+    if is_number:
+        predicted = pd.DataFrame({"prediction": predictor.predict(rows)})
+    else:
+        predicted = predictor.predict_proba(rows)
+    predicted.to_csv(folder / "predictions.csv", index=False)
+    print(json.dumps({"seconds": fitted, "model": str(predictor.model_best)}))
+
+
+if __name__ == "__main__":
+    main()
