@@ -13,8 +13,6 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import (
-    GroupSplit,
-    StratifiedGroupSplit,
     TableData,
     TimeSplit,
     fold_count,
@@ -27,7 +25,6 @@ from trainwright.data.base.row_storage import (
     RowStorage,
     bounds,
     gathered,
-    row_numbers,
     slices_of,
     taken,
 )
@@ -46,11 +43,10 @@ from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_te
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fractions import PARTS, Shares, left_out_of, rows_of_parts
-from trainwright.data.split.groups import combined_label_codes
+from trainwright.data.split.row_units import row_units
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
 from trainwright.data.split.splits import split_rows
-from trainwright.data.split.time_order import moments, time_units
 from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
 from trainwright.data.versions.fingerprint import data_version
@@ -281,7 +277,7 @@ class _Table:
                 part: encoded(target, frame[section.target], space)
                 for part, frame in frames.items()
             },
-            units=_units(frames, section, target, space),
+            units=row_units(frames, section, target, space),
         )
 
     def _target_of(self, train: pl.DataFrame) -> Target:
@@ -382,23 +378,3 @@ def _target_typed(
         for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True)
     )
     return space.frame(typed)
-
-
-def _units(
-    frames: Mapping[PartName, pl.DataFrame], section: TableData, target: Target, space: RowStorage
-) -> dict[PartName, Integers]:
-    match section.split:
-        case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
-            codes = combined_label_codes((frame[name] for frame in frames.values()), space)
-            return dict(zip(frames, codes, strict=True))
-        case _ if target.query:
-            from trainwright.data.split.query_split import query_units
-
-            return {part: query_units(frame, section, target) for part, frame in frames.items()}
-        case TimeSplit() as split:
-            return {
-                part: time_units(moments(frame, split.moment, space), space)
-                for part, frame in frames.items()
-            }
-        case _:
-            return {part: row_numbers(frame.height, space) for part, frame in frames.items()}

@@ -61,6 +61,6 @@ def note_queries(answers: Answers, metric: Metric) -> tuple[str, ...]:
     as_one = show_number((total + without) / every)
     return (
         f"{without:,} of {many(every, 'query', 'queries')} leave nothing to order (one row, or "
-        f"{same}) and are left out of {metric.name}, as by trec_eval; counted as 1, as LightGBM "
-        f"and XGBoost do, it would be {as_one}, counted as 0 {show_number(total / every)}",
+        f"{same}) and are not in the mean of {metric.name}, as by trec_eval; counted as 1, as "
+        f"LightGBM and XGBoost do, it would be {as_one}, counted as 0 {show_number(total / every)}",
     )

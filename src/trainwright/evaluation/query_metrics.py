@@ -6,7 +6,7 @@ neither the order of the file nor that of a sort decides it, and equal scores ar
 random order is.
 
 A query whose rows cannot be ordered rightly or wrongly (one row, or equal relevance: for `map` and
-`mrr` all rows relevant, or none) has the value nan and is left out of the mean, as queries without
+`mrr` all rows relevant, or none) has the value nan and is not in the mean, as queries without
 relevant rows are by trec_eval. LightGBM and XGBoost count such a query as 1, and scikit-learn one
 without relevant rows as 0: a constant that no model changes.
 """

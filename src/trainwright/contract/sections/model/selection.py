@@ -89,7 +89,7 @@ class ModelSelection(ModelSection):
     """Kinds of models to train, whatever their order here: they are trained from the simplest on.
     `dummy` always predicts the class shares or the mean, `extra_trees` is `forest` with
     `method: extra_trees`. `auto`: all but `ft_transformer`. What is not installed, cannot read the
-    data or does not fit into the budget is named, and left out."""
+    data or does not fit into the budget is named, and skipped."""
 
     ensemble: bool | Literal["always"] = False
     """Whether a weighted mean of candidates may be the model (Caruana et al. 2004,
