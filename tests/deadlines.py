@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from functools import cache
 from statistics import median
 
 QUIET = 0.025
 """Seconds that `_work` takes on a machine on which the deadlines are as they are written."""
+
+SECONDS_BETWEEN = 30.0
+"""How long a measurement holds: others may begin to use the machine at any time."""
 
 
 def within(seconds: float) -> float:
@@ -15,10 +17,19 @@ def within(seconds: float) -> float:
     return seconds * slowness()
 
 
-@cache
+class _Measured:
+    """The last measurement of this process."""
+
+    slowness = 1.0
+    until = -1.0
+
+
 def slowness() -> float:
-    """How many times longer than on a quiet machine something takes; measured once a process."""
-    return max(1.0, median(_timed() for _ in range(5)) / QUIET)
+    """How many times longer than on a quiet machine something takes."""
+    if time.monotonic() > _Measured.until:
+        _Measured.slowness = max(1.0, median(_timed() for _ in range(5)) / QUIET)
+        _Measured.until = time.monotonic() + SECONDS_BETWEEN
+    return _Measured.slowness
 
 
 def _timed() -> float:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.multiprocessing.spawn import spawn
 
+from deadlines import within
 from trainwright.core.errors import PeerLost
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets
 from trainwright.testing.strategy_conformance import CHECKS
@@ -78,7 +79,7 @@ def _run(rank: int, world_size: int, folder: str) -> None:
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=world_size,
-        timeout=timedelta(seconds=120),
+        timeout=timedelta(seconds=within(120)),
     )
     found: dict[str, Sequence[float] | str] = {}
     for name, check in CHECKS.items():

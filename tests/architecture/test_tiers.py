@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 
 import deadlines
-from deadlines import QUIET, within
+from deadlines import QUIET, SECONDS_BETWEEN, within
 from faults.tiers import TIER, also_slow, each, only
 
 
@@ -35,11 +37,19 @@ def test_a_deadline_is_a_signal_that_comes_later_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left, _ = signal.getitimer(signal.ITIMER_REAL)
-    assert 0 < left <= within(50)
-    assert left > within(50) - 40
+    # As it was measured when the timer of this test was set.
+    whole = 50 * deadlines._Measured.slowness
+    assert whole - 40 < left <= whole
+    monkeypatch.setattr(deadlines._Measured, "slowness", 1.0)
+    monkeypatch.setattr(deadlines._Measured, "until", -1.0)
+    now = time.monotonic()
     for times, expected in ((0.5, 1.0), (1.0, 1.0), (4.0, 4.0)):
         monkeypatch.setattr(deadlines, "_timed", lambda times=times: times * QUIET)
-        assert deadlines.slowness.__wrapped__() == expected
+        now += SECONDS_BETWEEN + 1
+        monkeypatch.setattr(deadlines, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        assert within(10) == 10 * expected
+        monkeypatch.setattr(deadlines, "_timed", lambda: 100.0)
+        assert within(10) == 10 * expected, "measured again too soon"
 
 
 ONLY_IN_TIER_1 = {"F-04"}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import within
 from trainwright.core import limits
 from trainwright.core.errors import DataMistake
 from trainwright.data.sources.data_source import read_source
@@ -79,7 +80,7 @@ def serving(answer: Answer) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_ANSWER_SECONDS", "HTTP_SILENT_SECONDS", "HTTP_RATE_SECONDS"):
-        monkeypatch.setattr(limits, name, 0.6)
+        monkeypatch.setattr(limits, name, within(0.6))
 
 
 @pytest.mark.timeout(30)
