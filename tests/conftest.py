@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from types import SimpleNamespace
 
 import pytest
 import pytest_timeout
+import typer
 from hypothesis import settings
 
 from deadlines import within
 from faults.tiers import TIER, times
 from faults.zygote import Zygote
+from trainwright.core import import_gc
 from trainwright.core.faultpoints import arm
 from trainwright.report import figures
 
@@ -38,10 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-def pytest_collection_finish() -> None:
-    """What was imported stays: no search for garbage walks through it again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: no search for garbage walks through it, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,15 +80,15 @@ def disk_that_is_not_waited_for() -> Iterator[None]:
         yield
 
 
-EXPORTED = figures._exported
+DRAWN = figures._drawn
 
 
 @pytest.fixture(scope="session", autouse=True)
-def figures_without_svg() -> Iterator[None]:
-    """Each run draws the figures of its page, but writes no SVG of them: that takes longer than all
-    the rest of a small run. What is about pages asks for `whole_pages`."""
+def pages_without_figures() -> Iterator[None]:
+    """A run writes its page, but draws nothing: that takes longer than all the rest of a small run.
+    What is about pages asks for `whole_pages`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_exported", lambda canvas: "<svg></svg>")
+        patch.setattr(figures, "_drawn", lambda panel: "<svg></svg>")
         yield
 
 
@@ -87,7 +96,26 @@ def figures_without_svg() -> Iterator[None]:
 def whole_pages() -> Iterator[None]:
     """Pages with every figure, as a user gets them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_exported", EXPORTED)
+        patch.setattr(figures, "_drawn", DRAWN)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imports_that_stay_frozen() -> Iterator[None]:
+    """The command thaws what it froze for its process, which ends then. This one goes on, and each
+    search for garbage would walk through all that the tests have imported."""
+    keeps = SimpleNamespace(freeze=lambda: None, unfreeze=lambda: None)
+    keeps.isenabled, keeps.disable, keeps.enable = gc.isenabled, gc.disable, gc.enable
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_gc, "gc", keeps)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def verbs_that_are_read_once() -> Iterator[None]:
+    """A process of the command reads the tree of its verbs once, and tests call it many times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         yield
 
 

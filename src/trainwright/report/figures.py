@@ -101,6 +101,11 @@ class Panel:
 
 def draw_svg(panel: Panel) -> Markup:
     """Render as an `<svg>` element, deterministic for the same numbers."""
+    return Markup(_inlined(_drawn(panel), panel.name))  # noqa: S704  holds numbers only
+
+
+def _drawn(panel: Panel) -> str:
+    """The panel as a file of SVG."""
     import matplotlib.style
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
@@ -116,8 +121,7 @@ def draw_svg(panel: Panel) -> Markup:
             panel.below[0](lower)
         else:
             panel.draw(canvas.subplots())
-        text = _exported(canvas)
-    return Markup(_inlined(text, panel.name))  # noqa: S704  holds numbers only
+        return _exported(canvas)
 
 
 def _exported(canvas: Canvas) -> str:

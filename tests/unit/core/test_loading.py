@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import pytest
 
+from trainwright.core import import_gc
 from trainwright.core.import_gc import lasting, loading
+
+
+@pytest.fixture(autouse=True)
+def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process of its own, which has frozen nothing."""
+    monkeypatch.setattr(import_gc, "gc", gc)
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 class Knot:

@@ -129,6 +129,7 @@ def test_a_comparison_needs_two_runs(runs: Path) -> None:
         compare_runs([RunFolder(runs / "linear"), RunFolder(runs / "linear")])
 
 
+@pytest.mark.usefixtures("whole_pages")
 def test_the_page_shows_metrics_and_settings(runs: Path, tmp_path: Path) -> None:
     folders = [RunFolder(runs / name) for name in ("linear", "trees", "other")]
     page = write_comparison(compare_runs(folders), folders, tmp_path / "page.html").read_text()
