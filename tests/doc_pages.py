@@ -16,6 +16,23 @@ def mask_digits(line: str) -> str:
     return re.sub(r"\s+", " ", stages).strip()
 
 
+def mask_verdicts(line: str) -> str:
+    """As `mask_digits`, and without a verdict, the sign of a difference, and the unit of a size: of
+    a run that is smaller than that of the page."""
+    line = re.sub("undecided|missed|met", "@", mask_digits(line), flags=re.IGNORECASE)
+    return re.sub(r"[KM]iB", "B", re.sub(r"[+-]#", "#", line))
+
+
+def smaller(words: list[str], contract: str) -> list[str]:
+    """The words of a command; a training has few trees and few resamples."""
+    if words[1] != "train":
+        return words
+    settings = ["metric.resamples=100"]
+    if "kind: boosting" in contract or "model.kind=boosting" in words:
+        settings.append("model.max_trees=30")
+    return [*words, *(word for setting in settings for word in ("--set", setting))]
+
+
 def shown(text: str, said: list[str], masked: Callable[[str], str]) -> bool:
     """Whether the lines of a block were all said, in this order."""
     lines = iter([masked(line) for line in said])

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 from canary import Killed
 from contract_runs import Run, bits, train
+from faults.tiers import also_slow
 from trainwright.contract.sections.section import settled
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.prepare_run import Ready, Request, make_ready
@@ -50,7 +51,14 @@ def ready_for(contract: Path, *overrides: str) -> Ready:
     return make_ready(Request(contract, overrides), StageTimes(), StreamScreen(io.StringIO()))
 
 
-def test_a_run_goes_on_from_every_step_to_the_same_bits(contract: Path) -> None:
+@pytest.mark.parametrize(
+    "deaths",
+    also_slow([[1, 6, CROSSING - 3, CROSSING - 2, CROSSING - 1]], [list(range(1, CROSSING))]),
+    ids=["some", "every"],
+)
+def test_a_run_goes_on_from_every_step_to_the_same_bits(contract: Path, deaths: list[int]) -> None:
+    """Some are the first, one inside, and those around the second epoch's beginning."""
+
     def found(run: Run) -> object:
         lines = run.folder.windows.read_text().splitlines()
         return bits(run), {k: v for k, v in run.signals.items() if "seconds" not in k}, len(lines)
@@ -59,7 +67,7 @@ def test_a_run_goes_on_from_every_step_to_the_same_bits(contract: Path) -> None:
     whole = train(contract, "whole", short)
     assert (whole.ended.progress.step, whole.ended.progress.epoch) == (CROSSING, 1)
     wanted = found(whole)
-    for death in range(1, CROSSING):
+    for death in deaths:
         with pytest.raises(Killed):
             train(contract, f"cut-{death}", short, dies_at=death)
         again = found(train(contract, f"cut-{death}", short))

@@ -25,7 +25,8 @@ _SKEWED = 3.0
 _ISOLATED = 0.75
 _FEWEST = 200
 _PILE = 20
-_TREES = 100
+TREES = 100
+"""Of the isolation forest."""
 
 
 def outliers(data: ExaminedData) -> list[Finding]:
@@ -150,7 +151,7 @@ def strange_rows(data: ExaminedData) -> list[Finding]:
 
     values = np.stack([look.numbers for look in looks], axis=1)
     values = np.where(np.isfinite(values), values, np.nanmedian(values, axis=0))
-    forest = IsolationForest(n_estimators=_TREES, random_state=0).fit(values)
+    forest = IsolationForest(n_estimators=TREES, random_state=0).fit(values)
     scores = -forest.score_samples(values)
     rows = np.flatnonzero(scores > _ISOLATED)
     if not len(rows) or len(rows) > _MOST * len(data):
