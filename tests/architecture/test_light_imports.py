@@ -49,6 +49,8 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.ft_transformer.ft_transformer_network",
         "trainwright.model.gpt.gpt_network",
         "trainwright.model.gpt.rotary",
+        "trainwright.model.model_call",
+        "trainwright.model.pretrained.image_classifier",
         "trainwright.model.pretrained.sequence_classifier",
         "trainwright.model.residual",
         "trainwright.model.resnet.resnet_network",

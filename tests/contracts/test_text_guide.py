@@ -1,4 +1,5 @@
-"""The page of texts in a table and its example: their commands run and say what is shown."""
+"""The pages of models of transformers and their examples: their commands run and say what is
+shown."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ pytest.importorskip("transformers")
 
 from page_runs import ROOT, run_line, run_page
 
-EXAMPLE = ROOT / "examples" / "texts"
+EXAMPLES = ROOT / "examples"
 
 pytestmark = pytest.mark.torch
 
@@ -24,13 +25,23 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-def test_the_page_shows_what_its_commands_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_page("text-models.md", "## An example", monkeypatch)
+@pytest.mark.parametrize("page", ["text-models.md", "image-models.md"])
+def test_the_page_shows_what_its_commands_say(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(page, "## An example", monkeypatch)
 
 
-def test_the_example_trains_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in EXAMPLE.iterdir():
+@pytest.mark.parametrize(
+    ("example", "made"),
+    [
+        ("texts", "python make_base.py messages.csv text base"),
+        ("images", "python make_images.py images base 90"),
+    ],
+)
+def test_the_example_trains_a_few_steps(
+    example: str, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in (EXAMPLES / example).iterdir():
         shutil.copy(file, file.name)
-    run_line("python make_base.py messages.csv text base", monkeypatch)
+    run_line(made, monkeypatch)
     said = run_line("trainwright train contract.yaml --set training.stop.max_steps=5", monkeypatch)
     assert any(line.startswith("verdict") for line in said)

@@ -27,6 +27,7 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "rows": f"{_HERE}.rows_encoder:RowsEncoder",
         "texts": f"{_HERE}.text_encoder:TextEncoder",
         "images": f"{_HERE}.pixel_statistics:Pixels",
+        "colours": f"{_HERE}.colour_statistics:ColourStatistics",
         "tokens": f"{_HERE}.vocabulary:TextVocabulary",
     }
 )

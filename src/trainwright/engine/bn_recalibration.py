@@ -18,7 +18,8 @@ from trainwright.optim.swa import NORMS
 class BatchNormRecalibration:
     """Recomputes BatchNorm statistics for the current weights: forward passes over training rows,
     with the running mean and variance averaged over batches, as `torch.optim.swa_utils.update_bn`.
-    Dropout and everything else are in evaluation mode.
+    Dropout and everything else are in evaluation mode. A norm whose weights are frozen keeps its
+    statistics.
 
     Modes, random numbers and momenta are preserved. The result is bit-identical for the same
     weights and batches.
@@ -43,13 +44,14 @@ class BatchNormRecalibration:
 
     def __call__(self) -> None:
         """Recompute the statistics."""
-        if not self._norms:
+        norms = [one for one in self._norms if _is_trained(one)]
+        if not norms:
             return
         modes = [(module, module.training) for module in self._model.modules()]
-        momenta = [norm.momentum for norm in self._norms]
+        momenta = [norm.momentum for norm in norms]
         numbers = RandomState().snapshot()
         self._model.eval()
-        for norm in self._norms:
+        for norm in norms:
             norm.train()
             norm.reset_running_stats()
             norm.momentum = None  # torch: cumulative average
@@ -58,8 +60,13 @@ class BatchNormRecalibration:
                 for batch in self._batches():
                     self._objective(self._model, batch)
         finally:
-            for norm, momentum in zip(self._norms, momenta, strict=True):
+            for norm, momentum in zip(norms, momenta, strict=True):
                 norm.momentum = momentum
             for module, training in modes:
                 module.training = training
             RandomState().restore(numbers)
+
+
+def _is_trained(norm: nn.Module) -> bool:
+    weights = list(norm.parameters())
+    return not weights or any(one.requires_grad for one in weights)

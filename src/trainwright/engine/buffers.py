@@ -7,6 +7,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from trainwright.optim.swa import NORMS
+
 
 @final
 class MovingBuffers:
@@ -15,11 +17,14 @@ class MovingBuffers:
 
     They have absorbed a bad batch before its loss is known, so a step that drops its update
     restores them. Which ones change is detected in the first forward pass, before anything is
-    restored; constant buffers cost nothing after it.
+    restored; constant buffers cost nothing after it. Those of a batch norm count as changing: one
+    that is frozen may be trained later.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._moving = list(model.buffers())
+        norms = (one for one in model.modules() if isinstance(one, NORMS))
+        self._of_norms = {id(buffer) for norm in norms for buffer in norm.buffers()}
         self._before = [buffer.clone() for buffer in self._moving]
         self.settled = not self._moving
 
@@ -42,6 +47,10 @@ class MovingBuffers:
         """After the first forward pass, keep only the buffers that changed. Synchronises with the
         device."""
         pairs = zip(self._moving, self._before, strict=True)
-        moved = [(now, before) for now, before in pairs if not torch.equal(now, before)]
+        moved = [
+            (now, before)
+            for now, before in pairs
+            if id(now) in self._of_norms or not torch.equal(now, before)
+        ]
         self._moving, self._before = [now for now, _ in moved], [before for _, before in moved]
         self.settled = True

@@ -1,10 +1,11 @@
-"""Baselines of every model: a dummy and a linear model."""
+"""Baselines of every model: a dummy and a linear model, and beside images a linear model of their
+colours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import final
@@ -18,6 +19,7 @@ from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
     Floats,
+    ImageInputs,
     Integers,
     Part,
     TableInputs,
@@ -27,7 +29,7 @@ from trainwright.data.base.table import (
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
-from trainwright.evaluation.clause import DUMMY, LINEAR
+from trainwright.evaluation.clause import COLOURS, DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
 from trainwright.model.linear.linear_fit import fit_linear
 from trainwright.predictor.predictor import Predictor
@@ -45,7 +47,7 @@ _TERMS = {"reduce": "none", "terms": 20_000}
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The fitted baselines.
+    """The fitted baselines, `others` by name.
 
     `shares` is the contribution of each encoded column to the linear baseline on the training rows
     (summing to 1). `warnings` come from fitting it.
@@ -55,10 +57,16 @@ class Baselines:
     linear: Predictor
     shares: Mapping[str, float]
     warnings: tuple[str, ...]
+    others: Mapping[str, Predictor] = field(default_factory=dict)
+
+    @property
+    def by_name(self) -> dict[str, Predictor]:
+        """All of them."""
+        return {DUMMY: self.dummy, LINEAR: self.linear, **self.others}
 
     def scores(self, part: Part) -> dict[str, Floats]:
-        """Scores of `dummy` and `linear` for a part: [N, C] or [N, 1]."""
-        return {DUMMY: self.dummy.score_part(part), LINEAR: self.linear.score_part(part)}
+        """Scores of each for a part: [N, C] or [N, 1]."""
+        return {name: predictor.score_part(part) for name, predictor in self.by_name.items()}
 
 
 def fit_baselines(
@@ -111,6 +119,22 @@ def _of_columns(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselin
         # Non-convergence on so many pixels is no evidence about the evaluated model.
         warnings=warnings,
     )
+
+
+def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
+    """As of columns, and a linear model of colour statistics on at most 20,000 images."""
+    # Imported here, as all that only images need.
+    from trainwright.data.encoders.colour_statistics import fit_colours
+    from trainwright.data.encoders.pixel_statistics import Pixels
+
+    of_pixels = _of_columns(prepared, data, most_rows)
+    train, target = prepared.train, prepared.target
+    rows = spread_rows(len(train), int(min(most_rows, _MOST_SEEN, len(train))))
+    images = ImageInputs.of_kind(train.inputs.take(rows))
+    features = fit_colours(Pixels.of_kind(prepared.features), images)
+    inputs = features.encode(images)
+    linear = fit_linear(_LINEAR, inputs, train.target[rows], target.outputs, ())
+    return replace(of_pixels, others={COLOURS: Predictor(features, target, linear)})
 
 
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
@@ -189,6 +213,7 @@ USUAL_BASELINES = BaselineFit(_of_columns, _seen_columns)
 BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
     {
         "table": BaselineFit(_of_table, _seen_of_table),
+        "images": BaselineFit(_of_images, _seen_columns),
         "tokens": BaselineFit(_of_text, lambda _: 0),
     }
 )

@@ -14,6 +14,9 @@ Status = Literal["met", "missed", "undecided"]
 DUMMY, LINEAR = "dummy", "linear"
 """The baselines of every run."""
 
+COLOURS = "colours"
+"""A linear model of the colour statistics of images."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
 
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
@@ -45,8 +45,9 @@ class Family(ABC, Generic[S]):
         """What the fields that say `auto` stand for, each with its reason."""
         return {}
 
-    def read_files(self, section: S, folder: Path) -> S:  # noqa: ARG002
-        """The section with what it takes from files, named relative to `folder`.
+    def read_files(self, section: S, folder: Path, form: str = "table") -> S:  # noqa: ARG002
+        """The section with what it takes from files, named relative to `folder`, for data of a
+        `form`.
 
         Raises:
             Mistake: they are not there, or cannot be used. MissingExtra: what reads them is not
@@ -57,6 +58,14 @@ class Family(ABC, Generic[S]):
     def tokenizer(self, section: S) -> TextTokenizer:  # noqa: ARG002
         """What a resolved section reads texts by; none for a model of columns."""
         return NO_TOKENIZER
+
+    def image_size(self, section: S) -> tuple[int, ...]:  # noqa: ARG002
+        """Height and width of the images that a resolved section reads; () for any size."""
+        return ()
+
+    def remarks(self, section: S) -> tuple[str, ...]:  # noqa: ARG002
+        """What a person should know of what was found in the files of the model."""
+        return ()
 
     def usual_training(self, section: S) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """What `auto` of `training.batch_size`, `training.num_epochs` and the learning rate of Adam
@@ -99,6 +108,10 @@ class NetworkFamily(Family[S]):
     weights_file: str = "network.safetensors"
     """Weights in a bundle."""
 
+    def bundle_kind(self, shape: Shape) -> str:  # noqa: ARG002
+        """The kind of a bundle for data of this shape."""
+        return self.scorer_kind
+
     @abstractmethod
     def build(self, section: S, shape: Shape) -> nn.Module:
         """Network for data of this shape; its initial weights are drawn from torch's global
@@ -108,9 +121,17 @@ class NetworkFamily(Family[S]):
         """As `build`, for weights that are read into it afterwards."""
         return self.build(section, shape)
 
+    def own_objective(self, section: S) -> Literal["usual"] | Callable[[Any, Any], Any]:  # noqa: ARG002
+        """The training loss of a family that has one of its own, a function of model and batch."""
+        return "usual"
+
     @abstractmethod
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks from first to last, as in `InBlocks`; none for a network without."""
+
+    def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:  # noqa: ARG002
+        """Parameters without weight decay beside biases, norms and embeddings of torch."""
+        return ()
 
     def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
         """Set the memory layout of convolutions; other networks have one layout only."""
@@ -118,10 +139,11 @@ class NetworkFamily(Family[S]):
     def describe_files(
         self,
         network: nn.Module,  # noqa: ARG002
+        shape: Shape,  # noqa: ARG002
         classes: Sequence[str],  # noqa: ARG002
     ) -> Mapping[str, Mapping[str, Json]]:
-        """JSON files that a bundle of the network has beside its weights, by name; `classes` are
-        their names, none for a number."""
+        """JSON files that a bundle of the network for data of this shape has beside its weights, by
+        name; `classes` are their names, none for a number."""
         return {}
 
     def hub_layout(self, section: S, network: nn.Module) -> HubLayout | None:  # noqa: ARG002

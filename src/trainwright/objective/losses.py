@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.batch import Batch, TargetMask, as_batch
-from trainwright.objective.model_call import call_model
+from trainwright.model.model_call import call_model
 
 SHORT = (torch.bfloat16, torch.float16)
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.data.loading.batch import Batch, as_batch
+from trainwright.model.model_call import call_model
 from trainwright.objective.losses import LossSum, TargetLoss, in_fp32
-from trainwright.objective.model_call import call_model
 
 NO_ROW: Final = -1.0
 """The target where a query has no row; no relevance is negative."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, assert_never
 
 import torch
@@ -23,12 +23,16 @@ from trainwright.optim.parameter_groups import Group, group_parameters, split_gr
 
 
 def build_optimizer(
-    section: contract.AnyOptimizer, model: nn.Module, rows_per_step: int
+    section: contract.AnyOptimizer,
+    model: nn.Module,
+    rows_per_step: int,
+    undecayed: Collection[nn.Parameter] = frozenset(),
 ) -> Optimizer:
     """Optimizer over the trainable parameters of a model, fused where available: the fastest on CPU
     and GPU alike, and the one that can drop a non-finite update on the device.
 
-    `rows_per_step` is the effective batch size, for the `batch_scaling` rule.
+    `rows_per_step` is the effective batch size, for the `batch_scaling` rule; `undecayed` are
+    parameters that are not decayed beside those that never are.
 
     Raises:
         MissingExtra: the library of the optimizer is not installed.
@@ -38,7 +42,7 @@ def build_optimizer(
     leave_compiler_out()
     scale = batch_scale(section.batch_scaling, rows_per_step / section.base_batch_size)
     factors = rate_factors(model, section.layer_decay, section.learning_rate_factors)
-    groups = group_parameters(model, factors)
+    groups = group_parameters(model, factors, undecayed)
     rate = settled(section.learning_rate) * scale
     if isinstance(section, contract.Muon):
         return _muon(section, groups, model, scale)

@@ -44,15 +44,21 @@ class Group:
         }
 
 
-def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Group]:
+def group_parameters(
+    model: nn.Module,
+    factors: Factors = NO_FACTORS,
+    undecayed: Collection[nn.Parameter] = frozenset(),
+) -> list[Group]:
     """Partition the trainable parameters into groups; a parameter shared by modules appears once.
-    Parameters of fewer than two dimensions, norms, embeddings and biases are never decayed.
+    Parameters of fewer than two dimensions, norms, embeddings, biases and those of `undecayed` are
+    never decayed.
 
     The group whose learning rate is nearest to the peak comes first: its rate is the one reported
     as a signal.
     """
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
-    for parameter, is_decayed in _each_once(model):
+    for parameter, may_decay in _each_once(model):
+        is_decayed = may_decay and parameter not in undecayed
         groups.setdefault((is_decayed, factors.get(parameter, 1.0)), []).append(parameter)
     keys = sorted(groups, key=lambda key: (max(key[1], 1 / key[1]), not key[0], key[1]))
     return [Group(tuple(groups[key]), *key) for key in keys]

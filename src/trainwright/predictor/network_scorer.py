@@ -28,7 +28,7 @@ from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
-from trainwright.objective.model_call import call_model
+from trainwright.model.model_call import call_model
 
 _ARCHITECTURE = "network.json"
 _LOGITS = 2**22
@@ -94,7 +94,7 @@ class NetworkScorer:
     @property
     def kind(self) -> str:
         """`network`, or what the family calls its bundles."""
-        return network_family(self._section).scorer_kind
+        return network_family(self._section).bundle_kind(self._shape)
 
     def write(self, folder: Path) -> None:
         """Weights as safetensors and the architecture as JSON."""
@@ -104,7 +104,8 @@ class NetworkScorer:
         }
         family = network_family(self._section)
         write_tensors(folder / family.weights_file, tensors)
-        for name, content in family.describe_files(self._model, self._target.classes).items():
+        beside = family.describe_files(self._model, self._shape, self._target.classes)
+        for name, content in beside.items():
             write_json(folder / name, content)
         write_json(
             folder / _ARCHITECTURE,

@@ -221,10 +221,12 @@ def _read_available(request: Request) -> Document:
 def _with_files(document: Document) -> Document:
     """The contract with what its model takes from files."""
     model, source = document.contract.model, document.source
+    family, data = family_of(model), document.contract.data
     with _blaming(source):
-        found = family_of(model).read_files(model, source.folder)
-    contract = document.contract.model_copy(update={"model": found})
-    return replace(document, contract=contract)
+        found = family.read_files(model, source.folder, data.form)
+    changed = {"model": found, "data": data.for_size(family.image_size(found))}
+    contract = document.contract.model_copy(update=changed)
+    return replace(document, contract=contract, notes=(*document.notes, *family.remarks(found)))
 
 
 def text_reading(contract: Contract, folder: Path) -> TextReading:

@@ -28,7 +28,7 @@ def images_fit_their_limit(
 ) -> Iterator[Problem]:
     """Images are not made larger than those that are refused for their size."""
     decoding = data.decoding
-    if decoding.size == "as_is":
+    if isinstance(decoding.size, str):
         return
     height, width = decoding.size
     if height * width > decoding.most_pixels:

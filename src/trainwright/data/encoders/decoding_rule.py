@@ -24,7 +24,7 @@ class Rule:
     @staticmethod
     def of(section: Decoding) -> Rule:
         """The rule that a contract writes."""
-        size = (0, 0) if section.size == "as_is" else section.size
+        size = (0, 0) if isinstance(section.size, str) else section.size
         return Rule(size, section.channels, section.fit, section.filter, section.most_pixels)
 
     def sized(self, height: int, width: int) -> Rule:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class GptFamily(NetworkFamily[Gpt]):
     """Decoder-only transformers."""
 
-    def read_files(self, section: Gpt, folder: Path) -> Gpt:
+    def read_files(self, section: Gpt, folder: Path, form: str = "tokens") -> Gpt:  # noqa: ARG002
         """See `Family`."""
         if not section.architecture:
             return section

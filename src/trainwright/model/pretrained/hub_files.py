@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final
 
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
@@ -17,11 +17,12 @@ from trainwright.core.hashing import hash_file, hash_value
 
 PATH: Final = "model.architecture"
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+PREPROCESSOR: Final = "preprocessor_config.json"
 _INDEX = f"{_WEIGHTS}.index.json"
 _CARD = "README.md"
 _ADAPTER = "adapter_config.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_READ = (_CONFIG, _CARD, _ADAPTER, "*token*", "vocab*", "merges.txt", "*.model")
+_READ = (_CONFIG, PREPROCESSOR, _CARD, _ADAPTER, "*token*", "vocab*", "merges.txt", "*.model")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LICENCE = re.compile(r"^licen[sc]e:\s*[\"']?([\w.+ -]+?)[\"']?\s*$", re.M)
@@ -45,17 +46,24 @@ class BaseFolder:
         file = self.path / _CONFIG
         if not file.is_file():
             raise unusable(f"there is no {_CONFIG} in the base", str(self.path), _NEEDED)
-        try:
-            config = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise unusable(
-                f"the {_CONFIG} of the base cannot be read", str(error), _NEEDED
-            ) from error
+        config = _read_json(file)
         if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
             raise unusable(f"the {_CONFIG} of the base names no model_type", str(file), _NEEDED)
         # A folder of the machine that saved it.
         config.pop("_name_or_path", None)
         return config
+
+    def preprocessor(self) -> Json:
+        """`preprocessor_config.json`; empty if there is none.
+
+        Raises:
+            Mistake: it cannot be read.
+        """
+        file = self.path / PREPROCESSOR
+        settings = _read_json(file) if file.is_file() else {}
+        if not isinstance(settings, dict):
+            raise unusable(f"the {PREPROCESSOR} of the base holds no settings", str(file), _NEEDED)
+        return settings
 
     def weights_hash(self) -> str:
         """SHA-256 of the weights; of several files, of their hashes by name.
@@ -142,7 +150,19 @@ class BaseFolder:
         return [self.path / name for name in names]
 
 
-_NEEDED: Final = "a folder with config.json, weights as safetensors and a tokenizer"
+def _read_json(file: Path) -> Json:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise unusable(
+            f"the {file.name} of the base cannot be read", str(error), _NEEDED
+        ) from error
+
+
+_NEEDED: Final = (
+    "a folder with config.json, weights as safetensors and a tokenizer "
+    f"or, for images, {PREPROCESSOR}"
+)
 _SAFE: Final = f"{_WEIGHTS}, or {_INDEX} with its files"
 
 
@@ -237,13 +257,24 @@ def unfit(kind: str, error: Exception) -> Mistake:
     )
 
 
-def known_config(config: Json) -> Any:
+def classifier_class(reads: Literal["texts", "images"]) -> Any:
+    """What transformers calls a model with a head for classes of texts, or of images."""
+    if reads == "texts":
+        from transformers import AutoModelForSequenceClassification
+
+        return AutoModelForSequenceClassification
+    from transformers import AutoModelForImageClassification
+
+    return AutoModelForImageClassification
+
+
+def known_config(config: Json, reads: Literal["texts", "images"]) -> Any:
     """The configuration as transformers reads it, without code of its own.
 
     Raises:
         Mistake: transformers knows no such architecture, or it has no head for classes.
     """
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     kind = config["model_type"]
@@ -258,14 +289,21 @@ def known_config(config: Json) -> Any:
     # Configurations check their fields with exceptions of their own.
     except Exception as error:
         raise unfit(kind, error) from error
-    if type(made) not in AutoModelForSequenceClassification._model_mapping:
+    if type(made) not in classifier_class(reads)._model_mapping:
+        noun, examples = _EXAMPLES[reads]
         raise unusable(
-            f"{kind} has no head for the classes of a text",
+            f"{kind} has no head for the classes of {noun}",
             ", ".join(config.get("architectures") or [kind]),
-            "an architecture with one, such as bert, roberta, distilbert or deberta-v2",
-            "name an encoder of texts",
+            f"an architecture with one, such as {examples}",
+            f"name a model of {reads}",
         )
     return made
+
+
+_EXAMPLES: Final = {
+    "texts": ("a text", "bert, roberta, distilbert or deberta-v2"),
+    "images": ("an image", "vit, convnext, resnet or dinov2"),
+}
 
 
 _UNUSED: Final = frozenset(

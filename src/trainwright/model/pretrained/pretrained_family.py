@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
-from trainwright.contract.sections.model.pretrained import Base, Pretrained
+from trainwright.contract.sections.model.pretrained import Base, Pretrained, count_layers_of
 from trainwright.contract.sections.section import settled
-from trainwright.core.errors import Problem
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
@@ -23,11 +23,19 @@ from trainwright.data.encoders.text_tokenizer import (
     vocabulary_of,
 )
 from trainwright.model.family import LearningTask, NetworkFamily
-from trainwright.model.input_shape import Shape
-from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
+from trainwright.model.input_shape import ImageShape, Shape
+from trainwright.model.pretrained.hub_files import (
+    PATH,
+    PREPROCESSOR,
+    BaseFolder,
+    find_base,
+    unusable,
+)
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from trainwright.model.count_network import NetworkCounts
 
 _USUAL_LENGTH = 512
 _MOST_TEXTS = 2
@@ -35,38 +43,16 @@ _MOST_TEXTS = 2
 
 @final
 class PretrainedFamily(NetworkFamily[Pretrained]):
-    """Encoders of transformers, with a head for a text."""
+    """Models of transformers, with a head for a text or an image."""
 
     scorer_kind = "encoder"
     weights_file = "model.safetensors"
 
-    def read_files(self, section: Pretrained, folder: Path) -> Pretrained:
+    def read_files(self, section: Pretrained, folder: Path, form: str = "table") -> Pretrained:
         """See `Family`."""
         need_transformers(PATH)
-        from trainwright.model.pretrained.sequence_classifier import (
-            position_limit,
-            read_tokenizer,
-            vocabulary_size,
-        )
-
         found = find_base(section, folder)
-        found.check_tokenizer()
-        content, pad, longest = read_tokenizer(str(found.path))
-        base = Base(
-            config=json.dumps(found.config(), sort_keys=True),
-            weights="" if section.weights == "none" else found.weights_hash(),
-            tokenizer=hash_bytes(content.encode()),
-            pad=pad,
-            longest=longest or _USUAL_LENGTH,
-            licence=found.licence(),
-            commit=found.commit,
-            folder=str(found.path),
-            tokenizer_json=content,
-        )
-        _check_layers(section.model_copy(update={"base": base}).block_count)
-        _check_tokens(content, vocabulary_size(base))
-        limits = [one for one in (longest, position_limit(base)) if one]
-        base = base.model_copy(update={"longest": min(limits, default=_USUAL_LENGTH)})
+        base = (_image_base if form == "images" else _text_base)(found, section)
         if section.base not in ("auto", base):
             raise unusable(
                 "the files of the base have changed", found=str(found.path), expected="the same"
@@ -80,12 +66,26 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
         base = section.base
         return TextTokenizer(base.tokenizer_json, settled(section.max_length), base.pad)
 
+    def image_size(self, section: Pretrained) -> tuple[int, ...]:
+        """What its base names."""
+        return () if section.base == "auto" else section.base.image_size
+
+    def remarks(self, section: Pretrained) -> tuple[str, ...]:
+        """What the base does not say of its images."""
+        base = section.base
+        if base == "auto" or base.reads == "texts" or base.image_mean:
+            return ()
+        return (
+            f"{PREPROCESSOR} of the base names no mean and deviation: pixels are standardised by "
+            "those of the training images",
+        )
+
     def choices(self, section: Pretrained, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
         """An output for each class, and the length of the base."""
         chosen: dict[str, tuple[Json, str]] = {
             "num_labels": (max(1, task.classes), "as many as the data has")
         }
-        if section.base != "auto":
+        if section.base != "auto" and section.base.reads == "texts":
             longest = section.base.longest
             usual = min(longest, _USUAL_LENGTH)
             chosen["max_length"] = (usual, f"the base allows {longest:,}")
@@ -93,20 +93,26 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
 
     def usual_training(self, section: Pretrained) -> Mapping[str, tuple[Json, str]]:
         """Fine-tuning changes little, and is soon over (Devlin et al. 2019, arXiv:1810.04805,
-        appendix A.3)."""
-        batch: tuple[Json, str] = (32, "the usual batch of an encoder of texts")
+        appendix A.3); of images it takes a few epochs more."""
+        is_of_images = section.base != "auto" and section.base.reads == "images"
+        noun = "a model of images" if is_of_images else "an encoder of texts"
+        batch: tuple[Json, str] = (32, f"the usual batch of {noun}")
         if section.weights == "none":
-            rate: tuple[Json, str] = (5e-4, "the usual start of an encoder from random weights")
+            start = "a model of images" if is_of_images else "an encoder"
+            rate: tuple[Json, str] = (5e-4, f"the usual start of {start} from random weights")
             return {"batch_size": batch, "learning_rate": rate}
         return {
             "batch_size": batch,
-            "num_epochs": (3, "the usual length of a fine-tuning"),
+            "num_epochs": (5 if is_of_images else 3, "the usual length of a fine-tuning"),
             "learning_rate": (5e-5, "the usual rate of a fine-tuning"),
         }
 
     def problems(self, section: Pretrained, task: LearningTask) -> Iterator[Problem]:
         """The head has an output for each class, and the table one text or a pair of them."""
         yield from _label_problems(section, task)
+        if section.base != "auto" and section.base.reads == "images":
+            yield from _token_problems(section)
+            return
         yield from _column_problems(task)
         yield from _length_problems(section, task)
 
@@ -127,42 +133,148 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
                 section.architecture,
                 "the folder of its files",
             )
-        need_transformers(PATH)
-        from trainwright.model.pretrained.sequence_classifier import build_classifier
-
-        return build_classifier(base, shape.outputs, is_new=False)
+        return _build(base, shape, is_new=False)
 
     def build_empty(self, section: Pretrained, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
-        need_transformers(PATH)
-        from trainwright.model.pretrained.sequence_classifier import build_classifier
-
-        return build_classifier(settled(section.base), shape.outputs, is_new=True)
+        return _build(settled(section.base), shape, is_new=True)
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
-        """The layers of the encoder: its longest list of modules of one class."""
-        from torch.nn import ModuleList
+        """The layers of the encoder, of all its stages: the modules of one class that stand in
+        lists and are as many as its configuration says, else its longest list of one class."""
+        from torch.nn import ModuleList, Sequential
 
-        lists = [one for one in network.modules() if isinstance(one, ModuleList)]
-        alike = [list(one) for one in lists if len(set(map(type, one))) == 1]
-        return max(alike, key=len, default=[])
+        lists = [one for one in network.modules() if isinstance(one, ModuleList | Sequential)]
+        alike = [one for one in lists if len(set(map(type, one))) == 1]
+        members: dict[type, list[nn.Module]] = {}
+        for one in alike:
+            members.setdefault(type(one[0]), []).extend(one)
+        wanted = count_layers_of(_configuration(network))
+        layers = [found for found in members.values() if len(found) == wanted]
+        own = [list(one) for one in alike if isinstance(one, ModuleList)]
+        return max(layers, key=_weights_in, default=max(own, key=len, default=[]))
+
+    def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:
+        """Tokens and positions that are parameters of their own, [1, N, D]: embeddings, however
+        they are written."""
+        for module in network.modules():
+            if not type(module).__module__.startswith("torch."):
+                own = module.parameters(recurse=False)
+                yield from (one for one in own if one.ndim > 2 and one.shape[0] == 1)
 
     def count_layers(self, section: Pretrained) -> int:
         """Layers of the encoder."""
         return section.block_count
 
+    def bundle_kind(self, shape: Shape) -> str:
+        """See `NetworkFamily`."""
+        return "image_encoder" if isinstance(shape, ImageShape) else self.scorer_kind
+
     def describe_files(
-        self, network: nn.Module, classes: Sequence[str]
+        self, network: nn.Module, shape: Shape, classes: Sequence[str]
     ) -> Mapping[str, Mapping[str, Json]]:
-        """`config.json`, with the names of the classes, as transformers reads it."""
-        config = network.config.to_dict()  # type: ignore[operator,union-attr]
+        """`config.json`, with the names of the classes, and for images `preprocessor_config.json`,
+        as transformers reads them."""
+        config = _configuration(network)
         # The folder of the base is this machine's; the plan says which base it was.
         config.pop("_name_or_path", None)
         config |= {"architectures": [type(network).__name__], "dtype": "float32"}
         if classes:
             config["id2label"] = {str(code): name for code, name in enumerate(classes)}
             config["label2id"] = {name: code for code, name in enumerate(classes)}
-        return {"config.json": config}
+        if not isinstance(shape, ImageShape):
+            return {"config.json": config}
+        from trainwright.model.pretrained.image_classifier import describe_pixels
+
+        return {"config.json": config, PREPROCESSOR: describe_pixels(network, shape)}
+
+    def _counts(self, section: Pretrained, shape: Shape) -> NetworkCounts:
+        try:
+            return super()._counts(section, shape)
+        # Each architecture has its own way to refuse a size.
+        except Exception as error:
+            if isinstance(error, Mistake) or not isinstance(shape, ImageShape):
+                raise
+            raise _other_size(settled(section.base), shape, error) from error
+
+
+def _text_base(found: BaseFolder, section: Pretrained) -> Base:
+    """What the files of an encoder of texts hold."""
+    from trainwright.model.pretrained.sequence_classifier import (
+        position_limit,
+        read_tokenizer,
+        vocabulary_size,
+    )
+
+    found.check_tokenizer()
+    content, pad, longest = read_tokenizer(str(found.path))
+    base = Base(
+        config=json.dumps(found.config(), sort_keys=True),
+        weights="" if section.weights == "none" else found.weights_hash(),
+        tokenizer=hash_bytes(content.encode()),
+        pad=pad,
+        longest=longest or _USUAL_LENGTH,
+        licence=found.licence(),
+        commit=found.commit,
+        folder=str(found.path),
+        tokenizer_json=content,
+    )
+    _check_layers(section.model_copy(update={"base": base}).block_count)
+    _check_tokens(content, vocabulary_size(base))
+    limits = [one for one in (longest, position_limit(base)) if one]
+    return base.model_copy(update={"longest": min(limits, default=_USUAL_LENGTH)})
+
+
+def _image_base(found: BaseFolder, section: Pretrained) -> Base:
+    """What the files of a model of images hold."""
+    from trainwright.model.pretrained.image_classifier import image_settings
+
+    base = Base(
+        reads="images",
+        config=json.dumps(found.config(), sort_keys=True),
+        weights="" if section.weights == "none" else found.weights_hash(),
+        licence=found.licence(),
+        commit=found.commit,
+        folder=str(found.path),
+    )
+    _check_layers(section.model_copy(update={"base": base}).block_count)
+    return base.model_copy(update=image_settings(base, found.preprocessor()))
+
+
+def _build(base: Base, shape: Shape, *, is_new: bool) -> nn.Module:
+    need_transformers(PATH)
+    if isinstance(shape, ImageShape):
+        from trainwright.model.pretrained.image_classifier import build_image_classifier
+
+        return build_image_classifier(base, shape, is_new=is_new)
+    from trainwright.model.pretrained.sequence_classifier import build_classifier
+
+    return build_classifier(base, shape.outputs, is_new=is_new)
+
+
+def _configuration(network: nn.Module) -> dict[str, Any]:
+    config: dict[str, Any] = network.config.to_dict()  # type: ignore[operator,union-attr]
+    return config
+
+
+def _weights_in(modules: Sequence[nn.Module]) -> int:
+    return sum(one.numel() for module in modules for one in module.parameters())
+
+
+def _other_size(base: Base, shape: ImageShape, error: Exception) -> Mistake:
+    said = (str(error).splitlines() or [repr(error)])[0]
+    _, height, width = shape.size
+    known = f"{' x '.join(map(str, base.image_size))} pixels" if base.image_size else "another size"
+    return Mistake(
+        Problem(
+            "the base reads no images of this size",
+            path="data.decoding.size",
+            found=f"{height} x {width} ({said:.200})",
+            expected=known,
+            fix="remove data.decoding.size, or name a base of this size; images of IDX files keep "
+            "theirs",
+        )
+    )
 
 
 def _check_layers(layers: int) -> None:
@@ -229,6 +341,16 @@ def _length_problems(section: Pretrained, task: LearningTask) -> Iterator[Proble
             found=f"{length:,}, of which {special:,} are special",
             expected=f"at least {special + 1:,} tokens",
             fix="raise it, or remove it",
+        )
+
+
+def _token_problems(section: Pretrained) -> Iterator[Problem]:
+    if section.max_length != "auto":
+        yield Problem(
+            "images have no tokens",
+            path="model.max_length",
+            found=str(section.max_length),
+            fix="remove it",
         )
 
 

@@ -1,4 +1,4 @@
-"""Encoders of transformers with a head for a text. Needs torch and transformers."""
+"""Models of transformers with a head for a text or an image. Needs torch and transformers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from torch import Tensor, nn
 
 from trainwright.contract.sections.model.pretrained import Base
 from trainwright.data.encoders.text_tokenizer import panics_as_errors
-from trainwright.model.pretrained.hub_files import known_config, unfit, unusable
+from trainwright.model.pretrained.hub_files import (
+    classifier_class,
+    known_config,
+    unfit,
+    unusable,
+)
 
 _NAMED = 5
 
@@ -26,13 +31,16 @@ def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     Raises:
         Mistake: the base lacks weights of the encoder, or no network has its sizes.
     """
-    config = known_config(json.loads(base.config))
+    config = known_config(json.loads(base.config), base.reads)
     config.num_labels = outputs
-    config.pad_token_id = base.pad
+    is_of_texts = base.reads == "texts"
+    if is_of_texts:
+        config.pad_token_id = base.pad
+    kind = classifier_class(base.reads)
     with _quiet():
-        network = _draw(config) if is_new else _read(base, config)
+        network = _draw(kind, config) if is_new else _read(kind, base, config)
     network.register_forward_hook(_logits)
-    if getattr(config, "type_vocab_size", 0) < 2:
+    if is_of_texts and getattr(config, "type_vocab_size", 0) < 2:
         network.register_forward_pre_hook(_without_segments, with_kwargs=True)
     return network.train()  # type: ignore[no-any-return]
 
@@ -46,23 +54,17 @@ def _without_segments(
     return given, named
 
 
-def _draw(config: Any) -> Any:
-    from transformers import AutoModelForSequenceClassification
-
+def _draw(kind: Any, config: Any) -> Any:
     try:
-        return AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
-            config, dtype=torch.float32, trust_remote_code=False
-        )
+        return kind.from_config(config, dtype=torch.float32, trust_remote_code=False)
     # Each architecture has its own way to fail with a size or a name it cannot have.
     except Exception as error:
         raise unfit(config.model_type, error) from error
 
 
-def _read(base: Base, config: Any) -> Any:
-    from transformers import AutoModelForSequenceClassification
-
+def _read(kind: Any, base: Base, config: Any) -> Any:
     try:
-        network, loaded = AutoModelForSequenceClassification.from_pretrained(
+        network, loaded = kind.from_pretrained(
             base.folder,
             config=config,
             dtype=torch.float32,
@@ -90,8 +92,10 @@ def _read(base: Base, config: Any) -> Any:
 
 
 def _is_encoder(name: str, prefix: str) -> bool:
-    """Is a weight one of the encoder? Its pooler belongs to the head: many bases have none."""
-    return name.startswith(prefix) and ".pooler." not in name
+    """Is a weight one of the encoder? Its pooler belongs to the head: many bases have none. Counts
+    of batches are no weights, and earlier bases have none."""
+    is_other = ".pooler." in name or name.endswith(".num_batches_tracked")
+    return name.startswith(prefix) and not is_other
 
 
 def _logits(_module: nn.Module, _inputs: object, given: Any) -> Tensor:
@@ -101,7 +105,7 @@ def _logits(_module: nn.Module, _inputs: object, given: Any) -> Tensor:
 
 def position_limit(base: Base) -> int:
     """The most tokens that the learned positions of an encoder allow; 0 where it has none."""
-    config = known_config(json.loads(base.config))
+    config = known_config(json.loads(base.config), "texts")
     limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
     with torch.device("meta"):
         network = build_classifier(base, 2, is_new=True)
@@ -114,7 +118,7 @@ def position_limit(base: Base) -> int:
 
 def vocabulary_size(base: Base) -> int:
     """Tokens that the encoder has embeddings for."""
-    return int(known_config(json.loads(base.config)).get_text_config().vocab_size)
+    return int(known_config(json.loads(base.config), "texts").get_text_config().vocab_size)
 
 
 def read_tokenizer(folder: str) -> tuple[str, int, int]:

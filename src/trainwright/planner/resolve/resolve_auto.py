@@ -254,7 +254,7 @@ def _tracking(contract: Contract, choosing: Choosing) -> Tracking:
         return tracking
     from trainwright.planner.resolve.tracking_choices import window_steps
 
-    chosen = window_steps(contract.model)
+    chosen = window_steps(contract.data.form)
     windows = choosing.take(tracking.windows, "tracking.windows", chosen)
     return tracking.model_copy(update={"windows": windows})
 

@@ -38,11 +38,12 @@ class Averaged:
 @final
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Model, objective and feed."""
+    """Model, objective and feed, and the parameters that the model's family does not decay."""
 
     model: nn.Module
     objective: Objective
     feed: Feed
+    undecayed: frozenset[nn.Parameter] = frozenset()
 
 
 def build_averaged(

@@ -147,7 +147,9 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
-    updates = build_updates(training, Learning(model, objective, feed), network.state, length)
+    undecayed = frozenset(network_family(section).undecayed(model))
+    learning = Learning(model, objective, feed, undecayed)
+    updates = build_updates(training, learning, network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)

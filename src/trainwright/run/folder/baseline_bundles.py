@@ -9,7 +9,7 @@ from trainwright.contract.sections.data.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, fit_baselines
-from trainwright.evaluation.clause import DUMMY, LINEAR
+from trainwright.evaluation.clause import COLOURS, DUMMY, LINEAR
 from trainwright.evaluation.naive_forecasts import forecast_naively
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
@@ -17,7 +17,6 @@ from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 
 _FOLDER = "baselines"
-_NAMES = (DUMMY, LINEAR)
 
 
 def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
@@ -35,11 +34,16 @@ def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
     """Store the fitted baselines, so that the run can be compared with them on any rows later."""
     root = folder.path / _FOLDER
     root.mkdir(exist_ok=True)
-    for name, predictor in zip(_NAMES, (baselines.dummy, baselines.linear), strict=True):
+    for name, predictor in baselines.by_name.items():
         write_bundle(predictor, root / name, {"run": folder.name, "baseline": name})
 
 
 def read_baselines(folder: RunFolder) -> dict[str, Predictor]:
     """Baselines of a run with a verdict."""
     check_own(folder, _FOLDER)
-    return {name: read_bundle(folder.path / _FOLDER / name) for name in _NAMES}
+    places = {name: folder.path / _FOLDER / name for name in (DUMMY, LINEAR, COLOURS)}
+    return {
+        name: read_bundle(place)
+        for name, place in places.items()
+        if name != COLOURS or place.is_dir()
+    }

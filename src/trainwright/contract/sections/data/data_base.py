@@ -87,6 +87,10 @@ class Feeding(Section):
         assert isinstance(data, cls), f"data of kind {cls.__name__}"
         return data
 
+    def for_size(self, _size: tuple[int, ...], /) -> Self:
+        """The same for a model that reads images of this height and width; of any size if ()."""
+        return self
+
     @property
     def source(self) -> str:
         """The path of its rows; empty where they are named otherwise."""

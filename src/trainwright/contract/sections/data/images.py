@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.folds import Folded
-from trainwright.contract.sections.section import Count, Fraction, NonNegative, Section
+from trainwright.contract.sections.section import Auto, Count, Fraction, NonNegative, Section
 from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS
 
 Pixels = Annotated[int, Field(ge=0)]
@@ -128,9 +128,9 @@ class Decoding(Section):
     white level is undefined.
     """
 
-    size: Literal["as_is"] | tuple[Count, Count] = "as_is"
+    size: Auto | Literal["as_is"] | tuple[Count, Count] = "auto"
     """Height and width in pixels that every image is brought to. `as_is`: they are of one size
-    already, and another one is refused."""
+    already, and another one is refused. `auto`: what the base of the model reads, else `as_is`."""
 
     channels: Literal["rgb", "grey"] = "rgb"
     """Three channels or one. Grey images become three equal channels under `rgb`."""
@@ -245,6 +245,14 @@ class ImageData(Feeding):
     def folding(self) -> Folded:
         """Whether the rows are cut into folds."""
         return self.split
+
+    def for_size(self, size: tuple[int, ...], /) -> Self:
+        """The same for a model that reads images of this height and width; of any size if ()."""
+        if self.decoding.size != "auto":
+            return self
+        chosen = size or "as_is"
+        decoding = self.decoding.model_copy(update={"size": chosen})
+        return self.model_copy(update={"decoding": decoding})
 
     @property
     def part_shares(self) -> tuple[str, dict[str, float]]:

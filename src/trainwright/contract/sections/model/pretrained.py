@@ -1,4 +1,4 @@
-"""`model` of kind `pretrained`: an encoder of transformers that reads texts."""
+"""`model` of kind `pretrained`: an encoder of transformers that reads texts or images."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from trainwright.core.files import Json
 _TOKENS = "the model reads tokens; terms are for the linear baseline"
 
 _TRAITS = Traits(
-    reads=("table",),
+    reads=("table", "images"),
     reads_files=False,
     has_blocks=True,
     files=("base",),
     needs_files=True,
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
 )
+
+_OF_CLASSES = ("id2label", "label2id")
+"""Classes of a base, which may be called anything: record players too."""
 
 _NOT_KNOWN = 1000
 """Most layers, before the configuration is read."""
@@ -31,6 +34,9 @@ class Base(Section):
     """What was found in the files of `architecture`. The plan fills it in, and a run goes on with
     the same files only."""
 
+    reads: Literal["texts", "images"] = "texts"
+    """What the model reads."""
+
     config: str
     """`config.json`, as one line of JSON."""
 
@@ -38,14 +44,26 @@ class Base(Section):
     """SHA-256 of the weights; of several files, of their hashes in the order of their names. Empty
     with `weights: none`."""
 
-    tokenizer: str
-    """SHA-256 of the tokenizer; empty for a decoder without one."""
+    tokenizer: str = ""
+    """SHA-256 of the tokenizer; empty for a decoder without one, and for a model of images."""
 
     pad: Annotated[int, Field(ge=0)] = 0
     """Token behind the end of a text."""
 
-    longest: Count
-    """The most tokens that the tokenizer and the positions of the model allow."""
+    longest: Annotated[int, Field(ge=0)] = 0
+    """The most tokens that the tokenizer and the positions of the model allow; 0 for a model of
+    images."""
+
+    image_size: tuple[Count, ...] = ()
+    """Height and width of the images in pixels; empty where the base names none."""
+
+    image_mean: tuple[float, ...] = ()
+    """What is subtracted from each channel (0 to 255); empty where the base names none: the mean of
+    the training images."""
+
+    image_std: tuple[float, ...] = ()
+    """What each channel is divided by then; empty where the base names none: the standard deviation
+    of the training images."""
 
     licence: str = ""
     """Licence that the model card (`README.md`) states."""
@@ -61,17 +79,18 @@ class Base(Section):
 
 
 class Pretrained(ModelSection):
-    """An encoder of transformers with a head for classes or a number, fine-tuned on one column of
-    texts, or on a pair of them. Code that comes with a model is never run."""
+    """A model of transformers with a head for classes or a number, fine-tuned on images, on one
+    column of texts, or on a pair of them. Code that comes with a model is never run."""
 
     traits: ClassVar[Traits] = _TRAITS
 
     kind: Literal["pretrained"] = "pretrained"
 
     architecture: str
-    """Folder with `config.json`, weights as safetensors and a tokenizer, relative to the contract;
-    or the name of a model of the hub, for example `bert-base-uncased`. With HF_HUB_OFFLINE=1 only
-    the local cache of the hub is read."""
+    """Folder with `config.json`, weights as safetensors and a tokenizer, for images a
+    `preprocessor_config.json` instead, relative to the contract; or the name of a model of the hub,
+    for example `bert-base-uncased` or `google/vit-base-patch16-224`. With HF_HUB_OFFLINE=1 only the
+    local cache of the hub is read."""
 
     revision: str = "main"
     """Branch, tag or commit of a model of the hub."""
@@ -81,11 +100,12 @@ class Pretrained(ModelSection):
 
     weights: Literal["pretrained", "none"] = "pretrained"
     """Initial weights: those of the base, with a new head if it has none for so many labels; or
-    `none`, random ones, for which only the configuration and the tokenizer are read."""
+    `none`, random ones, for which only the configuration and the tokenizer or
+    `preprocessor_config.json` are read."""
 
     max_length: Auto | Annotated[int, Field(ge=3)] = "auto"
     """Most tokens of a row; longer ones are cut, and counted. `auto`: what the base allows, at most
-    512."""
+    512. Of images there are none."""
 
     length_buckets: Count = 8
     """Groups of similar length from which the rows of a step are drawn, so that little is padded.
@@ -101,16 +121,26 @@ class Pretrained(ModelSection):
 
     @property
     def block_count(self) -> int:
-        """Layers of the encoder: the largest number of layers that its configuration names."""
+        """Layers of the encoder: the largest number of layers that its configuration names, those
+        of all stages together."""
         if self.base == "auto":
             return _NOT_KNOWN
-        return max(_layer_counts(json.loads(self.base.config)), default=1)
+        return count_layers_of(json.loads(self.base.config))
+
+
+def count_layers_of(config: Json) -> int:
+    """Layers that a configuration of transformers names, at least 1."""
+    return max(_layer_counts(config), default=1)
 
 
 def _layer_counts(config: Json) -> Iterator[int]:
     """Every whole number of a configuration whose name contains `layer`."""
     for name, value in config.items():
+        if name in _OF_CLASSES:
+            continue
         if isinstance(value, dict):
             yield from _layer_counts(value)
         elif "layer" in name and type(value) is int:
             yield value
+        elif name == "depths" and isinstance(value, list):
+            yield sum(one for one in value if type(one) is int)

@@ -10,7 +10,7 @@ from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.objective.model_call import call_model  # noqa: E402
+from trainwright.model.model_call import call_model  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
