@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, final, overload
 import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text, is_contract
+from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number, show_seconds
@@ -53,9 +54,10 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, repr=False)
 class TrainedRun:
-    """Judged run: its metrics, the verdict, and the model."""
+    """Judged run: its metrics, the verdict, and the model. `allow_code` is what its call said."""
 
     result: Result
+    allow_code: bool = False
 
     @property
     def name(self) -> str:
@@ -85,7 +87,8 @@ class TrainedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """Model with its fitted features, read from the run's bundle on first use."""
-        return read_own_bundle(self.result.folder)
+        with code_allowed(self.allow_code):
+            return read_own_bundle(self.result.folder)
 
     def to_json(self) -> Json:
         """Output of `trainwright train --json`."""
@@ -107,9 +110,11 @@ class TrainedRun:
 @dataclass(frozen=True, repr=False)
 class FittedRun:
     """Trained models of a contract, which are not judged yet: the model, its score on the
-    validation rows, its history and its cost. `judge` opens the test rows."""
+    validation rows, its history and its cost. `judge` opens the test rows. `allow_code` is what its
+    call said."""
 
     fitted: ContractFit
+    allow_code: bool = False
 
     @property
     def name(self) -> str:
@@ -183,6 +188,7 @@ def train(
     name: str = "",
     resume: bool = False,
     frames: Mapping[str, Frame] | None = None,
+    allow_code: bool = False,
 ) -> TrainedRun:
     """Train what a contract describes and judge it; progress is shown on stderr.
 
@@ -195,6 +201,7 @@ def train(
         resume: resume the run of this name, or the newest unfinished one.
         frames: rows in memory, for a contract whose `data.path` is `frame://NAME`: polars or pandas
             frames, or dicts of columns, by name.
+        allow_code: run the code that the contract names (`model.kind: imported`).
 
     Raises:
         Mistake: contract or data are wrong, with all problems at once; nothing was written.
@@ -210,7 +217,8 @@ def train(
         resume,
         frames=dict(frames or {}),
     )
-    return _reported(train_contract(request, StreamScreen(sys.stderr)))
+    with code_allowed(allow_code):
+        return _reported(train_contract(request, StreamScreen(sys.stderr)), allow_code)
 
 
 @overload
@@ -233,6 +241,7 @@ def fit(
     stop_rules: Sequence[StopRule] = (),
     observers: Sequence[Observer] = (),
     progress: bool = True,
+    allow_code: bool = False,
 ) -> FittedRun: ...
 def fit(training: Any, **options: Any) -> Ended | FittedRun:
     """Train a contract's model up to its validation score, or the `Job` of a script. Test rows stay
@@ -253,6 +262,7 @@ def fit(training: Any, **options: Any) -> Ended | FittedRun:
             They are not known to a resume by the command.
         observers: (contract) observers of the training's events. Of boosting they see a `Validated`
             event a tree. An error of theirs is announced and does not end the training.
+        allow_code: (contract) as for `train`.
         run: (job) a run folder for record, signals, events and, if the job names no other place,
             its checkpoints; made if it is missing. The checkpoints are bound to it: those of
             another run are refused. `trainwright runs` takes it.
@@ -287,11 +297,13 @@ def _fit_contract(
     stop_rules: Sequence[StopRule] = (),
     observers: Sequence[Observer] = (),
     progress: bool = True,
+    allow_code: bool = False,
 ) -> FittedRun:
     asked_at = time.monotonic()
     screen = StreamScreen(sys.stderr if progress else io.StringIO())
     if not isinstance(given, PreparedData):
-        given = PreparedData.of(Request(file_or_text(given), tuple(overrides)), screen)
+        with code_allowed(allow_code):
+            given = PreparedData.of(Request(file_or_text(given), tuple(overrides)), screen)
         overrides = ()
     request = replace(
         given.request,
@@ -302,7 +314,8 @@ def _fit_contract(
         added=Additions(tuple(stop_rules), tuple(observers)),
         asked_at=asked_at,
     )
-    return FittedRun(fit_contract(given, request, screen))
+    with code_allowed(allow_code):
+        return FittedRun(fit_contract(given, request, screen), allow_code)
 
 
 @overload
@@ -339,41 +352,44 @@ def judge(
     """
     if isinstance(model, FittedRun):
         screen = StreamScreen(sys.stderr if progress else io.StringIO())
-        result = judge_fit(model.fitted, screen)
-    elif isinstance(data, PreparedData):
-        result = judge_model(model, data, Path(runs), name)
-    else:
-        raise Mistake(
-            Problem(
-                "a function is judged on the rows of a contract",
-                path="data",
-                fix="judge it on prepared data: tw.judge(predict, tw.prepare(contract))",
-            )
+        with code_allowed(model.allow_code):
+            return _reported(judge_fit(model.fitted, screen), model.allow_code)
+    if isinstance(data, PreparedData):
+        return _reported(judge_model(model, data, Path(runs), name))
+    raise Mistake(
+        Problem(
+            "a function is judged on the rows of a contract",
+            path="data",
+            fix="judge it on prepared data: tw.judge(predict, tw.prepare(contract))",
         )
-    return _reported(result)
+    )
 
 
-def _reported(result: Result) -> TrainedRun:
+def _reported(result: Result, allow_code: bool = False) -> TrainedRun:
     # Imported here: a training does not wait for it.
     from trainwright.report.page import write_report
 
     write_report(result.folder)
-    return TrainedRun(result)
+    return TrainedRun(result, allow_code)
 
 
-def load(run: str | Path) -> Predictor:
+def load(run: str | Path, *, allow_code: bool = False) -> Predictor:
     """Load the predictor of a run from its folder, or from a bundle; every file is verified first.
+
+    `allow_code` runs the code of a model of `kind: imported`, if it is that of the training, from
+    the contract's folder, the working directory or Python's path.
 
     Raises:
         Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
             without PyTorch. StorageFailed: the run's files belong to another run.
     """
     folder = Path(run)
-    if (folder / MANIFEST).exists() or not is_run_folder(folder):
-        return read_bundle(folder)
-    bundle = RunFolder.open(folder).bundle
-    if bundle.is_dir():
-        return read_own_bundle(RunFolder.open(folder))
+    with code_allowed(allow_code):
+        if (folder / MANIFEST).exists() or not is_run_folder(folder):
+            return read_bundle(folder)
+        bundle = RunFolder.open(folder).bundle
+        if bundle.is_dir():
+            return read_own_bundle(RunFolder.open(folder))
     raise Mistake(
         Problem(
             f"run {folder.name} has no model yet",

@@ -49,6 +49,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.ft_transformer.ft_transformer_network",
         "trainwright.model.gpt.gpt_network",
         "trainwright.model.gpt.rotary",
+        "trainwright.model.imported.own_network",
         "trainwright.model.model_call",
         "trainwright.model.pretrained.image_classifier",
         "trainwright.model.pretrained.sequence_classifier",
@@ -223,7 +224,7 @@ OTHER_KINDS = (
 )
 """What trees of a table, without a budget, copies or findings to try, have no use for."""
 
-MOST_MODULES = 444
+MOST_MODULES = 446
 """Of the package, in a training of boosted trees whose data is examined for the first time. Each
 family of models adds its section; what else it has is imported when a contract asks for it."""
 

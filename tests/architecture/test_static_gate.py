@@ -26,6 +26,12 @@ SAFE_VALUES = {"allow_pickle": ("False",), "typ": ("'safe'", "'rt'")}
 LOCKED_IN = ROOT / "src" / "trainwright" / "checkpoint" / "foreign" / "torch_import_child.py"
 """The one file that may unpickle, in a process of its own that can do nothing else."""
 
+ALLOWED = {
+    (LOCKED_IN, "call of torch.load"),
+    (ROOT / "src" / "trainwright" / "model" / "imported" / "load_target.py", "call of exec"),
+}
+"""Beside it the door of `kind: imported`, which asks for the permission of the command."""
+
 MOST_LINES_OF_A_FILE = 400
 MOST_LINES_OF_A_FUNCTION = 60
 
@@ -103,7 +109,7 @@ def test_no_file_runs_code_that_it_reads() -> None:
         f"{path.relative_to(ROOT)}:{line}: {what}"
         for path in SOURCES
         for line, what in refused(tree_of(path))
-        if (path, what) != (LOCKED_IN, "call of torch.load")
+        if (path, what) not in ALLOWED
     ]
     assert not found, "\n".join(found)
 

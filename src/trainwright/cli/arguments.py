@@ -39,4 +39,10 @@ Overrides = Annotated[
     list[str],
     typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the contract."),
 ]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code", help="Run the code that the contract names (model.kind: imported)."
+    ),
+]
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]

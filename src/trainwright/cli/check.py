@@ -9,6 +9,7 @@ from pathlib import Path
 from trainwright.cli.data_check import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data.data_base import DELIVERY
+from trainwright.core.code_permission import permission_words
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
@@ -78,4 +79,5 @@ def _of_interest(ready: Ready) -> list[Choice]:
 
 def _again(request: Request) -> list[str]:
     words = [word for override in request.overrides for word in ("--set", override)]
-    return words if request.runs == Path("runs") else [*words, "--runs", str(request.runs)]
+    where = [] if request.runs == Path("runs") else ["--runs", str(request.runs)]
+    return [*words, *where, *permission_words()]

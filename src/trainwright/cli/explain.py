@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
+from trainwright.core.code_permission import code_allowed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +45,7 @@ def explain(
         ),
     ] = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure which columns the model of a run relies on, and how predictions follow them.
@@ -55,7 +57,7 @@ def explain(
     from trainwright.run.folder.planned_contract import find_run
 
     folder = find_run(run, runs)
-    with naming_damage(folder):
+    with naming_damage(folder), code_allowed(allow_code):
         if rows:
             _explain_rows(folder, rows, output, overrides, as_json=as_json)
         else:

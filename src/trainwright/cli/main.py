@@ -16,6 +16,7 @@ import typer
 from trainwright.cli.arguments import (
     RUNS,
     AfterEnding,
+    AllowCode,
     AsJson,
     ContractPath,
     Every,
@@ -31,6 +32,7 @@ from trainwright.cli.explain import explain
 from trainwright.cli.generate import generate
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
+from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import (
     EXIT_DONE,
     EXIT_VERDICT_NOT_MET,
@@ -90,12 +92,15 @@ def check(
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
     every: Every = False,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Validate a contract and its data without training."""
     from trainwright.cli.check import check_contract
 
-    raise typer.Exit(check_contract(contract, overrides, runs, every=every, as_json=as_json))
+    with code_allowed(allow_code):
+        code = check_contract(contract, overrides, runs, every=every, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -111,13 +116,16 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Plan only, without training.")
     ] = False,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the model of a contract, and judge it."""
     if dry_run:
         from trainwright.cli.check import check_contract
 
-        raise typer.Exit(check_contract(contract, overrides, runs, as_json=as_json))
+        with code_allowed(allow_code):
+            code = check_contract(contract, overrides, runs, as_json=as_json)
+        raise typer.Exit(code)
     from trainwright.core.stop_flag import StopFlag
     from trainwright.run.supervise.signal_handlers import stop_on_signals
 
@@ -129,7 +137,7 @@ def train(
         run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
     asked_at = time.monotonic()
     # From here on, also during imports, a signal ends the command gracefully.
-    with stop_on_signals(StopFlag()):
+    with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
             from trainwright.cli.show_trained import show_trained
             from trainwright.run.prepare_run import Request
@@ -151,6 +159,7 @@ def resume(
     longer: Longer = None,
     schedule: AfterEnding = "hold",
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Resume a run that was stopped or killed, with its original contract; with --for, extend a
@@ -163,7 +172,7 @@ def resume(
     from trainwright.run.extension_request import ExtensionRequest
     from trainwright.run.supervise.signal_handlers import stop_on_signals
 
-    with stop_on_signals(StopFlag()):
+    with stop_on_signals(StopFlag()), code_allowed(allow_code):
         from trainwright.cli.train_resume import resume_and_show
 
         extend = ExtensionRequest.read(longer, schedule)
@@ -192,6 +201,7 @@ def predict(
         ),
     ] = False,
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
@@ -199,7 +209,8 @@ def predict(
     from trainwright.run.folder.planned_contract import find_run
 
     written = PredictionOutput(output, keep, guard_formulas)
-    predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
+    with code_allowed(allow_code):
+        predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
 
 
 @app.command()
@@ -213,6 +224,7 @@ def evaluate(
     ] = "",
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the verdict of a run, or judge its model on other rows."""
@@ -224,7 +236,7 @@ def evaluate(
 
     folder = find_run(run, runs)
     own = not data and not overrides
-    with naming_damage(folder):
+    with naming_damage(folder), code_allowed(allow_code):
         result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
         following = commands_with_a_run(run, runs)
     show_result(result, following, as_json=as_json, of_run=own)

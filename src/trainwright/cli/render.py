@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainwright.cli.damage import naming_damage
+from trainwright.core.code_permission import permission_words
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json, damage_in, read_json, to_json
 from trainwright.core.formatting import show_number, show_seconds
@@ -119,7 +120,8 @@ def commands_with_a_run(run: str, runs: Path) -> list[str]:
 
 def _command(verb: str, runs: Path, *words: str) -> list[str]:
     where = [] if runs == Path("runs") else ["--runs", str(runs)]
-    return ["trainwright", verb, *words, *where]
+    allowing = () if verb == "runs" else permission_words()
+    return ["trainwright", verb, *words, *where, *allowing]
 
 
 def say(label: str, text: str, style: str = "") -> None:

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from trainwright.cli.arguments import RUNS, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, RunName, Runs
+from trainwright.core.code_permission import code_allowed
 
 weights_app = typer.Typer(
     help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None
@@ -38,20 +39,22 @@ def export_weights(
         typer.Option(metavar="STEP", min=0, help="Of a checkpoint; by default the run's model."),
     ] = None,
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
 ) -> None:
     """Write the weights of a run as safetensors, its network as ONNX, or its decoder as a folder of
     Hugging Face."""
     from trainwright.cli.weights import export, export_graph, export_hub_folder
 
-    if to == "safetensors":
-        export(run, runs, step, output or Path("model.safetensors"))
-        return
-    if step is not None:
+    if step is not None and to != "safetensors":
         raise typer.BadParameter("a checkpoint is no model: remove --step", param_hint="--to")
-    if to == "onnx":
-        export_graph(run, runs, output or Path("onnx"))
-    else:
-        export_hub_folder(run, runs, output or Path("huggingface"))
+    with code_allowed(allow_code):
+        match to:
+            case "safetensors":
+                export(run, runs, step, output or Path("model.safetensors"))
+            case "onnx":
+                export_graph(run, runs, output or Path("onnx"))
+            case _:
+                export_hub_folder(run, runs, output or Path("huggingface"))
 
 
 @weights_app.command("convert")

@@ -25,7 +25,14 @@ _CHECKPOINTING = (
     "asynchronous",
     "on_failure",
 )
-_RESUME = ("data_changed", "numerics_changed", "notice", "notice_every_seconds", "grace_seconds")
+_RESUME = (
+    "data_changed",
+    "code_changed",
+    "numerics_changed",
+    "notice",
+    "notice_every_seconds",
+    "grace_seconds",
+)
 
 FREE: Final[frozenset[str]] = frozenset(
     {

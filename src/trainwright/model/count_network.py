@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Protocol, final
+from functools import lru_cache, partial
+from typing import Any, Literal, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -47,21 +47,38 @@ class NetworkCounts:
     activations: int
 
 
+Call = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+
+
+def call_in_order(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    """Outputs of a network for its inputs."""
+    outputs: Tensor = network(*inputs)
+    return outputs
+
+
 @lru_cache(maxsize=8)
-def count_network(family: Builder, section: ModelSection, shape: Shape) -> NetworkCounts:
-    """Counts of the network that a family builds, which takes no memory and draws no random number.
+def count_network(
+    family: Builder,
+    section: ModelSection,
+    shape: Shape,
+    call: Call = call_in_order,
+    device: Literal["meta", "cpu"] = "meta",
+) -> NetworkCounts:
+    """Counts of the network that a family builds, which takes no memory and draws no random number;
+    on a CPU, for a network that cannot do without values, it takes that of four rows of zeros.
 
     A shared parameter counts once. What does not grow with the rows (statistics of a batch norm) is
     no activation: a row is the difference of two passes.
     """
-    with torch.device("meta"):
-        network = family.build(section, shape)
 
     def example(rows: int) -> Sequence[Tensor]:
-        return shape.empty_rows(rows, section.context_length)
+        return [one.zero_() for one in shape.empty_rows(rows, section.context_length)]
 
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        network = family.build(section, shape)
+        passes = (_measure(network, partial(example, rows), call) for rows in (_ROWS, 2 * _ROWS))
+        (few, fewer), (more, kept) = passes
     sizes = [one.numel() for one in network.parameters() if one.requires_grad]
-    (few, fewer), (more, kept) = (_measure(network, example, rows) for rows in (_ROWS, 2 * _ROWS))
     return NetworkCounts(
         sum(sizes),
         max(sizes, default=0),
@@ -71,14 +88,14 @@ def count_network(family: Builder, section: ModelSection, shape: Shape) -> Netwo
 
 
 def _measure(
-    network: nn.Module, example: Callable[[int], Sequence[Tensor]], rows: int
+    network: nn.Module, example: Callable[[], Sequence[Tensor]], call: Call
 ) -> tuple[int, int]:
     """Multiply-accumulates, and bytes kept."""
     attention, flops = _FusedAttentionMode(), FlopCounterMode(display=False)
-    with torch.device("meta"), torch.enable_grad(), flops, attention:
-        inputs = example(rows)
+    with torch.enable_grad(), flops, attention:
+        inputs = example()
         with _record_saved((*network.parameters(), *network.buffers(), *inputs)) as saved:
-            outputs = network(*inputs)
+            outputs = call(network, inputs)
             _loss(outputs)
     # The outputs live until the backward pass has begun, when their gradient takes their place.
     kept = sum(one.untyped_storage().nbytes() for one in saved.values()) + outputs.nbytes
@@ -89,8 +106,8 @@ def _loss(outputs: Tensor) -> Tensor:
     """Cross-entropy of classes or tokens, squared error of a number."""
     flat = outputs.flatten(0, -2)
     if flat.shape[1] == 1:
-        return functional.mse_loss(flat, torch.empty_like(flat), reduction="sum")
-    codes = torch.empty(len(flat), dtype=torch.int64)
+        return functional.mse_loss(flat, torch.zeros_like(flat), reduction="sum")
+    codes = torch.zeros(len(flat), dtype=torch.int64)
     return functional.cross_entropy(flat, codes, reduction="sum")
 
 

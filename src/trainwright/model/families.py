@@ -27,6 +27,7 @@ FAMILIES: Mapping[str, Family[Any]] = LazyTable(
         "resnet": f"{_HERE}.resnet.resnet_family:ResNetFamily",
         "gpt": f"{_HERE}.gpt.gpt_family:GptFamily",
         "pretrained": f"{_HERE}.pretrained.pretrained_family:PretrainedFamily",
+        "imported": f"{_HERE}.imported.imported_family:ImportedFamily",
     },
     build=lambda family: family(),
 )

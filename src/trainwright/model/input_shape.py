@@ -21,6 +21,8 @@ class TableShape:
     outputs: int
 
     kind: ClassVar[str] = "table"
+    names: ClassVar[tuple[str, ...]] = ("numeric", "categories")
+    """Of the tensors of `empty_rows`, as in a batch."""
 
     @property
     def is_possible(self) -> bool:
@@ -55,6 +57,7 @@ class ImageShape:
     outputs: int
 
     kind: ClassVar[str] = "images"
+    names: ClassVar[tuple[str, ...]] = ("pixels",)
 
     @property
     def is_possible(self) -> bool:
@@ -85,6 +88,7 @@ class TokenShape:
     outputs: int
 
     kind: ClassVar[str] = "tokens"
+    names: ClassVar[tuple[str, ...]] = ("tokens",)
 
     @property
     def is_possible(self) -> bool:
@@ -110,6 +114,7 @@ class TextShape:
     outputs: int
 
     kind: ClassVar[str] = "texts"
+    names: ClassVar[tuple[str, ...]] = ("input_ids",)
 
     @property
     def is_possible(self) -> bool:

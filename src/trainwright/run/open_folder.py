@@ -13,6 +13,7 @@ from trainwright.contract.reading.read_contract import ContractText
 from trainwright.contract.reading.stored_contracts import with_defaults
 from trainwright.contract.reading.yaml_reader import yaml_value_text
 from trainwright.contract.resumable_fields import differences, is_free
+from trainwright.core.code_permission import permission_words
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -170,13 +171,13 @@ def _saying_how_to_go_on(request: Request, folder: RunFolder) -> Iterator[None]:
 def resume_command(request: Request, folder: RunFolder) -> str:
     """Command that resumes a run, with all of its original options."""
     if isinstance(request.contract, ContractText):
-        return shlex.join(["trainwright", "resume", str(folder.path)])
+        return shlex.join(["trainwright", "resume", str(folder.path), *permission_words()])
     words = ["trainwright", "train", str(request.contract)]
     for override in request.overrides:
         words += ["--set", override]
     if request.runs != Path("runs"):
         words += ["--runs", str(request.runs)]
-    return shlex.join([*words, "--run", folder.name, "--resume"])
+    return shlex.join([*words, "--run", folder.name, "--resume", *permission_words()])
 
 
 def _starts(request: Request) -> bool:
@@ -278,7 +279,8 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
 def _check_contract(
     folder: RunFolder, ready: Ready, changed: Sequence[tuple[str, Json, Json]]
 ) -> list[Noted]:
-    refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
+    accepted = _accepted_code(ready)
+    refused = [one for one in changed if not (is_free(one[0]) or one[0].startswith(accepted))]
     if refused:
         raise ContractMistake([_refused(folder, ready, *change) for change in refused])
     # Resume settings are reported when it resumes, and the loader is measured at each start.
@@ -288,13 +290,27 @@ def _check_contract(
     return [Noted("contract_changed", text)] if free else []
 
 
+_SOURCE = "model.source"
+
+
+def _accepted_code(ready: Ready) -> tuple[str, ...]:
+    """Paths of the code that may have changed."""
+    contract = ready.plan.contract
+    is_accepted = contract.model.traits.runs_code and contract.resume.code_changed == "record"
+    return (_SOURCE,) if is_accepted else ()
+
+
 def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -> Problem:
     another, fix = "contract", "put the value back"
     if path in {choice.path for choice in ready.plan.choices}:
         another = "value where the contract says auto"
         fix = f"write --set {shlex.quote(f'{path}={yaml_value_text(old)}')} as well"
-    if path.split(".")[:2] in [["model", one] for one in ready.plan.contract.model.traits.files]:
-        another, fix = "base of its model", "put the files of the base back"
+    traits = ready.plan.contract.model.traits
+    if path.split(".")[:2] in [["model", one] for one in traits.files]:
+        what = "code" if traits.runs_code else "base"
+        another, fix = f"{what} of its model", f"put the files of the {what} back"
+    if path.startswith(_SOURCE) and traits.runs_code:
+        fix += ", accept the new code: --set resume.code_changed=record"
     return Problem(
         f"run {folder.name} was started with another {another}",
         path=path,

@@ -11,6 +11,7 @@ from typing import Self, final
 import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text
+from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import NotAvailable, Problem
 from trainwright.data.base.table import Part
 from trainwright.data.sources.frames import Frame
@@ -90,6 +91,7 @@ def prepare(
     *,
     overrides: Sequence[str] = (),
     frames: Mapping[str, Frame] | None = None,
+    allow_code: bool = False,
 ) -> PreparedData:
     """Read, split and encode the rows of a contract: for `fit`, or for a model of any library that
     `judge` holds to the contract. Writes nothing.
@@ -98,12 +100,14 @@ def prepare(
         contract: as for `train`.
         overrides: replaced values, each as `"data.target=label"`.
         frames: rows in memory, as for `train`.
+        allow_code: as for `train`; `fit` and `judge` of the rows need it again.
 
     Raises:
         Mistake: contract or data are wrong, every problem at once.
     """
     request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
-    return PreparedData.of(request, StreamScreen(sys.stderr))
+    with code_allowed(allow_code):
+        return PreparedData.of(request, StreamScreen(sys.stderr))
 
 
 def labelled_rows(ready: Ready, part: Part) -> LabelledRows:

@@ -21,6 +21,10 @@ class Resume(Section):
     """If the data differs from the run's: `refuse` stops with exit code 11, `record` continues and
     notes it in the record."""
 
+    code_changed: Literal["refuse", "record"] = "refuse"
+    """If the code of a model of `kind: imported` differs from the run's: `refuse` stops with exit
+    code 2, `record` continues with the new code and notes its hashes in the events."""
+
     determinism: Auto | Determinism = "auto"
     """How alike the run and its repetitions are. `bitwise`: only algorithms that give the same bits
     every time, an error where an operation has none, and no resume where the bits would differ.

@@ -29,7 +29,9 @@ from trainwright.distributed.rank_share import WHOLE, RankShare
 from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
+from trainwright.model.families import network_family
 from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
+from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
@@ -91,7 +93,11 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """Training loss: of rows, of blended rows, or of queries."""
+    """Training loss: of rows, of blended rows, or of queries; that of the model's family if it has
+    its own."""
+    own = network_family(contract.model).own_objective(contract.model)
+    if callable(own):
+        return OwnObjective(own)
     if contract.task == "ranking":
         return ByQuery(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from trainwright.core.code_permission import is_code_allowed, look_for_code_in
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, damage_in, read_json
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.tracking.checksums import changed_files, has_checksums
@@ -46,9 +49,19 @@ def read_own_bundle(folder: RunFolder) -> Predictor:
         Mistake: the bundle is incomplete. StorageFailed: it belongs to another run.
     """
     check_own(folder, folder.bundle.name)
+    if is_code_allowed():
+        _look_beside_contract(folder)
     predictor = read_bundle(folder.bundle)
     check_owner(folder, read_json(folder.bundle / MANIFEST)["about"], read_identity(folder))
     return predictor
+
+
+def _look_beside_contract(folder: RunFolder) -> None:
+    """Look for the code of a model in the folder of the run's contract."""
+    with damage_in(folder.plan):
+        plan = read_json(folder.plan)
+        where = plan.get("contract_folder") or Path(plan.get("contract_path", "")).parent
+    look_for_code_in(Path(where))
 
 
 def check_owner(folder: RunFolder, about: Json, identity: Identity) -> None:

@@ -12,6 +12,7 @@ from trainwright.contract.sections.model.catboost import CatBoost
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.imported import Imported
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.contract.sections.model.neighbours import Neighbours
@@ -43,6 +44,7 @@ Model = Annotated[
     | Annotated[ResNet, Tag("resnet")]
     | Annotated[Gpt, Tag("gpt")]
     | Annotated[Pretrained, Tag("pretrained")]
+    | Annotated[Imported, Tag("imported")]
     | Annotated[ModelSelection, Tag("auto")],
     Discriminator(_kind_of),
 ]
@@ -55,5 +57,6 @@ def sections() -> dict[str, type[ModelSection]]:
 
 
 def kinds_with(trait: Callable[[Traits], bool]) -> tuple[str, ...]:
-    """Kinds of the families that have a trait."""
-    return tuple(kind for kind, section in sections().items() if trait(section.traits))
+    """Kinds of the families that have a trait; code of the user's own is not among them."""
+    traits = {kind: section.traits for kind, section in sections().items()}
+    return tuple(kind for kind, one in traits.items() if not one.runs_code and trait(one))

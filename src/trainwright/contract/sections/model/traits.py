@@ -48,9 +48,9 @@ class Traits:
     a library, which a budget can cut; empty without rounds. `unit` is a round or step.
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
     baseline. `files` are the fields that the plan reads from files of the model, without which it
-    cannot be if `needs_files`. `has_attention`:
-    causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks the rows of a
-    query.
+    cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix proposes.
+    `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
+    the rows of a query.
     """
 
     reads: tuple[DataKind, ...]
@@ -68,6 +68,7 @@ class Traits:
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()
     needs_files: bool = False
+    runs_code: bool = False
 
 
 class ModelSection(Section):
