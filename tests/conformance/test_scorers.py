@@ -14,7 +14,8 @@ from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
-from trainwright.data.columns.target import Classes, NextToken, Numbers
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes, NextToken
 from trainwright.model.dummy import fit_constant, read_constant
 from trainwright.model.families import FAMILIES
 from trainwright.model.family import LearningTask

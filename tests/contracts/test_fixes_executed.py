@@ -67,7 +67,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/audit/row_overlap.py: split by",
         "data/audit/time_leaks.py: to forecast",
         "data/quality/labels/label_errors.py: inspect the rows",
-        "data/columns/target.py: repair these rows",
+        "data/columns/number_target.py: repair these rows",
     ),
 }
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from trainwright.contract.sections.model.mlp import Mlp
-from trainwright.data.columns.target import Numbers
+from trainwright.data.columns.number_target import Numbers
 from trainwright.model.build_network import build_network
 from trainwright.model.input_shape import TableShape
 from trainwright.predictor.network_scorer import NetworkScorer, read_network

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.table import TableInputs
+from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
 
 CARDINALITIES = (6, 4)
@@ -63,3 +64,28 @@ def test_ridge_regression(penalty: float) -> None:
     ours = fit_linear(Linear(kind="linear", penalty=penalty), inputs, target, 1, CARDINALITIES)
     theirs = Ridge(alpha=penalty, solver="svd").fit(_dense(inputs), target)
     np.testing.assert_allclose(ours.score(inputs)[:, 0], theirs.predict(_dense(inputs)), atol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
+def test_poisson_regression(penalty: float) -> None:
+    inputs = _inputs()
+    counts = np.random.default_rng(5).poisson(np.exp(_signal(inputs) / 2)).astype(np.float64)
+    section = Linear(kind="linear", penalty=penalty)
+    ours = fit_linear(section, inputs, counts, 1, CARDINALITIES, LearnedNumber(rates=True))
+    theirs = PoissonRegressor(alpha=penalty / 600, solver="newton-cholesky", tol=1e-9)
+    theirs.fit(_dense(inputs), counts)
+    expected = theirs.predict(_dense(inputs))
+    np.testing.assert_allclose(ours.score(inputs)[:, 0], expected, rtol=1e-3)
+
+
+def test_a_rate_of_any_row_is_finite_and_above_0() -> None:
+    inputs = _inputs()
+    counts = np.random.default_rng(5).poisson(2.0, 600).astype(np.float64)
+    fitted = fit_linear(
+        Linear(kind="linear"), inputs, counts, 1, CARDINALITIES, LearnedNumber(rates=True)
+    )
+    extreme = TableInputs(np.full((2, 3), 3e38, np.float32), inputs.categories[:2])
+    extreme.numeric[1] *= -1
+    rates = fitted.score(extreme)
+    assert rates.min() > 0
+    assert bool(np.isfinite(rates**2).all())

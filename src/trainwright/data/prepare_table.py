@@ -31,8 +31,9 @@ from trainwright.data.base.row_storage import (
 from trainwright.data.base.table import Inputs, Integers, Part, PartName
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
 from trainwright.data.columns.fit_target import fit_target
+from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
-from trainwright.data.columns.target import Numbers, encode_new, encoded
+from trainwright.data.columns.target import encode_new, encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.encoding import FrameEncoding
@@ -286,7 +287,8 @@ class _Table:
             from trainwright.data.split.query_split import fit_queries
 
             return fit_queries(train, section)
-        return fit_target(train[section.target], self.task, section.positive, written)
+        labels, order = train[section.target], section.class_order
+        return fit_target(labels, self.task, section.positive, written, order)
 
 
 @final

@@ -31,6 +31,7 @@ from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import COLOURS, DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
+from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
 from trainwright.predictor.predictor import Predictor
 
@@ -111,9 +112,18 @@ def _of_columns(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselin
         else np.arange(0, len(train), math.ceil(len(train) / most))
     )
     inputs = as_columns(train.inputs.take(rows))
-    linear = fit_linear(_LINEAR_OF_COLUMNS, inputs, train.target[rows], target.outputs, ())
+    linear = fit_linear(
+        _LINEAR_OF_COLUMNS,
+        inputs,
+        train.target[rows],
+        target.outputs,
+        (),
+        learns=LearnedNumber(target.is_count, target.quantiles),
+    )
     return Baselines(
-        dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
+        dummy=Predictor(
+            features, target, fit_constant(train.target, target.outputs, target.quantiles)
+        ),
         linear=Predictor(features, target, linear),
         shares={},
         # Non-convergence on so many pixels is no evidence about the evaluated model.
@@ -165,7 +175,14 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     features, inputs = _encoded(prepared, section, seen)
     of_texts = bool(features.texts) and target.outputs > 1
     kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
-    linear = fit_linear(kind, inputs, answers, target.outputs, features.cardinalities)
+    linear = fit_linear(
+        kind,
+        inputs,
+        answers,
+        target.outputs,
+        features.cardinalities,
+        learns=LearnedNumber(target.is_count, target.quantiles),
+    )
     said = list(linear.warnings)
     if len(seen) < len(train):
         said.append(f"fitted on {len(seen):,} of {len(train):,} training rows, evenly spread")
@@ -173,7 +190,9 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     total = float(spreads.sum()) or 1.0
     names = (*features.numeric_names, *features.categorical_names)
     return Baselines(
-        dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
+        dummy=Predictor(
+            features, target, fit_constant(train.target, target.outputs, target.quantiles)
+        ),
         linear=Predictor(features, target, linear),
         shares={name: float(one) / total for name, one in zip(names, spreads, strict=True)},
         warnings=tuple(f"the linear baseline: {one}" for one in said),

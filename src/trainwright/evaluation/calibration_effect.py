@@ -18,6 +18,7 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.resampled_metrics import MeasuredMetric, gain_of, measure_lines
 
 MEASURED = ("calibration_error", "log_loss", "brier")
+OF_QUANTILES = ("coverage", "interval_width", "interval_score")
 
 
 @final
@@ -47,13 +48,14 @@ class Change:
 def measure_calibration(
     scored: Scored, before: Floats, metric: Metric, seed: int
 ) -> Mapping[str, Change]:
-    """Expected calibration error, log loss and Brier score on the judged rows, whose scores were
-    `before` the calibration, and the contract's metric; before a threshold the likeliest class
-    counts."""
+    """Expected calibration error, log loss and Brier score on the judged rows, or of quantiles the
+    coverage, width and score of their interval, whose scores were `before` the calibration, and the
+    contract's metric; before a threshold the likeliest class counts."""
     positive, rows = scored.target.positive_code, np.arange(len(scored.part))
-    of_before = answers_of(scored.part.target, before, positive, scored.folds)
+    quantiles = scored.target.quantiles
+    of_before = answers_of(scored.part.target, before, positive, scored.folds, quantiles=quantiles)
     pair = (of_before, scored.answers())
-    names = tuple(dict.fromkeys((*MEASURED, metric.name)))
+    names = tuple(dict.fromkeys((*(OF_QUANTILES if quantiles else MEASURED), metric.name)))
     lines = [MeasuredMetric(name, answers, rows) for name in names for answers in pair]
     draws = Resampling(scored.part.units, metric.resamples, seed)
     found = measure_lines(lines, metric, draws)

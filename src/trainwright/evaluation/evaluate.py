@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric, steering_metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
@@ -20,6 +20,7 @@ from trainwright.evaluation.evaluation_warnings import (
     better_forecasts,
     find_warnings,
     low_target,
+    wrong_coverage,
 )
 from trainwright.evaluation.intervals import Interval, Resampling, method_of
 from trainwright.evaluation.metric_values import metrics_of
@@ -73,6 +74,7 @@ class Scored:
             self.folds,
             self.decided if of_model else None,
             self.queries,
+            self.target.quantiles,
         )
 
     @property
@@ -199,6 +201,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     linear = LinearBaseline(
         _intervals(baselines.get(LINEAR, {})), gains.get(LINEAR, {}), scored.shares
     )
+    judged = steering_metric(metric.name)
     return Evaluation(
         part=scored.part.name,
         rows=size.rows,
@@ -216,8 +219,9 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             *scored.notes,
             *_query_notes(answers[MODEL], metric),
             *low_target(metric, baselines.get(DUMMY, {})),
-            *find_warnings(metric.name, size, of_model, linear),
-            *better_forecasts(metric.name, of_model, naive),
+            *wrong_coverage(scored.target.quantiles, of_model),
+            *find_warnings(judged, size, of_model, linear),
+            *better_forecasts(judged, of_model, naive),
         ),
         method=method_of(size.units, in_folds=scored.folds is not None),
     )

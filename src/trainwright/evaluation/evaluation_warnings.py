@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright.contract.sections.metric import METRICS, Direction, Metric
+from trainwright.contract.sections.metric import METRICS, ONE_SIDED, Direction, Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
@@ -91,7 +91,7 @@ def find_warnings(
 
 def low_target(metric: Metric, dummy: Mapping[str, ResampledMetric]) -> tuple[str, ...]:
     """Warning for a target that the dummy reaches."""
-    if isinstance(metric.target, str) or metric.name not in dummy:
+    if isinstance(metric.target, str) or metric.name not in dummy or metric.name in ONE_SIDED:
         return ()
     value = dummy[metric.name].interval.value
     is_max = METRICS[metric.name].direction == "max"
@@ -101,6 +101,23 @@ def low_target(metric: Metric, dummy: Mapping[str, ResampledMetric]) -> tuple[st
     return (
         f"the target proves nothing: it asks for {asked}, and the dummy, which ignores the "
         f"features, has {show_number(value)}",
+    )
+
+
+def wrong_coverage(
+    quantiles: tuple[float, ...], own: Mapping[str, ResampledMetric]
+) -> tuple[str, ...]:
+    """Warning that the interval covers another share of the rows than its quantiles say, on either
+    side."""
+    if not quantiles:
+        return ()
+    said, coverage = quantiles[-1] - quantiles[0], own["coverage"].interval
+    if not coverage.given or coverage.low <= said <= coverage.high:
+        return ()
+    side = "fewer" if coverage.value < said else "more"
+    return (
+        f"the interval covers {side} rows than its quantiles say: {show_number(coverage.value)} "
+        f"({coverage.bounds}), and they say {said:g}",
     )
 
 

@@ -83,7 +83,29 @@ DECIDED: Mapping[str, Counted] = MappingProxyType(
 def calibration_problems(training: Training, metric: str, target: Target) -> list[Problem]:
     """A calibration or a threshold is asked for where there is nothing to calibrate or decide."""
     problems: list[Problem] = []
-    if training.calibration != "none" and target.task != "classification":
+    is_conformal = training.calibration == "conformal"
+    if target.quantiles and not is_conformal and training.calibration != "none":
+        problems.append(
+            Problem(
+                f"{training.calibration} calibrates probabilities, and quantiles are predicted",
+                path="training.calibration",
+                found=training.calibration,
+                expected="conformal",
+                fix="write training.calibration: conformal",
+            )
+        )
+    elif is_conformal and not target.quantiles:
+        problems.append(
+            Problem(
+                "conformal calibrates quantiles, and the model predicts none",
+                path="training.calibration",
+                found="conformal",
+                expected="metric.quantiles, for example [0.05, 0.5, 0.95]",
+                fix="remove training.calibration, or add for example "
+                "metric.quantiles: [0.05, 0.5, 0.95]",
+            )
+        )
+    elif training.calibration != "none" and not (target.quantiles or target.classes):
         problems.append(
             Problem(
                 f"a {target.task} has no probabilities that could be calibrated",

@@ -97,7 +97,12 @@ def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float
     decided = None if scored.decided is None else scored.decided[rows]
     queries = None if scored.queries is None else scored.queries[rows]
     answers = answers_of(
-        scored.part.target[rows], scored.scores[rows], positive, decided=decided, queries=queries
+        scored.part.target[rows],
+        scored.scores[rows],
+        positive,
+        decided=decided,
+        queries=queries,
+        quantiles=scored.target.quantiles,
     )
     return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
 

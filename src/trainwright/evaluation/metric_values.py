@@ -6,15 +6,19 @@ Of rows that models of folds scored `roc_auc` counts pairs of rows of one fold, 
 
 An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
 f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
-constant; metrics of rankings without a query that can be ordered; anything of no rows. Without
-positive predictions, but with positive rows, precision and f1 are 0.
+constant; quadratic_kappa if truth and choice are all of one class; poisson_deviance if a prediction
+is not above 0 or a count is below; rmsle if one of either is below 0; coverage, interval_width and
+interval_score of predictions that are one number; metrics of rankings without a query that can be
+ordered; anything of no rows. Without positive predictions, but with positive rows, precision and f1
+are 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,19 +39,23 @@ Measure = Callable[[Answers, Metric], float]
 
 def metrics_of(target: Target) -> tuple[str, ...]:
     """Metrics applicable to a target, in the contract's order."""
-    return _names(target.task, target.outputs)
+    has = {"any"}
+    has |= {"counts"} if target.is_count else set()
+    has |= {"quantiles"} if target.quantiles else set()
+    has |= {"ranks"} if target.is_ordered else set()
+    return _names(target.task, target.outputs, has)
 
 
 def metric_names(classes: int) -> tuple[str, ...]:
     """Metrics of a target of `classes` classes (1: numbers), in the contract's order."""
-    return _names("regression" if classes == 1 else "classification", classes)
+    return _names("regression" if classes == 1 else "classification", classes, {"any"})
 
 
-def _names(task: str, classes: int) -> tuple[str, ...]:
+def _names(task: str, classes: int, has: Set[str]) -> tuple[str, ...]:
     return tuple(
         name
         for name, fact in METRICS.items()
-        if fact.task == task and (fact.classes == "any" or classes == 2)
+        if fact.task == task and fact.of in has and (fact.classes == "any" or classes == 2)
     )
 
 
@@ -221,6 +229,25 @@ def _calibration_error(answers: Answers, _: Metric) -> float:
     return float(np.abs(gaps).sum() / len(answers))
 
 
+def _quadratic_kappa(answers: Answers, _: Metric) -> float:
+    """Cohen's kappa with squared distances of the ranks as weights (Cohen 1968, Psychological
+    Bulletin 70): 1 - observed / expected by chance."""
+    from sklearn.metrics import cohen_kappa_score
+
+    truth, chosen = answers.truth, answers.chosen()
+    if np.ptp(np.concatenate([truth, chosen])) == 0:
+        return math.nan
+    return float(
+        cohen_kappa_score(truth, chosen, weights="quadratic", labels=range(answers.classes))
+    )
+
+
+def _mae_of_ranks(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import mean_absolute_error
+
+    return float(mean_absolute_error(answers.truth, answers.chosen()))
+
+
 def _mae(answers: Answers, _: Metric) -> float:
     from sklearn.metrics import mean_absolute_error
 
@@ -248,9 +275,61 @@ def _mape(answers: Answers, _: Metric) -> float:
 
 
 def _pinball(answers: Answers, section: Metric) -> float:
+    """Of several quantiles the mean over them."""
     from sklearn.metrics import mean_pinball_loss
 
-    return float(mean_pinball_loss(answers.truth, answers.values(), alpha=section.quantile))
+    if not answers.quantiles:
+        return float(mean_pinball_loss(answers.truth, answers.values(), alpha=section.quantile))
+    each = zip(answers.scores.T, answers.quantiles, strict=True)
+    losses = [mean_pinball_loss(answers.truth, values, alpha=alpha) for values, alpha in each]
+    return float(np.mean(losses))
+
+
+def is_inside(answers: Answers) -> npt.NDArray[np.bool_]:
+    """Is the value of each row [N] between its outer quantiles, ends included?"""
+    low, high = answers.scores[:, 0], answers.scores[:, -1]
+    return np.asarray((low <= answers.truth) & (answers.truth <= high))
+
+
+def interval_widths(answers: Answers) -> Floats:
+    """Outer quantile minus outer quantile of each row [N]."""
+    return np.asarray(answers.scores[:, -1] - answers.scores[:, 0])
+
+
+def interval_scores(answers: Answers) -> Floats:
+    """Interval score of each row [N] (Winkler 1972; Gneiting and Raftery 2007, Journal of the
+    American Statistical Association 102, equation 43): the width, and what the value lies below it
+    divided by the lower quantile, or above it divided by one minus the upper one. Less is better,
+    and the true quantiles have the least."""
+    low, high = answers.scores[:, 0], answers.scores[:, -1]
+    below, above = answers.quantiles[0], 1 - answers.quantiles[-1]
+    missed = np.maximum(low - answers.truth, 0) / below
+    missed += np.maximum(answers.truth - high, 0) / above
+    return np.asarray(high - low + missed)
+
+
+def _of_interval(each: Callable[[Answers], npt.NDArray[Any]]) -> Measure:
+    def compute(answers: Answers, _: Metric) -> float:
+        return float(each(answers).mean()) if answers.quantiles else math.nan
+
+    return compute
+
+
+def _poisson_deviance(answers: Answers, _: Metric) -> float:
+    """2 (y log(y / m) - y + m), its mean over the rows (McCullagh and Nelder 1989, section 2.3)."""
+    from sklearn.metrics import mean_poisson_deviance
+
+    if answers.truth.min() < 0 or answers.values().min() <= 0:
+        return math.nan
+    return float(mean_poisson_deviance(answers.truth, answers.values()))
+
+
+def _rmsle(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import root_mean_squared_log_error
+
+    if min(answers.truth.min(), answers.values().min()) < 0:
+        return math.nan
+    return float(root_mean_squared_log_error(answers.truth, answers.values()))
 
 
 def _of_queries(name: str) -> Measure:
@@ -277,11 +356,18 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "log_loss": _log_loss,
         "brier": _brier,
         "calibration_error": _calibration_error,
+        "quadratic_kappa": _quadratic_kappa,
+        "mae_of_ranks": _mae_of_ranks,
         "mae": _mae,
         "rmse": _rmse,
         "r2": _r2,
         "mape": _mape,
         "pinball": _pinball,
+        "poisson_deviance": _poisson_deviance,
+        "rmsle": _rmsle,
+        "coverage": _of_interval(is_inside),
+        "interval_width": _of_interval(interval_widths),
+        "interval_score": _of_interval(interval_scores),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
         **{name: _of_queries(name) for name in OF_QUERIES},

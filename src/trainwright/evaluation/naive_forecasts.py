@@ -29,6 +29,8 @@ _STEPS = (7, 12, 24, 48, 52, 96, 168, 288, 336, 365)
 """Season candidates for numeric timestamps, in steps."""
 
 _FEWEST_SEASONS = 2
+LEAST_COUNT = 0.5
+"""The least rate that is forecast without a model: the deviance of any count from 0 is infinite."""
 
 
 def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
@@ -77,6 +79,8 @@ class _Series:
     is_time: bool
     gap: float
     horizon: int
+    is_count: bool
+    quantiles: tuple[float, ...]
 
     def known(self, rows: Integers) -> Floats:
         """Newest known target of the series at each row, NaN for none."""
@@ -99,9 +103,17 @@ class _Series:
 
     def predict(self, given: Floats, fitted: Floats, train: Integers) -> Floats:
         """Values unchanged; classes with their accuracy on the training rows (`fitted`); rows
-        without a past get the mean or the class shares."""
+        without a past get the mean or the class shares. Quantiles are those of the residuals on the
+        training rows. The least forecast of a count is 1/2: the
+        deviance of any count from 0 is infinite."""
         usual = self.values[train].mean(axis=0)
         scores = np.where(np.isnan(given), usual, given)
+        if self.quantiles:
+            residuals = (self.values[train] - fitted)[~np.isnan(fitted)]
+            shifts = np.quantile(residuals, self.quantiles) if len(residuals) else 0.0
+            return np.asarray(scores + np.broadcast_to(shifts, len(self.quantiles)))
+        if self.is_count:
+            return np.maximum(scores, LEAST_COUNT)
         if scores.shape[1] == 1:
             return scores
         past = ~np.isnan(fitted).any(axis=1)
@@ -146,6 +158,8 @@ def _series(prepared: Prepared, split: TimeSplit, history: str | History) -> _Se
         is_time=is_time,
         gap=split.gap * _DAY if is_time else split.gap,
         horizon=horizon,
+        is_count=prepared.target.is_count,
+        quantiles=prepared.target.quantiles,
     )
 
 

@@ -19,7 +19,8 @@ class Answers:
     """Predictions and truth of N rows.
 
     `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
-    [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
+    [N, C] (rows sum to 1), values [N, 1], or the `quantiles` [N, K], ascending in each row,
+    with the median among them. `positive` is the code of the positive class of two,
     otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
     two models are not ranked against each other. `decided` are the chosen classes [N] where a
     threshold decides, not the highest probability. `queries` is the query [N] of each row of a
@@ -32,6 +33,7 @@ class Answers:
     folds: Integers | None = None
     decided: Integers | None = None
     queries: Integers | None = None
+    quantiles: tuple[float, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -40,7 +42,7 @@ class Answers:
     @property
     def classes(self) -> int:
         """C, the number of classes; 1 for numbers."""
-        return int(self.scores.shape[1])
+        return 1 if self.quantiles else int(self.scores.shape[1])
 
     def once(self, name: str, make: Callable[[], Value]) -> Value:
         """Result of `make`, cached for all metrics of these answers."""
@@ -72,15 +74,23 @@ class Answers:
         return self.scores[:, self.positive]
 
     def values(self) -> Floats:
-        """Predicted numbers [N]."""
-        return self.scores[:, 0]
+        """Predicted numbers [N]; of quantiles the median."""
+        return self.scores[:, self.quantiles.index(0.5) if self.quantiles else 0]
 
     def take(self, rows: Integers) -> Answers:
         """The given rows, in the given order."""
         folds = None if self.folds is None else self.folds[rows]
         decided = None if self.decided is None else self.decided[rows]
         queries = None if self.queries is None else self.queries[rows]
-        return Answers(self.truth[rows], self.scores[rows], self.positive, folds, decided, queries)
+        return Answers(
+            self.truth[rows],
+            self.scores[rows],
+            self.positive,
+            folds,
+            decided,
+            queries,
+            self.quantiles,
+        )
 
     def rows_of_folds(self) -> list[Integers]:
         """The rows of each fold that has any."""
@@ -113,15 +123,18 @@ def answers_of(
     folds: Integers | None = None,
     decided: Integers | None = None,
     queries: Integers | None = None,
+    quantiles: tuple[float, ...] = (),
 ) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
-    Two or more columns of scores are probabilities, one column is values.
+    Two or more columns of scores are probabilities, one column is values; with `quantiles` there is
+    a column for each.
     """
     exact = np.asarray(scores, dtype=np.float64)
     assert exact.ndim == 2, "scores are [N, C]"
     assert len(exact) == len(truth), "one row of scores for each true value"
     assert bool(np.isfinite(exact).all()), "a model's scores are finite"
-    if exact.shape[1] > 1:
+    assert not quantiles or exact.shape[1] == len(quantiles), "a column for each quantile"
+    if exact.shape[1] > 1 and not quantiles:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    return Answers(np.asarray(truth), exact, positive, folds, decided, queries)
+    return Answers(np.asarray(truth), exact, positive, folds, decided, queries, quantiles)

@@ -37,11 +37,12 @@ SHARES = frozenset(
         "roc_auc",
         "average_precision",
         *OF_QUERIES,
+        "coverage",
     }
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
-OF_ALL = frozenset({"accuracy", "f1_weighted"})
+OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage"})
 """Those of them that rest on all rows."""
 
 OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})

@@ -103,5 +103,11 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 
 def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
     positive = scored.target.positive_code
-    queries = scored.queries
-    return answers_of(scored.part.target, scores, positive, decided=decided, queries=queries)
+    return answers_of(
+        scored.part.target,
+        scores,
+        positive,
+        decided=decided,
+        queries=scored.queries,
+        quantiles=scored.target.quantiles,
+    )

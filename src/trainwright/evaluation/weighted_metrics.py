@@ -23,6 +23,9 @@ from trainwright.evaluation.metric_values import (
     OF_QUERIES,
     calibration_bins,
     calibration_pairs,
+    interval_scores,
+    interval_widths,
+    is_inside,
 )
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.random_groups import GroupSums, RowGroups
@@ -184,6 +187,24 @@ def _calibration_error(answers: Answers, _: Metric) -> Weighted:
     )
 
 
+def _quadratic_kappa(answers: Answers, _: Metric) -> Weighted:
+    """The squared distance that chance expects of ranks t and c is E t^2 + E c^2 - 2 E t E c."""
+    truth, chosen = (one.astype(np.float64) for one in (answers.truth, answers.chosen()))
+    columns = np.stack([(truth - chosen) ** 2, truth, truth**2, chosen, chosen**2], axis=1)
+
+    def values(sums: Floats, total: Floats) -> Floats:
+        observed, first, second, of_chosen, second_of_chosen = sums.T
+        expected = total * (second + second_of_chosen) - 2 * first * of_chosen
+        # Integers, so that no disagreement by chance is exactly 0.
+        return np.where(expected > 0, 1 - ratio_or_zero(observed * total, expected), np.nan)
+
+    return Sums(columns, values)
+
+
+def _mae_of_ranks(answers: Answers, _: Metric) -> Weighted:
+    return _mean(np.abs(answers.truth - answers.chosen()).astype(np.float64))
+
+
 def _rmse(answers: Answers, _: Metric) -> Weighted:
     squared = (answers.truth - answers.values()) ** 2
     return Sums(squared, lambda sums, total: np.sqrt(ratio(sums, total)))
@@ -213,8 +234,35 @@ def _mape(answers: Answers, _: Metric) -> Weighted:
 
 
 def _pinball(answers: Answers, section: Metric) -> Weighted:
-    apart = answers.truth - answers.values()
-    return _mean(np.maximum(section.quantile * apart, (section.quantile - 1) * apart))
+    levels = np.array(answers.quantiles or (section.quantile,))
+    apart = answers.truth[:, None] - answers.scores
+    return _mean(np.maximum(levels * apart, (levels - 1) * apart).mean(axis=1))
+
+
+def _of_interval(each: Callable[[Answers], npt.NDArray[Any]]) -> Prepare:
+    def prepare(answers: Answers, _: Metric) -> Weighted:
+        if not answers.quantiles:
+            return _mean(np.full(len(answers), np.nan))
+        return _mean(each(answers).astype(np.float64))
+
+    return prepare
+
+
+def _poisson_deviance(answers: Answers, _: Metric) -> Weighted:
+    counts, rates = answers.truth.astype(np.float64), answers.values()
+    if len(answers) and (counts.min() < 0 or rates.min() <= 0):
+        return _mean(np.full(len(answers), np.nan))
+    # 0 log 0 is 0: with a ratio of 1 instead its logarithm is.
+    ratios = np.where(counts > 0, counts, rates) / rates
+    return _mean(2 * (counts * np.log(ratios) - counts + rates))
+
+
+def _rmsle(answers: Answers, _: Metric) -> Weighted:
+    truth, values = answers.truth.astype(np.float64), answers.values()
+    if len(answers) and min(truth.min(), values.min()) < 0:
+        return _mean(np.full(len(answers), np.nan))
+    squared = (np.log1p(truth) - np.log1p(values)) ** 2
+    return Sums(squared, lambda sums, total: np.sqrt(ratio(sums, total)))
 
 
 def _of_queries(name: str) -> Prepare:
@@ -252,11 +300,18 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "log_loss": _log_loss,
         "brier": _brier,
         "calibration_error": _calibration_error,
+        "quadratic_kappa": _quadratic_kappa,
+        "mae_of_ranks": _mae_of_ranks,
         "mae": lambda answers, _: _mean(np.abs(answers.truth - answers.values())),
         "rmse": _rmse,
         "r2": _r2,
         "mape": _mape,
         "pinball": _pinball,
+        "poisson_deviance": _poisson_deviance,
+        "rmsle": _rmsle,
+        "coverage": _of_interval(is_inside),
+        "interval_width": _of_interval(interval_widths),
+        "interval_score": _of_interval(interval_scores),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
         **{name: _of_queries(name) for name in OF_QUERIES},

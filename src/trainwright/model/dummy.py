@@ -16,13 +16,13 @@ from trainwright.data.base.table import Floats, Inputs
 @final
 @dataclass(frozen=True, slots=True)
 class ConstantModel:
-    """Class frequencies [C], or one mean value, predicted for every row."""
+    """Class frequencies [C], one mean value, or quantiles [K], predicted for every row."""
 
     answer: tuple[float, ...]
     kind: ClassVar[str] = "constant"
 
     def score(self, inputs: Inputs) -> Floats:
-        """The prediction for each row, [N, C] or [N, 1]."""
+        """The prediction for each row, [N, C], [N, 1] or [N, K]."""
         return np.tile(np.asarray(self.answer, np.float64), (len(inputs), 1))
 
     def write(self, folder: Path) -> None:
@@ -30,9 +30,14 @@ class ConstantModel:
         write_json(folder / "constant.json", {"answer": list(self.answer)})
 
 
-def fit_constant(target: npt.NDArray[Any], outputs: int) -> ConstantModel:
-    """Frequencies of the `outputs` classes in `target` [N], or its mean if `outputs` is 1."""
+def fit_constant(
+    target: npt.NDArray[Any], outputs: int, quantiles: tuple[float, ...] = ()
+) -> ConstantModel:
+    """Frequencies of the `outputs` classes in `target` [N], or its mean if `outputs` is 1, or its
+    `quantiles`."""
     assert len(target), "there are training rows"
+    if quantiles:
+        return ConstantModel(tuple(map(float, np.quantile(target, quantiles))))
     if outputs == 1:
         return ConstantModel((float(np.mean(target)),))
     shares = np.bincount(target, minlength=outputs) / len(target)

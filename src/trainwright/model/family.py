@@ -29,13 +29,27 @@ MemoryFormat = Literal["contiguous", "channels_last"]
 @dataclass(frozen=True, slots=True)
 class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
-    whether a column is a text, and of a table the kind of each feature column by its name."""
+    whether a column is a text, of a table the kind of each feature column by its name, and the
+    quantiles that are predicted of a number, none for one value."""
 
     task: str
     metric: str
     classes: int
     has_texts: bool
     columns: Mapping[str, str] = field(default_factory=dict)
+    quantiles: tuple[float, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LearnedNumber:
+    """What is learned of a number: its mean, the rate of a count, or quantiles."""
+
+    rates: bool = False
+    quantiles: tuple[float, ...] = ()
+
+
+MEAN = LearnedNumber()
 
 
 class Family(ABC, Generic[S]):

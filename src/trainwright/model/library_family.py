@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LibraryJob:
     """Inputs of a fit. `outputs` is the number of classes, or 1 for a number; `cardinalities` are
-    those of a table's categorical columns. `metric` judges the model; `quantile` is its own.
+    those of a table's categorical columns. `metric` judges the model; `quantile` is its own. With
+    `is_count` the target is a count, and scores are rates above 0; with `quantiles` they are these
+    quantiles [N, K].
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
     numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
     ranking."""
@@ -39,6 +41,8 @@ class LibraryJob:
     seed: int
     metric: str
     quantile: float
+    is_count: bool = False
+    quantiles: tuple[float, ...] = ()
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
 

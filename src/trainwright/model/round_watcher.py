@@ -52,19 +52,27 @@ class RoundWatcher:
 @final
 @dataclass(frozen=True, slots=True)
 class BoostingRecord:
-    """What a bundle says of boosted trees beside the trees: the number of score columns, the
-    watched metric with its curve, and the trees kept."""
+    """What a bundle says of boosted trees beside the trees: the number of classes (1 for numbers),
+    the watched metric with its curve, the trees kept, and the quantiles that they predict, if
+    several."""
 
     outputs: int
     metric: str
     kept: int
     curve: tuple[CurvePoint, ...] = ()
+    quantiles: tuple[float, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write `boosting.json`."""
         curve = [[point.trees, point.train, point.validation] for point in self.curve]
         about = {"outputs": self.outputs, "metric": self.metric, "curve": curve, "kept": self.kept}
-        write_json(folder / "boosting.json", about)
+        several = {"quantiles": list(self.quantiles)} if self.quantiles else {}
+        write_json(folder / "boosting.json", {**about, **several})
+
+    @property
+    def score_columns(self) -> int:
+        """Columns of scores: classes, quantiles, or one value."""
+        return len(self.quantiles) or self.outputs
 
     def history(self) -> tuple[Mapping[str, float], ...]:
         """The validations on the curve, as `LibraryFit` has them."""
@@ -79,8 +87,9 @@ def read_boosting_record(folder: Path) -> BoostingRecord:
     """
     about = read_json(folder / "boosting.json")
     curve = tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"])
-    found = BoostingRecord(about["outputs"], about["metric"], about["kept"], curve)
+    quantiles = tuple(about.get("quantiles", ()))
+    found = BoostingRecord(about["outputs"], about["metric"], about["kept"], curve, quantiles)
     check_annotated(found, "boosting.json")
-    if found.outputs < 1 or found.kept < 0:
+    if found.outputs < 1 or found.kept < 0 or (quantiles and found.outputs > 1):
         raise ValueError("boosting.json counts less than nothing")
     return found

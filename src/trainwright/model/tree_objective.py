@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.contract.sections.metric import METRICS_OF_COUNTS
 from trainwright.contract.sections.model.traits import Monotone
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -17,7 +18,13 @@ from trainwright.data.base.table import Floats
 from trainwright.model.family import LearningTask
 
 _OBJECTIVES: Mapping[str, str] = MappingProxyType(
-    {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
+    {
+        "mae": "absolute_error",
+        "mape": "mape",
+        "pinball": "quantile",
+        "poisson_deviance": "poisson",
+        "rmsle": "poisson",
+    }
 )
 """Loss of the trees for a metric of numbers."""
 
@@ -35,6 +42,8 @@ def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str,
         return {"objective": ("log_loss", "classes are predicted")}
     if task.task == "ranking":
         return {"objective": ("lambdarank", "rows are ranked within queries")}
+    if task.quantiles:
+        return {"objective": ("quantile", "quantiles are predicted")}
     objective = _OBJECTIVES.get(task.metric, _USUAL)
     if objective not in known:
         reason = f"the nearest loss to the metric {task.metric} that the library has"
@@ -59,6 +68,22 @@ def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
             path="model.objective",
             found=objective,
             expected="log_loss" if of_classes else "a loss of numbers, for example squared_error",
+            fix="remove it",
+        )
+    elif task.quantiles and objective != "quantile":
+        yield Problem(
+            f"{objective} learns no quantiles",
+            path="model.objective",
+            found=objective,
+            expected="quantile",
+            fix="remove it",
+        )
+    elif task.metric in METRICS_OF_COUNTS and objective != "poisson":
+        yield Problem(
+            f"{objective} may predict rates below 0, which have no {task.metric}",
+            path="model.objective",
+            found=objective,
+            expected="poisson",
             fix="remove it",
         )
 

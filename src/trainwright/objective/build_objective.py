@@ -14,27 +14,36 @@ from trainwright.contract.sections.training.objective import (
     Huber,
     ListNet,
     Loss,
+    Ordinal,
+    Poisson,
     Quantile,
     RankNet,
     SquaredError,
 )
 from trainwright.data.base.table import Integers
-from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss
+from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
 from trainwright.objective.regression_losses import (
     AbsoluteErrorLoss,
     HuberLoss,
+    PoissonLoss,
     QuantileLoss,
+    QuantilesLoss,
     SquaredErrorLoss,
 )
 
 
-def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> TargetLoss:
+def build_loss(
+    section: Loss,
+    class_rows: Integers,
+    device: torch.device,
+    quantiles: tuple[float, ...] = (),
+) -> TargetLoss:
     """Loss of a plan.
 
     `class_rows` [C] are the training rows of each class, for balanced weights; empty without
-    classes.
+    classes. `quantiles` are those of `metric.quantiles`, if any.
     """
     match section:
         case AutoLoss():
@@ -48,6 +57,8 @@ def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> Tar
             )
         case Focal():
             return FocalLoss(section.gamma)
+        case Ordinal():
+            return OrdinalLoss()
         case SquaredError():
             return SquaredErrorLoss()
         case AbsoluteError():
@@ -55,7 +66,9 @@ def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> Tar
         case Huber():
             return HuberLoss(section.delta)
         case Quantile():
-            return QuantileLoss(section.quantile)
+            return QuantilesLoss(quantiles) if quantiles else QuantileLoss(section.quantile)
+        case Poisson():
+            return PoissonLoss()
         case ListNet():
             return ListNetLoss()
         case RankNet():

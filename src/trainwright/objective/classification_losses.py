@@ -115,6 +115,29 @@ class FocalLoss:
 
 
 @final
+class OrdinalLoss:
+    """-sum over k of log P(y > k) where the target is above k, else log P(y <= k), for logits
+    [..., C] of classes that ascend: the loss of CORAL (Cao et al. 2020, arXiv:1901.07884, equation
+    4) with P(y > k) the sum of softmax(logits) above k, so that the C - 1 answers agree with each
+    other. Each is the logarithm of a probability of an event, so that the true probabilities have
+    the least loss."""
+
+    def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Loss of each target."""
+        logs = functional.log_softmax(in_fp32(outputs), dim=-1)
+        loss = torch.zeros_like(logs[..., 0])
+        for rank in range(logs.shape[-1] - 1):
+            below = torch.logsumexp(logs[..., : rank + 1], dim=-1)
+            above = torch.logsumexp(logs[..., rank + 1 :], dim=-1)
+            loss = loss - torch.where(target > rank, above, below)
+        return loss
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Summed loss."""
+        return LossSum(self.rows(outputs, target).sum(), target.numel())
+
+
+@final
 class BinaryCrossEntropyLoss:
     """-(w y log p + (1 - y) log(1 - p)) with p = sigmoid(logit), fused, for logits in the targets'
     shape; y in [0, 1], so that several labels of a row are several targets.

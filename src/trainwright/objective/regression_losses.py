@@ -10,6 +10,10 @@ from torch.nn import functional
 
 from trainwright.objective.losses import LossSum, in_fp32
 
+MOST_EXPONENT = 20.0
+"""Logarithm of a rate, in means of the target, above which the exponential goes on as a straight
+line: its square would leave the range of fp32."""
+
 
 @final
 class SquaredErrorLoss:
@@ -71,6 +75,43 @@ class QuantileLoss:
         """Loss of each target."""
         apart = target - in_fp32(outputs).view(target.shape)
         return torch.maximum(self._quantile * apart, (self._quantile - 1) * apart)
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Summed loss."""
+        return LossSum(self.rows(outputs, target).sum(), target.numel())
+
+
+@final
+class QuantilesLoss:
+    """Mean pinball loss of K quantiles: outputs [B, K] against targets [B], a target a row."""
+
+    def __init__(self, quantiles: tuple[float, ...]) -> None:
+        assert all(0 < one < 1 for one in quantiles)
+        self._quantiles = quantiles
+
+    def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Loss of each target."""
+        apart = target[:, None] - in_fp32(outputs)
+        levels = torch.tensor(self._quantiles, dtype=apart.dtype, device=apart.device)
+        return torch.maximum(levels * apart, (levels - 1) * apart).mean(dim=1)
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Summed loss."""
+        return LossSum(self.rows(outputs, target).sum(), target.numel())
+
+
+@final
+class PoissonLoss:
+    """exp(output) - target * output, the negative log-likelihood of a count with the rate
+    exp(output), but for what does not depend on the output (McCullagh and Nelder 1989, Generalized
+    Linear Models, section 6.3). Targets are counts in units of their mean, so that an output of 0
+    is the mean. Above `MOST_EXPONENT` the exponential goes on along its tangent."""
+
+    def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Loss of each target."""
+        logs = in_fp32(outputs).view(target.shape)
+        inside = logs.clamp_max(MOST_EXPONENT)
+        return inside.exp() * (1 + logs - inside) - target * logs
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
         """Summed loss."""

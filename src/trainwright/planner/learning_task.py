@@ -16,4 +16,5 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         classes=len(facts.target.classes),
         has_texts=any(column.kind == "text" for column in facts.columns),
         columns=planner_of(contract, facts).kinds_of_features(),
+        quantiles=contract.metric.quantiles,
     )

@@ -158,7 +158,8 @@ def read_bundle(folder: Path) -> Predictor:
         features = _read_features(folder, manifest["files"])
         target = target_from_json(read_json(folder / "target.json"))
         scorer = _read_scorer(str(manifest["kind"]), folder)
-        calibration = _read_calibration(manifest, folder, target.outputs)
+        outputs = max(target.outputs, len(target.quantiles))
+        calibration = _read_calibration(manifest, folder, outputs)
         predictor = Predictor(features, target, scorer, calibration)
         check_predictor(predictor)
     except (MemoryError, OSError, TrainwrightError):

@@ -1,5 +1,5 @@
-"""Calibration of class probabilities and the threshold of the decision, fitted to the scores of a
-model, as JSON."""
+"""Calibration of class probabilities or quantiles and the threshold of the decision, fitted to the
+scores of a model, as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
 
-Method = Literal["none", "platt", "isotonic", "temperature"]
+Method = Literal["none", "platt", "isotonic", "temperature", "conformal"]
 
 FORMAT = 1
 USUAL_THRESHOLD = 0.5
@@ -32,12 +32,13 @@ class Knots:
 @final
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A map from probabilities to calibrated ones.
+    """A map from probabilities or quantiles to calibrated ones.
 
     `temperature` T: softmax(log p / T) (Guo et al. 2017, section 4.2). `lines` (slope, offset):
     sigmoid(slope * logit p + offset) (Platt 1999). `knots`: isotonic regression (Zadrozny and Elkan
     2002). The last two have one map for the second of two classes, or one for each of several,
-    whose results are divided by their sum. `threshold` is the probability from which on a row is
+    whose results are divided by their sum. `shifts` are added to quantiles, one for each
+    (`conformal`: `conformal_shifts`). `threshold` is the probability from which on a row is
     given the positive class of two. `rows` are the validation rows that it was fitted on,
     `tried` the cross-validated log loss of each method, if one was chosen.
     """
@@ -46,6 +47,7 @@ class Calibration:
     temperature: float = 1.0
     lines: tuple[tuple[float, float], ...] = ()
     knots: tuple[Knots, ...] = ()
+    shifts: tuple[float, ...] = ()
     threshold: float = USUAL_THRESHOLD
     rows: int = 0
     tried: Mapping[str, float] = field(default_factory=dict)
@@ -54,10 +56,13 @@ class Calibration:
         return self.method != "none" or self.threshold != USUAL_THRESHOLD
 
     def apply(self, scores: Floats) -> Floats:
-        """Calibrated probabilities [N, C]; without a method the scores themselves."""
+        """Calibrated probabilities [N, C] or quantiles [N, K]; without a method the scores
+        themselves."""
         match self.method:
             case "none":
                 return scores
+            case "conformal":
+                return scores + np.array(self.shifts, np.float64)
             case "temperature":
                 return _softmax(np.log(np.maximum(scores, _LEAST)) / self.temperature)
             case "platt":
@@ -89,11 +94,14 @@ class Calibration:
         return f"{method} · threshold {self.threshold:.3g}"
 
     def check(self, outputs: int) -> None:
-        """Check a map that was read.
+        """Check a map that was read. `outputs` are the classes, or the quantiles.
 
         Raises:
             ValueError: it cannot be one for so many outputs.
         """
+        if self.method == "conformal":
+            self._check_shifts(outputs)
+            return
         if self.method not in get_args(Method):
             raise ValueError(f"a calibration by {self.method!r}")
         maps = 1 if outputs == 2 else outputs
@@ -111,9 +119,17 @@ class Calibration:
             if not 0 < one.y[0] <= one.y[-1] < 1:
                 raise ValueError("a calibration whose values are no probabilities")
 
+    def _check_shifts(self, outputs: int) -> None:
+        others = (self.lines, self.knots, self.threshold != USUAL_THRESHOLD)
+        if len(self.shifts) != outputs or any(others):
+            raise ValueError(f"a calibration by conformal of other outputs than {outputs}")
+        if not all(map(math.isfinite, self.shifts)):
+            raise ValueError("a calibration whose numbers are impossible")
+
     def to_json(self) -> Json:
         """What `from_json` reads."""
         return {
+            **({"shifts": list(self.shifts)} if self.shifts else {}),
             "format": FORMAT,
             "method": self.method,
             "temperature": self.temperature,
@@ -141,6 +157,7 @@ class Calibration:
                 Knots(tuple(map(float, one["x"])), tuple(map(float, one["y"])))
                 for one in json["knots"]
             ),
+            shifts=tuple(map(float, json.get("shifts", ()))),
             threshold=float(json["threshold"]),
             rows=int(json["rows"]),
             tried={str(name): float(loss) for name, loss in json["tried"].items()},

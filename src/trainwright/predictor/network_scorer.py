@@ -29,6 +29,7 @@ from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
 from trainwright.model.model_call import call_model
+from trainwright.objective.output_link import OutputLink
 
 _ARCHITECTURE = "network.json"
 _LOGITS = 2**22
@@ -55,6 +56,7 @@ class NetworkScorer:
         self._section = section
         self._shape = shape
         self._target = target
+        self._link = OutputLink(target)
         self._model = model
         self._portions = portions or AdaptiveEvalBatch()
 
@@ -141,11 +143,7 @@ class NetworkScorer:
         outputs = [block.double().cpu() for block in blocks]
         if not outputs:
             return np.zeros((0, self._shape.outputs))
-        out = torch.cat(outputs)
-        if not self._target.centre_and_spread:
-            return torch.softmax(out, dim=1).numpy()
-        centre, spread = self._target.centre_and_spread
-        return (out * spread + centre).numpy()
+        return self._link.scores(torch.cat(outputs)).numpy()
 
     def _segment_nll(self, inputs: TokenInputs) -> Floats:
         """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""

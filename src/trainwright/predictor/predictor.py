@@ -37,13 +37,18 @@ class Predictor:
     calibration: Calibration = NOT_CALIBRATED
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C] in the order of the class names, values [N, 1], or of a text
-        the negative log-likelihood (nats) of each segment, [N, 1]."""
-        return self.calibration.apply(self.scorer.score(inputs))
+        """Class probabilities [N, C] in the order of the class names, values [N, 1], ascending
+        quantiles [N, K], or of a text the negative log-likelihood (nats) of each segment, [N, 1].
+        """
+        return self.calibrated(self.scorer.score(inputs))
+
+    def calibrated(self, raw: Floats) -> Floats:
+        """Scores of what the scorer gave."""
+        return self.target.arrange(self.calibration.apply(self.target.arrange(raw)))
 
     def uncalibrated(self, inputs: Inputs) -> Floats:
         """`score` before the calibration."""
-        return self.scorer.score(inputs)
+        return self.target.arrange(self.scorer.score(inputs))
 
     def inputs_of(self, part: Part, encoded_by: Encoding) -> Inputs:
         """The rows of a part that was encoded by an encoding, as this model reads them."""

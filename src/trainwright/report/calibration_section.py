@@ -12,6 +12,12 @@ from trainwright.predictor.calibration import USUAL_THRESHOLD
 from trainwright.report.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
+_OF_PROBABILITIES = "Of calibration_error, log_loss and brier less is better"
+_OF_QUANTILES = (
+    "Coverage is best at what the quantiles say; of interval_width and interval_score less is "
+    "better"
+)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,7 @@ class CalibrationView:
     cross-validated log loss."""
 
     sentence: str
+    better: str
     rows: tuple[ChangeRow, ...]
     tried: tuple[tuple[str, str], ...]
 
@@ -58,6 +65,7 @@ def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[Calib
             sentence=(done if method != "none" else "Not calibrated.")
             + decides
             + (each if in_folds else ""),
+            better=_OF_QUANTILES if "coverage" in changes else _OF_PROBABILITIES,
             rows=tuple(
                 ChangeRow(
                     metric=name,

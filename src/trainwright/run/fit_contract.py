@@ -119,7 +119,14 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     scores = predictor.score(predictor.inputs_of(part, prepared.features))
     decided = predictor.decide(scores)
     queries = target.queries(part.frame)
-    return answers_of(part.target, scores, target.positive_code, decided=decided, queries=queries)
+    return answers_of(
+        part.target,
+        scores,
+        target.positive_code,
+        decided=decided,
+        queries=queries,
+        quantiles=target.quantiles,
+    )
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:

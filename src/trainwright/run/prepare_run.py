@@ -36,6 +36,7 @@ from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
+from trainwright.run.contract_target import target_problems, with_contract_target
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.screen import Screen, StageTimes
@@ -132,6 +133,7 @@ def make_ready(
         task = decided_task(decided.contract)
         texts = text_reading(decided.contract, document.source.folder)
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
+        prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document)
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
@@ -157,10 +159,11 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     changed = [name for name, value in _preparation(decided.contract) if before[name] != value]
     if changed:
         raise _prepared_otherwise(changed, document)
+    prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
-        _check_prepared(decided, ready.prepared, document)
-    decided = decided.with_shape(shape_of(ready.prepared), device)
-    return replace(ready, document=document, device=device, plan=decided)
+        _check_prepared(decided, prepared, document)
+    decided = decided.with_shape(shape_of(prepared), device)
+    return replace(ready, document=document, device=device, plan=decided, prepared=prepared)
 
 
 def _prepared_otherwise(changed: Sequence[str], document: Document) -> ContractMistake:
@@ -253,7 +256,8 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
     """Mistakes of a contract that only its prepared rows show."""
     contract = document.contract
     metric = decided.contract.metric.name
-    problems = _problems_of_rows(decided.contract, prepared)
+    problems = target_problems(prepared, decided.contract)
+    problems += _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.query:
         from trainwright.evaluation.ranking_problems import ranking_problems

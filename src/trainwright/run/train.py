@@ -35,6 +35,7 @@ from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged, summarise_metrics, write_judged
 from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_folds
 from trainwright.run.judging.judge import judge_calibration, judge_scored
+from trainwright.run.judging.predict_part import predict_inputs
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.measured_choices import settle
@@ -346,15 +347,14 @@ def _scored(
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)
     inputs = fitted.predictor.inputs_of(prepared.test, prepared.features)
-    before = fitted.predictor.uncalibrated(inputs)
-    scores = fitted.predictor.calibration.apply(before)
+    predicted = predict_inputs(fitted.predictor, inputs)
     return Scored(
         part=prepared.test,
         target=prepared.target,
-        scores=scores,
-        decided=fitted.predictor.decide(scores),
-        uncalibrated=before,
+        scores=predicted.scores,
+        decided=predicted.decided,
+        uncalibrated=predicted.uncalibrated,
         baselines=score_beside(baselines, prepared, data),
         shares=baselines.shares,
-        notes=notes,
+        notes=(*notes, *predicted.notes),
     )

@@ -8,7 +8,8 @@ import pytest
 
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.files import Json
-from trainwright.data.columns.target import Classes, NextToken, Numbers, target_from_json
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes, NextToken, target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.encoders.pixel_statistics import Pixels

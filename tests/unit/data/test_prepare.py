@@ -22,7 +22,8 @@ from trainwright.contract.sections.data.data import (
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.fit_target import fit_target
-from trainwright.data.columns.target import Classes, Numbers, target_from_json
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes, target_from_json
 from trainwright.data.prepare_table import prepare_table, read_part
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source

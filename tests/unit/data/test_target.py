@@ -9,7 +9,8 @@ import pytest
 
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.columns.target import Classes, Numbers
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes
 from trainwright.data.read_table import read_table
 
 

@@ -13,7 +13,8 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
 from trainwright.data.base.table import Part, TableInputs
-from trainwright.data.columns.target import Classes, Numbers
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings

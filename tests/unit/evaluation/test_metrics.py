@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
-from trainwright.data.columns.target import NextToken
+from trainwright.data.columns.target import Classes, NextToken
 from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
 from trainwright.evaluation.predictions import answers_of
 
@@ -21,7 +22,12 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert "f1" not in several
     assert set(several) < set(two)
     texts, queries = metrics_of(NextToken(3)), metrics_of(Relevance("y", "q"))
-    assert set(numbers) | set(two) | set(texts) | set(queries) == set(METRICS)
+    counts = metrics_of(Numbers("n", 1.0, 1.0, counts=True))
+    assert set(numbers) < set(counts)
+    intervals = metrics_of(Numbers("n", 1.0, 1.0, quantiles=(0.1, 0.5, 0.9)))
+    ranks = metrics_of(Classes("n", ("low", "high"), 1, ordered=True))
+    found = (counts, intervals, ranks, two, texts, queries)
+    assert set().union(*found) == set(METRICS)
 
 
 @pytest.mark.parametrize("name", NEED_A_POSITIVE)

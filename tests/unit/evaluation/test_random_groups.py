@@ -29,7 +29,8 @@ SECTION = Metric()
 def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answers:
     generator = np.random.default_rng(5)
     if task == "regression":
-        truth = generator.normal(3.0, 1.0, rows)
+        # Far enough above 0 that every prediction is a rate.
+        truth = generator.normal(9.0, 1.0, rows)
         return answers_of(truth, (truth + generator.normal(0, 0.5, rows))[:, None])
     if task == "generation":
         truth = generator.integers(50, 64, rows)
@@ -40,6 +41,14 @@ def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answ
     logits = np.round(generator.normal(size=(rows, classes)) + 1.5 * np.eye(classes)[truth], 2)
     scores = np.exp(logits)
     return answers_of(truth, scores / scores.sum(axis=1, keepdims=True))
+
+
+def _answers_for(name: str, rows: int, share: float = 0.3, classes: int = 2) -> Answers:
+    answers = _answers(METRICS[name].task, rows, share, classes)
+    if METRICS[name].of != "quantiles":
+        return answers
+    each = answers.scores + np.array([-0.4, 0.0, 0.6])
+    return answers_of(answers.truth, each, quantiles=(0.1, 0.5, 0.9))
 
 
 def _cases() -> list[tuple[str, int]]:
@@ -56,7 +65,7 @@ def _cases() -> list[tuple[str, int]]:
 def test_groups_have_the_interval_of_their_units(
     name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = _answers(METRICS[name].task, 6000, classes=classes)
+    answers = _answers_for(name, 6000, classes=classes)
     question = Question(np.arange(6000), weigh(name, answers, SECTION))
     draws = Resampling(np.arange(6000), 400, 0)
     alone = resample([question], draws)[0]
@@ -72,7 +81,7 @@ def test_groups_have_the_interval_of_their_units(
 def test_groups_of_one_row_have_the_values_of_the_rows(
     name: str, classes: int, share: float
 ) -> None:
-    answers = _answers(METRICS[name].task, 2500, share, classes)
+    answers = _answers_for(name, 2500, share, classes)
     weighted = weigh(name, answers, SECTION)
     assert isinstance(weighted, Sums | BinSums | OneAgainstRest | PrecisionAtRecall)
     rows = np.arange(2500)
@@ -109,7 +118,7 @@ def test_the_method_is_named() -> None:
 def test_values_of_many_units_are_those_of_scikit_learn(
     name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = _answers(METRICS[name].task, 3000, classes=classes)
+    answers = _answers_for(name, 3000, classes=classes)
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
     monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "FEW_ROWS", 1000)

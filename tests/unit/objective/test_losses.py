@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import Any
 
@@ -10,7 +11,13 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.training.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
+from trainwright.contract.sections.training.objective import (  # noqa: E402
+    CrossEntropy,
+    Focal,
+    Huber,
+    Poisson,
+    Quantile,
+)
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.objective.build_objective import balanced_weights, build_loss  # noqa: E402
@@ -18,6 +25,7 @@ from trainwright.objective.classification_losses import (  # noqa: E402
     BinaryCrossEntropyLoss,
     CrossEntropyLoss,
     FocalLoss,
+    OrdinalLoss,
     z_penalty,
 )
 from trainwright.objective.contrastive import (  # noqa: E402
@@ -37,7 +45,9 @@ from trainwright.objective.losses import (  # noqa: E402
 from trainwright.objective.regression_losses import (  # noqa: E402
     AbsoluteErrorLoss,
     HuberLoss,
+    PoissonLoss,
     QuantileLoss,
+    QuantilesLoss,
     SquaredErrorLoss,
 )
 
@@ -70,11 +80,13 @@ LOSSES: list[TargetLoss] = [
     CrossEntropyLoss(class_weights=torch.linspace(0.5, 2, CLASSES, dtype=torch.float64)),
     CrossEntropyLoss(label_smoothing=0.1, ignore_index=2, z_loss=1e-2),
     FocalLoss(2.0),
+    OrdinalLoss(),
 ]
 NUMBERS: list[TargetLoss] = [
     SquaredErrorLoss(),
     AbsoluteErrorLoss(),
     HuberLoss(0.7),
+    PoissonLoss(),
     QuantileLoss(0.9),
     BinaryCrossEntropyLoss(3.0),
 ]
@@ -134,6 +146,52 @@ def test_numbers_are_those_of_torch_and_scikit_learn() -> None:
     torch.testing.assert_close(SquaredErrorLoss().total(values, target).sum, squared, **EXACT)
     absolute = functional.l1_loss(values, target, reduction="sum")
     torch.testing.assert_close(AbsoluteErrorLoss().total(values, target).sum, absolute, **EXACT)
+
+
+def test_ordinal_is_the_sum_over_boundaries_and_orders_mistakes_by_distance() -> None:
+    chances = torch.softmax(logits(), dim=1)
+    above = 1 - chances.cumsum(dim=1)[:, :-1]
+    is_above = (labels()[:, None] > torch.arange(CLASSES - 1)).double()
+    expected = functional.binary_cross_entropy(above, is_above, reduction="none").sum(dim=1)
+    torch.testing.assert_close(OrdinalLoss().rows(logits(), labels()), expected)
+    sure = 8 * torch.eye(CLASSES)
+    away = [float(OrdinalLoss().rows(sure[k : k + 1], torch.tensor([0]))) for k in range(CLASSES)]
+    assert away == sorted(away)
+    assert away[-1] > 3 * away[1]
+    two = logits()[:, :2]
+    torch.testing.assert_close(
+        OrdinalLoss().rows(two, labels() % 2),
+        functional.cross_entropy(two, labels() % 2, reduction="none"),
+    )
+
+
+def test_several_quantiles_have_the_mean_of_their_losses() -> None:
+    levels = (0.1, 0.5, 0.9)
+    outputs, target = logits()[:, :3], logits(seed=1)[:, 0]
+    each = [QuantileLoss(q).rows(outputs[:, k], target) for k, q in enumerate(levels)]
+    loss = QuantilesLoss(levels)
+    torch.testing.assert_close(loss.rows(outputs, target), sum(each) / 3, **EXACT)
+    total = loss.total(outputs, target)
+    assert total.targets == 24
+    torch.testing.assert_close(total.sum, loss.rows(outputs, target).sum(), **EXACT)
+    short = loss.total(outputs.bfloat16(), target.float())
+    assert short.sum.dtype == torch.float32
+    none = torch.zeros(0, dtype=torch.int64).numpy()
+    section = Quantile(name="quantile")
+    assert isinstance(build_loss(section, none, torch.device("cpu"), levels), QuantilesLoss)
+
+
+def test_poisson_is_that_of_torch_and_goes_on_as_a_straight_line() -> None:
+    outputs = torch.linspace(-8, 19, 50, requires_grad=True)
+    target = torch.arange(50.0) / 10
+    rows = PoissonLoss().rows(outputs[:, None], target)
+    theirs = functional.poisson_nll_loss(outputs, target, log_input=True, reduction="none")
+    torch.testing.assert_close(rows, theirs)
+    far = torch.tensor([25.0, 1e6], requires_grad=True)
+    loss = PoissonLoss().total(far, torch.ones(2)).sum
+    loss.backward()
+    assert bool(torch.isfinite(loss))
+    torch.testing.assert_close(far.grad, torch.full((2,), math.exp(20.0) - 1))
 
 
 def test_ignored_targets_have_no_loss_and_do_not_count() -> None:
@@ -260,6 +318,7 @@ def test_a_contract_builds_its_loss() -> None:
     assert isinstance(build_loss(Focal(name="focal"), none, cpu), FocalLoss)
     assert isinstance(build_loss(Huber(name="huber"), none, cpu), HuberLoss)
     assert isinstance(build_loss(Quantile(name="quantile"), none, cpu), QuantileLoss)
+    assert isinstance(build_loss(Poisson(name="poisson"), none, cpu), PoissonLoss)
     section = CrossEntropy(name="cross_entropy", class_weights="balanced")
     counted = torch.tensor([10, 30]).numpy()
     total: LossSum = build_loss(section, counted, cpu).total(torch.zeros(1, 2), torch.tensor([0]))

@@ -22,7 +22,8 @@ from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.data.columns.target import Classes, Numbers  # noqa: E402
+from trainwright.data.columns.number_target import Numbers  # noqa: E402
+from trainwright.data.columns.target import Classes  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape  # noqa: E402
 from trainwright.predictor.calibration import Calibration  # noqa: E402

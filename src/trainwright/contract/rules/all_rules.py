@@ -20,6 +20,7 @@ from trainwright.contract.rules.metric_rules import (
     check_target_reached,
     check_watched,
 )
+from trainwright.contract.rules.number_rules import NUMBER_RULES
 from trainwright.contract.rules.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
@@ -29,6 +30,7 @@ from trainwright.contract.rules.optimizer_rules import (
     check_schedule_phases,
     check_warmup,
 )
+from trainwright.contract.rules.order_rules import ORDER_RULES
 from trainwright.contract.rules.ramp_rules import RAMP_RULES
 from trainwright.contract.rules.rules_by_data import data_section_rules
 from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
@@ -206,6 +208,8 @@ RULES: tuple[Rule, ...] = (
     *MEMORY_RULES,
     check_metric,
     check_target,
+    *NUMBER_RULES,
+    *ORDER_RULES,
     check_watched,
     check_target_reached,
     check_ranking,

@@ -56,7 +56,8 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
         return
     of_classes = isinstance(loss, LOSSES_OF_CLASSES)
     if of_classes == (task == "regression"):
-        fitting = "mse, mae, huber or quantile" if task == "regression" else "cross_entropy"
+        of_numbers = "mse, mae, huber, quantile or poisson"
+        fitting = of_numbers if task == "regression" else "cross_entropy"
         yield Problem(
             f"{loss.name} is no loss of a {task}",
             path="training.loss.name",

@@ -19,12 +19,15 @@ TaskKind = Literal["classification", "regression", "generation", "ranking"]
 @dataclass(frozen=True, slots=True)
 class MetricFact:
     """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
-    for those that need a positive class and "any" for those that work for any number."""
+    for those that need a positive class and "any" for those that work for any number; `of` names
+    the targets that have it: "any", only "counts", only "quantiles", or only ordered classes,
+    "ranks"."""
 
     direction: Direction
     task: TaskKind
     bounds: tuple[float, float]
     classes: Literal["two", "any"] = "any"
+    of: Literal["any", "counts", "quantiles", "ranks"] = "any"
 
 
 _SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
@@ -45,11 +48,18 @@ METRICS = MappingProxyType(
         "log_loss": MetricFact("min", "classification", _SIZE),
         "brier": MetricFact("min", "classification", (0.0, 2.0)),
         "calibration_error": MetricFact("min", "classification", _SHARE),
+        "quadratic_kappa": MetricFact("max", "classification", (-1.0, 1.0), of="ranks"),
+        "mae_of_ranks": MetricFact("min", "classification", _SIZE, of="ranks"),
         "mae": MetricFact("min", "regression", _SIZE),
         "rmse": MetricFact("min", "regression", _SIZE),
         "r2": MetricFact("max", "regression", (-math.inf, 1.0)),
         "mape": MetricFact("min", "regression", _SIZE),
         "pinball": MetricFact("min", "regression", _SIZE),
+        "poisson_deviance": MetricFact("min", "regression", _SIZE, of="counts"),
+        "rmsle": MetricFact("min", "regression", _SIZE, of="counts"),
+        "coverage": MetricFact("max", "regression", _SHARE, of="quantiles"),
+        "interval_width": MetricFact("min", "regression", _SIZE, of="quantiles"),
+        "interval_score": MetricFact("min", "regression", _SIZE, of="quantiles"),
         "nats_per_token": MetricFact("min", "generation", _SIZE),
         "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
         "ndcg": MetricFact("max", "ranking", _SHARE),
@@ -58,14 +68,31 @@ METRICS = MappingProxyType(
     }
 )
 
+METRICS_OF_COUNTS = frozenset(name for name, fact in METRICS.items() if fact.of == "counts")
+"""Metrics of rates: the target is a count, and every prediction is above 0."""
+
+METRICS_OF_RANKS = frozenset(name for name, fact in METRICS.items() if fact.of == "ranks")
+"""Metrics of ordered classes, by how far apart their ranks are."""
+
+METRICS_OF_INTERVALS = frozenset(name for name, fact in METRICS.items() if fact.of == "quantiles")
+"""Metrics of the interval between the outer two of several predicted quantiles."""
+
+ONE_SIDED = frozenset({"coverage", "interval_width"})
+"""Those of them that say half: a wide interval covers more, and a narrow one misses more."""
+
+
+def steering_metric(name: str) -> str:
+    """The metric that tells which state of a model is better, where the contract's is `name`."""
+    return "pinball" if name in ONE_SIDED else name
+
 
 class Metric(Section):
     """What the model must achieve, and with what confidence."""
 
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
-    `f1_macro` for several, `accuracy` for images, `rmse` for numbers, `nats_per_token` for a
-    text, `ndcg` for a ranking."""
+    `f1_macro` for several, `quadratic_kappa` for ordered ones, `accuracy` for images, `rmse` for
+    numbers, `nats_per_token` for a text, `ndcg` for a ranking."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
@@ -89,6 +116,14 @@ class Metric(Section):
 
     relevant_from: Positive = 1.0
     """For `map` and `mrr`: the least relevance of a relevant row, as `-l` of trec_eval."""
+
+    quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    """Quantiles that the model predicts of each row of a numeric target, ascending, with 0.5 among
+    them, for example [0.05, 0.5, 0.95]. The median is the prediction, the outer two are its
+    interval. Empty: one number. `pinball` is the mean over them; `coverage` is the share of rows
+    in the interval, whose clause is met where the lower bound of that share reaches the target: so
+    is that of an interval that is far too wide, which `interval_width` or `interval_score` tells.
+    """
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """Coverage of every interval. A clause is met only if its whole interval meets the target."""

@@ -13,7 +13,8 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.row_storage import slices_of
-from trainwright.data.columns.target import Classes, LabelType, Numbers
+from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.target import Classes, LabelType
 from trainwright.data.columns.target_kind import NO_POSITIVE, Target
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -27,16 +28,21 @@ def fit_target(
     task: Literal["classification", "regression"],
     positive: str,
     written: LabelType = "text",
+    order: tuple[str, ...] = (),
 ) -> Target:
     """Fit the target of the training rows. `positive` names a class, or is `auto`:
-    `choose_positive`; `written` is the original type of the labels.
+    `choose_positive`; `written` is the original type of the labels, `order` their order from the
+    lowest on, if they have one.
 
     Raises:
-        DataMistake: the positive class does not exist, or a number is not one.
+        DataMistake: the positive class does not exist, the order names other classes, or a number
+            is not one.
     """
     if task == "regression":
         return _fit_numbers(train)
     counts = dict(sorted(count_labels(train).items()))
+    if order:
+        counts = _ordered(counts, train.name, order)
     names = tuple(counts)
     if len(names) < 2:
         raise DataMistake(
@@ -50,7 +56,26 @@ def fit_target(
         )
     if written == "integer" and not all(map(_INTEGER.fullmatch, names)):
         written = "text"
-    return Classes(train.name, names, _positive(counts, train.name, positive), written)
+    code = _positive(counts, train.name, positive)
+    return Classes(train.name, names, code, written, ordered=bool(order))
+
+
+def _ordered(counts: dict[str, int], column: str, order: tuple[str, ...]) -> dict[str, int]:
+    absent = [name for name in order if name not in counts]
+    unnamed = [name for name in counts if name not in order]
+    if absent or unnamed:
+        said = [f"no training row has {quoted(absent)}"] if absent else []
+        said += [f"it lacks {quoted(unnamed)}"] if unnamed else []
+        raise DataMistake(
+            Problem(
+                "the order names other classes than the training rows have",
+                path="data.order",
+                found="; ".join(said),
+                expected=f"each class of {column!r} once: {quoted(list(counts), 10)}",
+                fix="name these classes from the lowest to the highest in data.order",
+            )
+        )
+    return {name: counts[name] for name in order}
 
 
 def choose_positive(classes: Mapping[str, int]) -> tuple[str, str]:

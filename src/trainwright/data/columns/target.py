@@ -15,10 +15,11 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
+from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target_kind import Target
 
@@ -36,12 +37,13 @@ _MOST_SHOWN = 4
 class Classes(Target):
     """Sorted labels of the training rows; a label's code is its position. `positive` is the code of
     the positive class (two classes only); `column` is the target's name, `written` the original
-    type of its labels."""
+    type of its labels. If `ordered`, the labels stand from the lowest to the highest."""
 
     column: str
     names: tuple[str, ...]
     positive: int
     written: LabelType = "text"
+    ordered: bool = False
 
     kind: ClassVar[str] = "classes"
     task: ClassVar[Literal["classification"]] = "classification"
@@ -56,6 +58,11 @@ class Classes(Target):
     def classes(self) -> tuple[str, ...]:
         """The labels."""
         return self.names
+
+    @property
+    def is_ordered(self) -> bool:
+        """`ordered`."""
+        return self.ordered
 
     @property
     def positive_code(self) -> int:
@@ -159,6 +166,7 @@ class Classes(Target):
             "column": self.column,
             "names": list(self.names),
             "positive": self.positive,
+            **({"ordered": True} if self.ordered else {}),
         }
 
     def to_json(self) -> Json:
@@ -172,70 +180,8 @@ class Classes(Target):
         written = json.get("written", "text")
         if written not in get_args(LabelType):
             raise ValueError(f"labels written as {written!r}")
-        return cls(json["column"], tuple(json["names"]), json["positive"], written)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Numbers(Target):
-    """A numeric target. `mean` and `deviation` (standard deviation) of the training rows are for
-    models that learn the standardised value; `deviation` is never 0."""
-
-    column: str
-    mean: float
-    deviation: float
-
-    kind: ClassVar[str] = "numbers"
-    task: ClassVar[Literal["regression"]] = "regression"
-
-    @property
-    def centre_and_spread(self) -> tuple[float, ...]:
-        """`mean` and `deviation`."""
-        return self.mean, self.deviation
-
-    @property
-    def outputs(self) -> int:
-        """Outputs of a model: the value."""
-        return 1
-
-    def encode(self, series: pl.Series) -> Floats:
-        """Values float64 [N], not standardised.
-
-        Raises:
-            DataMistake: a value is missing, infinite, beyond 32-bit floats or not a number.
-        """
-        values = to_numbers(series).series.fill_null(np.nan).to_numpy()
-        strange = Wrong()
-        strange.add(series.filter(~(np.abs(values) <= LARGEST)))
-        if strange.count:
-            raise DataMistake(
-                Problem(
-                    f"{many(strange.count, 'row has', 'rows have')} no number as target",
-                    path=self.column,
-                    found=str(strange),
-                    expected=f"a finite number up to {LARGEST:.3g} in every row",
-                    fix="repair these rows, or use task: classification",
-                )
-            )
-        return values
-
-    def describe(self, _shares: Mapping[str, float], /) -> str:
-        """Mean and deviation."""
-        return f"{self.column} · mean {self.mean:,.5g}, deviation {self.deviation:,.5g}"
-
-    def to_json(self) -> Json:
-        """What `target_from_json` reads."""
-        return {
-            "kind": self.kind,
-            "column": self.column,
-            "mean": self.mean,
-            "deviation": self.deviation,
-        }
-
-    @classmethod
-    def from_json(cls, json: Json) -> Numbers:
-        """Inverse of `to_json`."""
-        return cls(json["column"], json["mean"], json["deviation"])
+        ordered = json.get("ordered", False)
+        return cls(json["column"], tuple(json["names"]), json["positive"], written, ordered)
 
 
 @final
@@ -286,7 +232,11 @@ class NextToken(Target):
 
 
 TARGETS: Mapping[str, type[Target]] = MappingProxyType(
-    {target.kind: target for target in (Classes, Numbers, NextToken, Relevance)}
+    {
+        **{target.kind: target for target in (Classes, Numbers, NextToken, Relevance)},
+        "counts": Numbers,
+        "quantiles": Numbers,
+    }
 )
 """By their kind in JSON."""
 

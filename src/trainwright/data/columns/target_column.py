@@ -92,7 +92,7 @@ def target_kind(
             )
         ]
     present = cells.present
-    if kind == "categorical" or not present:
+    if kind == "categorical" or section.order or not present:
         return "classes", []
     numbers = present - cells.not_numbers
     if kind == "numeric" or (numbers >= MOSTLY * present and _are_amounts(cells)):

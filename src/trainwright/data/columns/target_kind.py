@@ -76,6 +76,38 @@ class Target(ABC):
         return NO_POSITIVE
 
     @property
+    def is_count(self) -> bool:
+        """Is it a count, of which models predict the rate, above 0?"""
+        return False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Do the classes ascend from the lowest to the highest?"""
+        return False
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Quantiles that models predict, ascending, with 0.5 among them; empty for one number."""
+        return ()
+
+    @property
+    def network_outputs(self) -> int:
+        """Outputs of a network: one for each quantile."""
+        return self.outputs
+
+    def as_predicted(self, *, counts: bool, quantiles: tuple[float, ...] = ()) -> Target:  # noqa: ARG002
+        """What a contract predicts of it: of a number, with `counts` its rate, or its quantiles."""
+        return self
+
+    def arrange(self, scores: Floats) -> Floats:
+        """Scores of a model in order: quantiles of a row ascend, so that none crosses another."""
+        return scores
+
+    def points(self, scores: Floats) -> Floats:
+        """The predicted number [N] among scores [N, K]."""
+        return scores[:, 0]
+
+    @property
     def centre_and_spread(self) -> tuple[float, ...]:
         """Mean and standard deviation, where models learn the standardised value; empty where they
         learn classes."""
@@ -129,7 +161,7 @@ class Target(ABC):
                 for key, values in both.items()
             }
         of_each = np.maximum(1, encoded) if self.unit == "tokens" else 1
-        return {"quantiles": safe_quantiles(scores[:, 0] / of_each)}
+        return {"quantiles": safe_quantiles(self.points(scores) / of_each)}
 
     def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
         """Encoded values [N] and scores [N, K] of a frame with the columns `target` and those of

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.data import TableData, fold_count
-from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.metric import METRICS_OF_INTERVALS, Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many
 from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
@@ -49,6 +49,7 @@ from trainwright.evaluation.experiments.repeated_rows import Mask, excess
 from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
 from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.naive_forecasts import LEAST_COUNT
 from trainwright.evaluation.predictions import Answers, answers_of
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
@@ -85,6 +86,14 @@ class JudgedTable:
     def positive(self) -> int:
         """The code of the positive class."""
         return self.prepared.target.positive_code
+
+    def answers(
+        self, truth: Floats | Integers, scores: Floats, queries: Integers | None = None
+    ) -> Answers:
+        """Answers of a probe. It predicts means; rates of counts are at least `LEAST_COUNT`."""
+        if self.prepared.target.is_count:
+            scores = np.maximum(scores, LEAST_COUNT)
+        return answers_of(truth, scores, self.positive, queries=queries)
 
     @property
     def is_ranking(self) -> bool:
@@ -138,6 +147,9 @@ def try_suspicion(
 ) -> ExclusionTrial:
     """Trial of one finding. The probe excludes columns that are `leaking` and not accepted: they
     would mask every other finding."""
+    by_probe = suspicion.trial in ("groups", "time", "features")
+    if by_probe and judged.metric.name in METRICS_OF_INTERVALS:
+        return ExclusionTrial(("", ""), f"not tried: the probe has no {judged.metric.name}")
     match suspicion.trial:
         case "equal rows" | "near rows" | "near texts":
             excluded = _repeated_rows(suspicion, judged)
@@ -225,7 +237,7 @@ def _in_time(
     inputs = encode(rows, _shown(judged, leaking))
 
     def answers(scores: Floats) -> Answers:
-        return answers_of(rows.target[tested], scores[tested], judged.positive)
+        return judged.answers(rows.target[tested], scores[tested])
 
     scores: dict[str, Scores] = {}
     for kind in judged.probes:
@@ -286,7 +298,7 @@ def _scored(
     rows = _rows(sample, judged)
     inputs = encode(rows, _shown(judged, hidden))
     scores = out_of_fold(rows, inputs, folds, kind, level=level)
-    return answers_of(rows.target, scores, judged.positive, queries=judged.queries(rows.frame))
+    return judged.answers(rows.target, scores, judged.queries(rows.frame))
 
 
 def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
@@ -311,9 +323,8 @@ def _carried(
     effects = compare(scores, sample.units, judged.metric, judged.seed)
     own = effects[judged.probe]
     rows = _rows(sample, judged)
-    constant = answers_of(
-        rows.target, constant_scores(rows), judged.positive, queries=judged.queries(rows.frame)
-    )
+    queries = judged.queries(rows.frame)
+    constant = judged.answers(rows.target, constant_scores(rows), queries)
     of_run, of_dummy = (
         measure(own.metric, judged.scored.answers(who), judged.metric) for who in (MODEL, DUMMY)
     )

@@ -66,7 +66,10 @@ def _mean_at(
 
 
 def _outputs(target: Target, scores: Floats) -> list[int]:
-    """The outputs shown: the positive of two classes, the likeliest of several, the value."""
+    """The outputs shown: the positive of two classes, the likeliest of several, the value, or the
+    median."""
+    if target.quantiles:
+        return [target.quantiles.index(0.5)]
     if target.outputs <= 2:
         return [target.positive_code % target.outputs]
     return [int(code) for code in np.argsort(-scores.mean(axis=0), kind="stable")[:_MOST_OUTPUTS]]

@@ -53,8 +53,10 @@ def score_permuted(
     def scored(frame: pl.DataFrame) -> Answers:
         scores = predictor.score(features.transform(frame))
         positive, decided = predictor.target.positive_code, predictor.decide(scores)
-        queries = predictor.target.queries(part.frame)
-        return answers_of(part.target, scores, positive, decided=decided, queries=queries)
+        queries, quantiles = predictor.target.queries(part.frame), predictor.target.quantiles
+        return answers_of(
+            part.target, scores, positive, decided=decided, queries=queries, quantiles=quantiles
+        )
 
     columns = columns_of_origins(features)
     found: dict[str, list[Answers]] = {origin: [] for origin in columns}

@@ -49,6 +49,8 @@ class BoostingFamily(BoostedFamily[Boosting]):
 
     def watched(self, section: Boosting, job: LibraryJob) -> str:
         """See `TreeFamily`."""
+        if job.quantiles:
+            return "quantile"
         with loading():
             from trainwright.model.boosting.lightgbm_trees import watched_metric
 
@@ -61,6 +63,8 @@ class BoostingFamily(BoostedFamily[Boosting]):
         with loading():
             from trainwright.model.boosting.lightgbm_trees import fit_boosting
 
+        if job.quantiles:
+            return _grow_quantiles(section, job, watching)
         boosted = fit_boosting(_boosting_job(section, job), watching, before)
         said = () if boosted.splits else (_without_splits(section, len(job.train)),)
         kept = f"{many(boosted.trees, 'tree')} kept"
@@ -70,8 +74,9 @@ class BoostingFamily(BoostedFamily[Boosting]):
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
         from trainwright.model.boosting.lightgbm_trees import read_boosted
+        from trainwright.model.boosting.quantile_trees import names_quantiles, read_quantiles
 
-        return read_boosted(folder)
+        return read_quantiles(folder) if names_quantiles(folder) else read_boosted(folder)
 
     def read_grown(self, values: Json, outputs: int) -> Grown:
         """See `TreeFamily`."""
@@ -88,6 +93,19 @@ class BoostingFamily(BoostedFamily[Boosting]):
             from trainwright.model.boosting.lightgbm_trees import available_threads
 
         return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
+
+
+def _grow_quantiles(section: Boosting, job: LibraryJob, watching: Watching) -> LibraryFit:
+    from trainwright.model.boosting.quantile_trees import fit_quantiles
+
+    boosted = fit_quantiles(_boosting_job(section, job), job.quantiles, watching)
+    said = () if boosted.splits else (_without_splits(section, len(job.train)),)
+    each = " · ".join(
+        f"{one:g}: {of.trees}" for one, of in zip(job.quantiles, boosted.each, strict=True)
+    )
+    kept = f"{many(boosted.trees, 'tree')} kept ({each})"
+    history = curve_history(boosted.metric, boosted.curve)
+    return LibraryFit(boosted, kept, said, boosted.trees, history)
 
 
 def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:

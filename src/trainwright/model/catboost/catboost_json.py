@@ -17,14 +17,15 @@ _MOST_CODE: Final = 2**32
 _ENDS_IN_BUCKETS: Final = frozenset({"Borders", "Buckets", "BinarizedTargetMeanValue"})
 
 
-def check_catboost_model(model: Json, outputs: int) -> None:
-    """Validate every index and size of a model for `outputs` classes, or regression (1).
+def check_catboost_model(model: Json, outputs: int, *, several: bool = False) -> None:
+    """Validate every index and size of a model for `outputs` classes, or regression (1); of
+    `several` quantiles there are so many.
 
     Raises:
         ValueError: one of them is out of bounds. KeyError, TypeError, AttributeError: something is
             missing, or of another type.
     """
-    width = outputs if outputs > 2 else 1
+    width = outputs if outputs > 2 or several else 1
     splits = list(_splits(model["features_info"]))
     _check_statistics(model)
     scale, bias = model["scale_and_bias"]

@@ -51,14 +51,14 @@ class CatBoostScorer:
     kind: ClassVar[str] = "catboost"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], or values [N, 1]."""
+        """Class probabilities [N, C], values [N, 1] or quantiles [N, K]."""
         outputs = self.record.outputs
         if not len(inputs):
-            return np.zeros((0, outputs))
+            return np.zeros((0, self.record.score_columns))
         columns = as_columns(inputs)
         raw = np.concatenate([self._raw(columns.between(*ends)) for ends in bounds(len(columns))])
         if outputs == 1:
-            return np.asarray(np.exp(raw) if self.is_log else raw)[:, None]
+            return np.asarray(np.exp(raw) if self.is_log else raw).reshape(len(raw), -1)
         if outputs == 2:
             raw = np.stack([np.zeros(len(raw)), raw], axis=1)
         grown = np.exp(raw - raw.max(axis=1, keepdims=True))
@@ -84,7 +84,7 @@ def read_catboost(folder: Path) -> CatBoostScorer:
     """
     record, path = read_boosting_record(folder), folder / "catboost.json"
     model = read_json(path)
-    check_catboost_model(model, record.outputs)
+    check_catboost_model(model, record.score_columns, several=bool(record.quantiles))
     return CatBoostScorer(_trees_of(path), model, record, is_log=record.metric == "Poisson")
 
 
@@ -110,7 +110,8 @@ def fit_catboost(
     metric = str(parameters["eval_metric"])
     trees = _grown(parameters, _pool_of(job.train, weights), validation, _Callback(watcher, metric))
     trees.shrink(ntree_end=watcher.kept)
-    record = BoostingRecord(job.outputs, metric, watcher.kept, tuple(watcher.curve))
+    curve = tuple(watcher.curve)
+    record = BoostingRecord(job.outputs, metric, watcher.kept, curve, job.quantiles)
     with tempfile.TemporaryDirectory(prefix="trainwright-") as name:
         path = Path(name) / "catboost.json"
         trees.save_model(str(path), format="json")
@@ -163,12 +164,16 @@ def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
 def catboost_metric(section: CatBoost, job: LibraryJob) -> str:
     """CatBoost's name of the metric that decides the number of trees."""
     loss = _loss(section, job)
-    return loss if job.outputs > 1 or loss == "Poisson" else _METRICS.get(job.metric, loss)
+    if job.outputs > 1 or job.quantiles or loss == "Poisson":
+        return loss
+    return _METRICS.get(job.metric, loss)
 
 
 def _loss(section: CatBoost, job: LibraryJob) -> str:
     if job.outputs > 1:
         return "Logloss" if job.outputs == 2 else "MultiClass"
+    if job.quantiles:
+        return f"MultiQuantile:alpha={','.join(map(str, job.quantiles))}"
     if section.objective == "quantile":
         return f"Quantile:alpha={job.quantile}"
     return _LOSSES[section.objective]

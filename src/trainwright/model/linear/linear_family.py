@@ -11,7 +11,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.base.table import as_columns
-from trainwright.model.family import LearningTask
+from trainwright.model.family import LearnedNumber, LearningTask
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
 from trainwright.model.tree_objective import class_weight_problems
@@ -19,7 +19,7 @@ from trainwright.model.tree_objective import class_weight_problems
 
 @final
 class LinearFamily(LibraryFamily[Linear]):
-    """Logistic and ridge regression by scikit-learn."""
+    """Logistic, ridge and Poisson regression by scikit-learn."""
 
     scorer_kind: ClassVar[str] = "linear"
     bundle_files: ClassVar[tuple[str, ...]] = ("linear.json",)
@@ -44,7 +44,12 @@ class LinearFamily(LibraryFamily[Linear]):
 
         train = job.train
         linear = fit_linear(
-            section, as_columns(train.inputs), train.target, job.outputs, job.cardinalities
+            section,
+            as_columns(train.inputs),
+            train.target,
+            job.outputs,
+            job.cardinalities,
+            LearnedNumber(job.is_count, job.quantiles),
         )
         return LibraryFit(linear, "solved", linear.warnings)
 

@@ -1,9 +1,10 @@
-"""Logistic and ridge regression: fitted by scikit-learn, stored as JSON, scored by numpy alone."""
+"""Logistic, ridge and Poisson regression: fitted by scikit-learn, stored as JSON, scored by numpy
+alone."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
@@ -14,11 +15,15 @@ from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated
+from trainwright.model.family import MEAN, LearnedNumber
 
-Link = Literal["identity", "logistic", "softmax"]
+Link = Literal["identity", "log", "logistic", "softmax"]
 
 _LEAST_PENALTY = 1e-10
 """Substitute for a penalty of 0, which C = 1/penalty cannot express."""
+
+_MOST_LOG_RATE = 300.0
+"""Largest size of the logarithm of a rate: squares of larger rates leave the range of float64."""
 
 _DESIGN_ROWS = 4096
 """Rows that are in memory twice while their sparse design is made."""
@@ -30,9 +35,9 @@ class FittedLinear:
     """Coefficients of K linear functions of F numbers (text terms last) and G categories.
 
     `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
-    turns them into scores: `identity` (K = 1) values, `logistic` (K = 1) two classes, `softmax`
-    several. `present` are the codes of the classes in the training rows, `outputs` the number of
-    score columns. `warnings` are those of the fit.
+    turns them into scores: `identity` values, `log` (K = 1) rates of counts, `logistic`
+    (K = 1) two classes, `softmax` several. `present` are the codes of the classes in the training
+    rows, `outputs` the number of score columns. `warnings` are those of the fit.
     """
 
     link: Link
@@ -45,7 +50,7 @@ class FittedLinear:
     kind: ClassVar[str] = "linear"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], or values [N, 1]. Inputs hold no NaN."""
+        """Class probabilities [N, C], values [N, 1] or quantiles [N, K]. Inputs hold no NaN."""
         columns = as_columns(inputs)
         numbers = columns.numeric.shape[1]
         raw = columns.numeric.astype(np.float64) @ self.numeric[:, :numbers].T + self.intercept
@@ -55,6 +60,8 @@ class FittedLinear:
             raw += table[columns.categories[:, column]]
         if self.link == "identity":
             return raw
+        if self.link == "log":
+            return np.exp(np.clip(raw, -_MOST_LOG_RATE, _MOST_LOG_RATE))
         if self.link == "logistic":
             chance = _logistic(raw[:, 0])
             found = np.stack([1 - chance, chance], axis=1)
@@ -122,6 +129,7 @@ def fit_linear(
     target: npt.NDArray[Any],
     outputs: int,
     cardinalities: tuple[int, ...],
+    learns: LearnedNumber = MEAN,
 ) -> FittedLinear:
     """Fit on scaled, imputed numbers and one-hot categories.
 
@@ -129,8 +137,11 @@ def fit_linear(
     A solver that has not converged is reported in `warnings` of the result.
     """
     assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
+    if learns.rates:
+        return _fit_poisson(section, inputs, target, cardinalities)
     if outputs == 1:
-        return _fit_ridge(section, inputs, target, cardinalities)
+        fitted = _fit_ridge(section, inputs, target, cardinalities)
+        return _shifted(fitted, inputs, target, learns.quantiles) if learns.quantiles else fitted
     return _fit_logistic(section, inputs, target, outputs, cardinalities)
 
 
@@ -182,6 +193,50 @@ def _fit_ridge(
     numeric, tables = _divide(coefficients, _numbers(inputs), cardinalities)
     intercept = np.asarray([model.intercept_], np.float64).reshape(1)
     return FittedLinear("identity", 1, (), intercept, numeric, tables)
+
+
+def _shifted(
+    fitted: FittedLinear,
+    inputs: TableInputs,
+    target: npt.NDArray[Any],
+    quantiles: tuple[float, ...],
+) -> FittedLinear:
+    """K parallel functions: the mean, shifted by the quantiles of its residuals on these rows."""
+    shifts = np.quantile(target - fitted.score(inputs)[:, 0], quantiles)
+    count = len(quantiles)
+    return replace(
+        fitted,
+        outputs=count,
+        intercept=fitted.intercept + shifts,
+        numeric=np.tile(fitted.numeric, (count, 1)),
+        categories=tuple(np.tile(table, (1, count)) for table in fitted.categories),
+    )
+
+
+def _fit_poisson(
+    section: Linear, inputs: TableInputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
+) -> FittedLinear:
+    """The sum of half deviances and penalty / 2 times the squared weights; scikit-learn takes the
+    mean over the rows."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import PoissonRegressor
+
+    model = PoissonRegressor(
+        alpha=_penalty(section) / len(target), max_iter=section.max_iterations, tol=1e-5
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(_design(inputs, cardinalities), target)
+    said: tuple[str, ...] = ()
+    if int(model.n_iter_) >= section.max_iterations:
+        said = (
+            f"the Poisson regression did not converge in {section.max_iterations} iterations: "
+            "raise max_iterations or penalty",
+        )
+    coefficients = np.asarray(model.coef_, np.float64).reshape(1, -1)
+    numeric, tables = _divide(coefficients, _numbers(inputs), cardinalities)
+    intercept = np.asarray([model.intercept_], np.float64).reshape(1)
+    return FittedLinear("log", 1, (), intercept, numeric, tables, said)
 
 
 def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:

@@ -3,6 +3,7 @@ would read out of bounds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,8 +38,9 @@ _WHOLE: Final = frozenset(
 Array = npt.NDArray[Any]
 
 
-def check_xgboost_model(model: Json, outputs: int) -> None:
-    """Validate every index and size of a model for `outputs` classes, or regression (1).
+def check_xgboost_model(model: Json, outputs: int, quantiles: int = 0) -> None:
+    """Validate every index and size of a model for `outputs` classes, or regression (1) of several
+    `quantiles` or of one number (0).
 
     Raises:
         ValueError: one of them is out of bounds. KeyError, TypeError: something is missing, or of
@@ -46,13 +48,22 @@ def check_xgboost_model(model: Json, outputs: int) -> None:
     """
     learner = model["learner"]
     booster = learner["gradient_booster"]
-    groups = outputs if outputs > 2 else 1
+    classes = outputs if outputs > 2 else 1
+    groups = quantiles or classes
     head, forest = learner["learner_model_param"], booster["model"]
     features = _count(head["num_feature"], "num_feature")
     _ask(booster["name"] == "gbtree", "the name of the booster")
     _ask(learner["objective"]["name"] in _OBJECTIVES.get(outputs, ("multi:softprob",)), "objective")
-    _ask(_count(head["num_class"], "num_class") == (groups if groups > 1 else 0), "num_class")
-    _ask(_count(head["num_target"], "num_target") == 1, "num_target")
+    _ask(_count(head["num_class"], "num_class") == (classes if classes > 1 else 0), "num_class")
+    _ask(_count(head["num_target"], "num_target") == (quantiles or 1), "num_target")
+    if quantiles:
+        _ask(learner["objective"]["name"] == "reg:quantileerror", "objective")
+        for name, text in (
+            ("base_score", head["base_score"]),
+            ("alpha", learner["objective"]["quantile_loss_param"]["quantile_alpha"]),
+        ):
+            numbers = [float(one) for one in text.strip("[]").split(",")]
+            _ask(len(numbers) == quantiles and all(map(math.isfinite, numbers)), name)
     _ask(len(learner["feature_types"]) == features, "feature_types")
     _ask(not learner["feature_names"], "feature_names")
     _ask(not any(forest["cats"].values()), "cats")

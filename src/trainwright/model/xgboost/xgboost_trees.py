@@ -61,24 +61,29 @@ class XGBoostScorer:
     kind: ClassVar[str] = "xgboost"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], or values [N, 1]."""
+        """Class probabilities [N, C], values [N, 1] or quantiles [N, K]."""
         outputs = self.record.outputs
         if not len(inputs):
-            return np.zeros((0, outputs))
+            return np.zeros((0, self.record.score_columns))
         columns = as_columns(inputs)
         parts = (_matrix(columns.between(*ends)) for ends in bounds(len(columns)))
         raw = np.concatenate([np.asarray(self.booster.predict(one), np.float64) for one in parts])
         if outputs == 1:
-            return raw[:, None]
+            return raw.reshape(len(raw), -1)
         if outputs == 2:
             return np.stack([1 - raw, raw], axis=1)
         # Single precision sums to 1 within its own rounding.
         return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
     def contributions(self, inputs: Inputs) -> Floats:
-        """As `AttributingScorer`, by XGBoost's `pred_contribs`, in single precision."""
+        """As `AttributingScorer`, by XGBoost's `pred_contribs`, in single precision; of quantiles
+        those of the median."""
         found = self.booster.predict(_matrix(inputs), pred_contribs=True, strict_shape=True)
-        return np.asarray(found, np.float64)
+        values = np.asarray(found, np.float64)
+        if self.record.quantiles:
+            median = self.record.quantiles.index(0.5)
+            return values[:, median : median + 1]
+        return values
 
     def write(self, folder: Path) -> None:
         """Write `xgboost.json`, in XGBoost's own format, and `boosting.json`."""
@@ -94,7 +99,7 @@ def read_xgboost(folder: Path) -> XGBoostScorer:
     """
     record = read_boosting_record(folder)
     text = (folder / "xgboost.json").read_bytes()
-    check_xgboost_model(parse_json(text), record.outputs)
+    check_xgboost_model(parse_json(text), record.outputs, len(record.quantiles))
     return XGBoostScorer(_booster_of(text), record)
 
 
@@ -129,7 +134,8 @@ def fit_xgboost(
     )
     # Read back: the scored model is that of the file, without the training rows.
     text = bytes(booster[: watcher.kept].save_raw("json"))
-    record = BoostingRecord(job.outputs, metric, watcher.kept, tuple(watcher.curve))
+    curve = tuple(watcher.curve)
+    record = BoostingRecord(job.outputs, metric, watcher.kept, curve, job.quantiles)
     return XGBoostScorer(_booster_of(text), record)
 
 
@@ -162,7 +168,8 @@ def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:
     if job.ranking:
         return job.ranking.watched
     loss = _LOSSES[_objective(section, job)["objective"]]
-    return _METRICS.get(job.metric, loss) if job.outputs == 1 else loss
+    is_number = job.outputs == 1 and not job.quantiles
+    return _METRICS.get(job.metric, loss) if is_number else loss
 
 
 def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
@@ -174,7 +181,8 @@ def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
     if section.objective == "lambdarank":
         exponential = bool(job.ranking.gain(np.full(1, 2.0))[0] == 3.0)
         return {**found, "ndcg_exp_gain": exponential}
-    return {**found, "quantile_alpha": job.quantile} if section.objective == "quantile" else found
+    wanted = list(job.quantiles) or job.quantile
+    return {**found, "quantile_alpha": wanted} if section.objective == "quantile" else found
 
 
 @final

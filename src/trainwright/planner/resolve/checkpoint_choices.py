@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import steering_metric
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.checkpointing import Checkpointing
@@ -43,5 +44,5 @@ def _ranking(training: Training, metric: str) -> tuple[str, str]:
     stopping = training.early_stopping
     if stopping == "off":
         return "val_loss", "nothing else is watched"
-    watched = f"val_{metric}" if stopping.metric == "auto" else stopping.metric
+    watched = f"val_{steering_metric(metric)}" if stopping.metric == "auto" else stopping.metric
     return watched, "what early stopping watches"

@@ -18,7 +18,12 @@ from trainwright.contract.sections.data.data import (
     TableData,
     query_of,
 )
-from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.metric import (
+    METRICS,
+    METRICS_OF_COUNTS,
+    Metric,
+    steering_metric,
+)
 from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import TableDefaults
 from trainwright.contract.sections.section import settled
@@ -29,6 +34,9 @@ from trainwright.contract.sections.training.objective import (
     CrossEntropy,
     ListNet,
     Loss,
+    Ordinal,
+    Poisson,
+    Quantile,
     SquaredError,
 )
 from trainwright.contract.sections.training.training import USUAL_PATIENCE, EarlyStopping, Training
@@ -121,6 +129,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("ndcg", "rows are ranked within queries")
     elif contract.task == "generation":
         chosen = ("nats_per_token", "what is predicted are tokens")
+    elif contract.data.class_order:
+        chosen = ("quadratic_kappa", "the classes have an order")
     elif contract.data.usual_metric[0]:
         chosen = contract.data.usual_metric
     elif len(facts.target.classes) == 2:
@@ -267,10 +277,16 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     reason = (
         "classes are predicted" if contract.task == "classification" else "tokens are predicted"
     )
+    if contract.data.class_order:
+        chosen, reason = Ordinal(name="ordinal"), "the classes have an order"
     if contract.task == "regression":
         chosen, reason = SquaredError(name="mse"), "numbers are predicted"
     elif contract.task == "ranking":
         chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
+    if contract.metric.name in METRICS_OF_COUNTS:
+        chosen, reason = Poisson(name="poisson"), f"the metric is {contract.metric.name}"
+    if contract.metric.quantiles:
+        chosen, reason = Quantile(name="quantile"), "quantiles are predicted"
     choosing.made.append(Choice("training.loss.name", chosen.name, reason))
     return chosen
 
@@ -280,19 +296,22 @@ def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
     if not isinstance(stopping, EarlyStopping):
         return stopping
     path = "training.early_stopping"
+    watched = (f"val_{metric.name}", "the contract's metric")
+    if (steering := steering_metric(metric.name)) != metric.name:
+        watched = (f"val_{steering}", f"{metric.name} alone does not tell a better model")
     stopping = choosing.take(
         stopping,
         path,
         {
-            "metric": (f"val_{metric.name}", "the contract's metric"),
+            "metric": watched,
             "patience": _patience(contract, rows),
         },
     )
-    watched = stopping.metric.removeprefix("val_")
-    fact = METRICS.get(watched)
+    name = stopping.metric.removeprefix("val_")
+    fact = METRICS.get(name)
     direction = fact.direction if fact is not None else "min"
     better = "more" if direction == "max" else "less"
-    return choosing.take(stopping, path, {"mode": (direction, f"{better} {watched} is better")})
+    return choosing.take(stopping, path, {"mode": (direction, f"{better} {name} is better")})
 
 
 def _patience(contract: Contract, rows: int) -> tuple[int, str]:

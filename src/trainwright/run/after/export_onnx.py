@@ -27,6 +27,7 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.subsample import sampled
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.model.input_shape import Shape
+from trainwright.objective.output_link import OutputLink
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
@@ -112,8 +113,9 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
 
 
 def output_name(target: Target) -> str:
-    """What the graph computes: uncalibrated class probabilities [N, C], values [N, 1] in the unit
-    of the target, or the logits of the next token [N, L, V]."""
+    """What the graph computes: uncalibrated class probabilities [N, C], values [N, 1] or
+    ascending quantiles [N, K] in the unit of the target, or the logits of the next token
+    [N, L, V]."""
     if target.task == "generation":
         return "logits"
     return "values" if target.centre_and_spread else "probabilities"
@@ -127,17 +129,16 @@ class _Scoring(nn.Module):
         super().__init__()
         self.network = network
         self.does = output_name(target)
-        self.scale = target.centre_and_spread
+        self.link = OutputLink(target)
+        self.are_quantiles = bool(target.quantiles)
 
     def forward(self, *arguments: Tensor) -> Tensor:
         """Probabilities, values or logits."""
         out: Tensor = self.network(*arguments)
-        if self.does == "probabilities":
-            return torch.softmax(out, dim=1)
-        if self.does == "values":
-            centre, spread = self.scale
-            return out * spread + centre
-        return out
+        if self.does == "logits":
+            return out
+        scores = self.link.scores(out)
+        return torch.sort(scores, dim=1).values if self.are_quantiles else scores
 
 
 def write_graph(network: nn.Module, shape: Shape, target: Target, context: int, file: Path) -> Json:

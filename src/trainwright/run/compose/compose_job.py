@@ -196,7 +196,8 @@ def _build(
     model = family.build(section, shape).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
-    loss = build_loss(training.loss, class_rows(prepared), device)
+    quantiles = prepared.target.quantiles
+    loss = build_loss(training.loss, class_rows(prepared), device, quantiles)
     return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
 
 

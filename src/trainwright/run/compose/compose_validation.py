@@ -25,6 +25,7 @@ from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
+from trainwright.objective.output_link import OutputLink
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
@@ -59,9 +60,13 @@ class Validation:
     def __call__(self) -> Mapping[str, float]:
         """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
         contract's, on all validation rows."""
-        scores = self._scorer.score(self._part.inputs)
+        scores = self._target.arrange(self._scorer.score(self._part.inputs))
         answers = answers_of(
-            self._part.target, scores, self._target.positive_code, queries=self._queries
+            self._part.target,
+            scores,
+            self._target.positive_code,
+            queries=self._queries,
+            quantiles=self._target.quantiles,
         )
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {
@@ -108,7 +113,7 @@ class _LossOfAnswers:
         self, loss: TargetLoss, target: Target, device: torch.device, portions: AdaptiveEvalBatch
     ) -> None:
         self._loss = loss
-        self._target = target
+        self._link = OutputLink(target)
         self._device = device
         self._portions = portions
 
@@ -118,22 +123,14 @@ class _LossOfAnswers:
         for start in range(0, len(answers), rows):
             scores = self._tensor(answers.scores[start : start + rows])
             truth = torch.tensor(answers.truth[start : start + rows], device=self._device)
-            if self._target.centre_and_spread:
-                truth = self._standardised(truth).float()
-                outputs = self._standardised(scores)
-            else:
-                outputs = scores.clamp_min(torch.finfo(torch.float32).tiny).log()
-            loss_sum, targets = self._loss.total(outputs, truth)
+            outputs = self._link.outputs(scores)
+            loss_sum, targets = self._loss.total(outputs, self._link.learned(truth))
             total += float(loss_sum)
             count += targets
         return total / count
 
     def _tensor(self, scores: Floats) -> Tensor:
         return torch.tensor(scores, dtype=torch.float32, device=self._device)
-
-    def _standardised(self, values: Tensor) -> Tensor:
-        centre, spread = self._target.centre_and_spread
-        return (values - centre) / spread
 
 
 @final

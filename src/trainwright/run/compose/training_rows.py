@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias, assert_never
 
@@ -17,7 +16,6 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
 from trainwright.data.base.text_inputs import TextInputs
-from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.dataset import (
     RowDataset,
@@ -36,6 +34,7 @@ from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.text.padding import padded_shapes
 from trainwright.data.types import Prepared
+from trainwright.objective.output_link import OutputLink
 
 Drawn: TypeAlias = tuple[RowDataset, Sampler]
 
@@ -69,7 +68,7 @@ def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
 
 def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
     part = prepared.train
-    target = _finished(prepared.target, torch.tensor(part.target))
+    target = OutputLink(prepared.target).learned(torch.tensor(part.target))
     store = TokenizedRows(TextInputs.of_kind(part.inputs), target, device)
     buckets, data = contract.model.row_buckets, contract.data
     if buckets > 1 and data.shuffle and isinstance(data.sampling, Uniform):
@@ -88,7 +87,7 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDatas
     """Part of a table as a dataset: the inputs, and the target as the loss expects it. Rows in
     files stay there."""
     table = TableInputs.of_kind(part.inputs).dense()
-    finish = partial(_finished, prepared.target)
+    finish = OutputLink(prepared.target).learned
     if table.in_files:
         arrays: dict[str, npt.NDArray[Any]] = {
             "numeric": table.numeric,
@@ -109,14 +108,6 @@ def query_store(part: Part, prepared: Prepared, device: torch.device) -> QueryDa
     queries = prepared.target.queries(part.frame)
     assert queries is not None, "a ranking has queries"
     return QueryDataset(part, queries, device)
-
-
-def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
-    """Target codes unchanged, numbers standardised."""
-    if not target.centre_and_spread:
-        return values
-    centre, spread = target.centre_and_spread
-    return ((values - centre) / spread).float()
 
 
 def _text(

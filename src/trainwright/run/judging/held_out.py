@@ -18,6 +18,7 @@ from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import FoldScores, score_folds
 from trainwright.model.dummy import fit_constant
 from trainwright.run.folder.baseline_bundles import score_beside
+from trainwright.run.judging.predict_part import predict_inputs
 from trainwright.run.repeats.train_folds import TrainedFold
 
 
@@ -110,16 +111,15 @@ def predict_folds(folds: Sequence[TrainedFold], data: Data) -> HeldOut:
 def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
     test = fold.prepared.test
     inputs = fold.predictor.inputs_of(test, fold.prepared.features)
-    before = fold.predictor.uncalibrated(inputs)
-    scores = fold.predictor.calibration.apply(before)
+    predicted = predict_inputs(fold.predictor, inputs)
     return FoldPredictions(
         rows=test.rows,
-        scores=scores,
-        decided=fold.predictor.decide(scores),
-        uncalibrated=before,
+        scores=predicted.scores,
+        decided=predicted.decided,
+        uncalibrated=predicted.uncalibrated,
         baselines=score_beside(fold.baselines, fold.prepared, data),
         train_rows=fold.train_rows,
-        notes=fold.notes,
+        notes=(*fold.notes, *predicted.notes),
     )
 
 

@@ -55,5 +55,6 @@ def judge_calibration(
         "threshold": calibration.threshold,
         "rows": calibration.rows,
         "tried": dict(calibration.tried),
+        **({"shifts": list(calibration.shifts)} if calibration.shifts else {}),
         "changes": {name: one.to_json() for name, one in changes.items()},
     }

@@ -91,7 +91,14 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
     queries = frame["query"].to_numpy() if "query" in frame.columns else None
-    answers = answers_of(truth, scores, target.positive_code, folds, queries=queries)
+    answers = answers_of(
+        truth,
+        scores,
+        target.positive_code,
+        folds,
+        queries=queries,
+        quantiles=target.quantiles,
+    )
     if not target.classes:
         return answers
     chosen = np.asarray(target.encode(frame["prediction"].cast(pl.String)), np.int64)

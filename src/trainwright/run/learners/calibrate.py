@@ -11,7 +11,8 @@ from trainwright.contract.document import Contract
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
 from trainwright.evaluation.fit_threshold import fit_threshold
-from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD
+from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
+from trainwright.predictor.conformal import conformal_shifts, fewest_rows
 from trainwright.run.learners.fit_result import Fitted
 
 
@@ -21,6 +22,9 @@ def calibrate(
     """The same with the contract's map and threshold, fitted to scores [N, C] of rows with these
     classes and units [N]; with a warning where they cannot be fitted."""
     training = contract.training
+    if quantiles := fitted.predictor.target.quantiles:
+        return _shifted(fitted, scores, truth, quantiles)
+    assert training.calibration != "conformal", "checked with the prepared rows"
     threshold = training.threshold
     try:
         found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
@@ -33,4 +37,16 @@ def calibrate(
         found = NOT_CALIBRATED
         threshold = USUAL_THRESHOLD if threshold == "auto" else threshold
     found = replace(found, threshold=threshold)
+    return replace(fitted, predictor=replace(fitted.predictor, calibration=found))
+
+
+def _shifted(
+    fitted: Fitted, scores: Floats, truth: npt.NDArray[Any], quantiles: tuple[float, ...]
+) -> Fitted:
+    """With quantiles that are shifted to hold on these rows."""
+    if len(truth) < (fewest := fewest_rows(quantiles)):
+        said = f"not calibrated: {len(truth)} validation rows, and {fewest} are needed"
+        return replace(fitted, warnings=(*fitted.warnings, said))
+    shifts = conformal_shifts(scores, truth, quantiles)
+    found = Calibration("conformal", shifts=shifts, rows=len(truth))
     return replace(fitted, predictor=replace(fitted.predictor, calibration=found))

@@ -24,6 +24,8 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         seed=contract.seed,
         metric=contract.metric.name,
         quantile=contract.metric.quantile,
+        is_count=prepared.target.is_count,
+        quantiles=prepared.target.quantiles,
         monotone=_monotone(contract, prepared),
         ranking=_ranking(contract.metric, prepared),
     )

@@ -18,6 +18,7 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.contract_target import with_contract_target
 from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.learners.learner import Learner, build_learner
 from trainwright.run.prepare_run import Ready, decided_task, text_reading
@@ -85,6 +86,7 @@ def _train_fold(ready: Ready, run: RunContext, number: int, count: int) -> Train
     prepared = prepare_one_fold(
         ready.raw, data, decided_task(contract), contract.split_seed, number, texts
     )
+    prepared = with_contract_target(prepared, contract)
     folder = run.folder.fold(number + 1, prepared.version)
     remove_unfinished_of_run(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"

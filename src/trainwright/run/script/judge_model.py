@@ -106,7 +106,7 @@ def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes
 
 
 def read_scores(given: object, target: Target, rows: int) -> Floats:
-    """Output of a model as float64: probabilities [N, C] or values [N, 1].
+    """Output of a model as float64: probabilities [N, C], values [N, 1] or quantiles [N, K].
 
     Raises:
         Mistake: wrong shape, non-finite numbers, or invalid probabilities.
@@ -117,6 +117,10 @@ def read_scores(given: object, target: Target, rows: int) -> Floats:
         raise _wrong_scores(f"{type(given).__name__}: {error}"[:160], target, rows) from error
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
+    if target.quantiles:
+        if scores.shape != (rows, len(target.quantiles)) or not np.isfinite(scores).all():
+            raise _wrong_scores(_shown(scores), target, rows)
+        return target.arrange(scores)
     if not target.classes:
         if scores.shape != (rows,) or not np.isfinite(scores).all():
             raise _wrong_scores(_shown(scores), target, rows)
@@ -154,6 +158,8 @@ def _shown(scores: Floats) -> str:
 
 def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
     expected = f"values [{rows}]"
+    if target.quantiles:
+        expected = f"quantiles [{rows}, {len(target.quantiles)}], as metric.quantiles says"
     if target.classes:
         names = ", ".join(target.classes[:5])
         expected = f"probabilities [{rows}, {len(target.classes)}] of {names}"

@@ -16,13 +16,16 @@ from trainwright.objective.classification_losses import (
     BinaryCrossEntropyLoss,
     CrossEntropyLoss,
     FocalLoss,
+    OrdinalLoss,
 )
 from trainwright.objective.gradient_penalty import GradientPenalty
 from trainwright.objective.losses import Mixed, Padded, Supervised
 from trainwright.objective.regression_losses import (
     AbsoluteErrorLoss,
     HuberLoss,
+    PoissonLoss,
     QuantileLoss,
+    QuantilesLoss,
     SquaredErrorLoss,
 )
 from trainwright.optim.ema import EMA
@@ -32,8 +35,15 @@ from trainwright.run.script.reachable import find_within
 PRECISION, LOSSES, MEANS = "step.precision", "step.losses", "step.means"
 _MOST_NUMBERS = 20
 _WITHOUT_EFFECT = ("device", "training", "scale", "is_checked")
-_OF_TARGETS = (AbsoluteErrorLoss, HuberLoss, QuantileLoss, SquaredErrorLoss)
-_OF_CLASSES = (BinaryCrossEntropyLoss, CrossEntropyLoss, FocalLoss)
+_OF_TARGETS = (
+    AbsoluteErrorLoss,
+    HuberLoss,
+    PoissonLoss,
+    QuantileLoss,
+    QuantilesLoss,
+    SquaredErrorLoss,
+)
+_OF_CLASSES = (BinaryCrossEntropyLoss, CrossEntropyLoss, FocalLoss, OrdinalLoss)
 _OBJECTIVES = (GradientPenalty, Mixed, Padded, Supervised)
 _LOSSES = (*_OBJECTIVES, *_OF_TARGETS, *_OF_CLASSES, _Loss)
 

@@ -57,7 +57,8 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     torch.manual_seed(contract.seed)
     model = build_network(section, shape_of(prepared)).to(device)
     RandomState().restore(numbers)
-    loss = build_loss(contract.training.loss, class_rows(prepared), device)
+    quantiles = prepared.target.quantiles
+    loss = build_loss(contract.training.loss, class_rows(prepared), device, quantiles)
     whole = contract.training.model_copy(update={"ramps": Ramps()})
     contract = contract.model_copy(update={"training": whole})
     return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)

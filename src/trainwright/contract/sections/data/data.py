@@ -270,6 +270,11 @@ class TableData(Feeding):
     """For `task: ranking`: the column that names the query (a search, a user, a session) whose rows
     are ranked against each other. Its rows stay in one part, and it is never a feature."""
 
+    order: tuple[str | int, ...] = ()
+    """The classes of the target from the lowest to the highest, where they have an order, for
+    example [poor, fair, good] or [1, 2, 3]: all of them. Empty: none. With an order `auto` means
+    the metric `quadratic_kappa` and the loss `ordinal` of networks."""
+
     exclude: tuple[str, ...] = ()
     """Columns that are never features: ids, leaks, weights."""
 
@@ -304,6 +309,11 @@ class TableData(Feeding):
     def source(self) -> str:
         """The path of its rows; empty where they are named otherwise."""
         return self.path or self.train_path
+
+    @property
+    def class_order(self) -> tuple[str, ...]:
+        """`order`."""
+        return tuple(map(str, self.order))
 
     @property
     def folding(self) -> Folded:

@@ -97,6 +97,11 @@ class Feeding(Section):
         return ""
 
     @property
+    def class_order(self) -> tuple[str, ...]:
+        """The classes from the lowest to the highest; empty where they have no order."""
+        return ()
+
+    @property
     def folding(self) -> Folded:
         """Whether the rows are cut into folds."""
         return Folded()

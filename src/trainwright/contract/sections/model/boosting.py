@@ -52,11 +52,11 @@ class Boosting(BoostedTrees):
 
     objective: Auto | Objective = "auto"
     """The loss of the trees. `auto` follows the metric: `absolute_error` for mae, `mape` for mape,
-    `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
-    numbers, `log_loss` for classes. `poisson` is for counts, whose spread grows with their mean. Of
-    a ranking, `auto` is `lambdarank` (Burges 2010, MSR-TR-2010-82), with the gain of the metric;
-    `rank_xendcg` is the listwise loss of Bruch et al. 2021 (arXiv:1911.09798), and `squared_error`
-    predicts the relevance of each row by itself."""
+    `quantile` (the one of `metric.quantile`) for pinball, `poisson` for poisson_deviance and rmsle,
+    `squared_error` for other metrics of numbers, `log_loss` for classes. `poisson` is for counts,
+    whose spread grows with their mean. Of a ranking, `auto` is `lambdarank` (Burges 2010,
+    MSR-TR-2010-82), with the gain of the metric; `rank_xendcg` is the listwise loss of Bruch et al.
+    2021 (arXiv:1911.09798), and `squared_error` predicts the relevance of each row by itself."""
 
     num_leaves: Annotated[int, Field(ge=2)] = 31
     """Most leaves of one tree."""

@@ -42,8 +42,9 @@ class CatBoost(BoostedTrees):
 
     objective: Auto | CatBoostObjective = "auto"
     """The loss of the trees. `auto` follows the metric: `absolute_error` for mae, `mape` for mape,
-    `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
-    numbers, `log_loss` for classes. `poisson` is for counts."""
+    `quantile` (the one of `metric.quantile`) for pinball, `poisson` for poisson_deviance and rmsle,
+    `squared_error` for other metrics of numbers, `log_loss` for classes. `poisson` is for
+    counts."""
 
     depth: Annotated[int, Field(ge=1, le=12)] = 6
     """Splits between the root and each leaf; a tree has 2 ** depth leaves."""

@@ -24,15 +24,18 @@ _TRAITS = Traits(
 
 
 class Linear(ModelSection):
-    """Logistic regression for classes, ridge regression for numbers (scikit-learn)."""
+    """Logistic regression for classes, ridge regression for numbers, and for counts Poisson
+    regression with a log link (scikit-learn). Several quantiles are the mean, shifted by the
+    quantiles of its residuals: an interval of one width for all rows."""
 
     traits: ClassVar[Traits] = _TRAITS
 
     kind: Literal["linear"]
 
     penalty: Auto | NonNegative = "auto"
-    """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression. `auto`: 1, and 0.1
-    for classes where a column is a text."""
+    """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression, and
+    for counts half the factor of the squared weights beside the sum of the deviances / 2. `auto`:
+    1, and 0.1 for classes where a column is a text."""
 
     class_weights: Literal["none", "balanced"] = "none"
     """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),

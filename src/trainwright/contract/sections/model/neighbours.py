@@ -11,6 +11,7 @@ _TRAITS = Traits(
     reads=("table",),
     trained_by="library",
     reads_files=False,
+    predicts=frozenset(),
     table=TableDefaults(numeric=("standard", "a distance needs one scale")),
 )
 

@@ -71,6 +71,7 @@ class ModelSelection(ModelSection):
     traits: ClassVar[Traits] = Traits(
         reads=("table",),
         trained_by="selection",
+        predicts=frozenset(),
         unit="candidate",
         reads_missing=True,
         reads_files=False,

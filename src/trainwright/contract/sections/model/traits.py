@@ -15,6 +15,9 @@ Trainer = Literal["loop", "library", "selection"]
 """`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several
 models, each trained in its own way."""
 
+Predicted = Literal["counts", "quantiles"]
+"""What a model can predict beside classes and the mean of a number."""
+
 Monotone = Mapping[str, Literal["increasing", "decreasing"]]
 """Numeric columns, and how the prediction follows each of them."""
 
@@ -50,7 +53,8 @@ class Traits:
     baseline. `files` are the fields that the plan reads from files of the model, without which it
     cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
-    the rows of a query.
+    the rows of a query. `predicts` is what it can predict beside classes and the mean of a number:
+    `counts`, with a rate above 0, and several `quantiles`.
     """
 
     reads: tuple[DataKind, ...]
@@ -69,6 +73,7 @@ class Traits:
     files: tuple[str, ...] = ()
     needs_files: bool = False
     runs_code: bool = False
+    predicts: frozenset[Predicted] = frozenset({"counts", "quantiles"})
 
 
 class ModelSection(Section):

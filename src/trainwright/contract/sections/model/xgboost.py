@@ -39,10 +39,10 @@ class XGBoost(BoostedTrees):
 
     objective: Auto | XGBoostObjective = "auto"
     """The loss of the trees. `auto` follows the metric: `absolute_error` for mae and mape,
-    `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
-    numbers, `log_loss` for classes. `poisson` is for counts. Of a ranking, `auto` is `lambdarank`,
-    which XGBoost calls `rank:ndcg`; `squared_error` predicts the relevance of each row by
-    itself."""
+    `quantile` (the one of `metric.quantile`) for pinball, `poisson` for poisson_deviance and rmsle,
+    `squared_error` for other metrics of numbers, `log_loss` for classes. `poisson` is for counts.
+    Of a ranking, `auto` is `lambdarank`, which XGBoost calls `rank:ndcg`; `squared_error` predicts
+    the relevance of each row by itself."""
 
     max_depth: Annotated[int, Field(ge=1, le=30)] = 6
     """Most splits between the root and a leaf."""

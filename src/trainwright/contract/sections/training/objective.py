@@ -17,7 +17,8 @@ from trainwright.contract.sections.section import (
 
 class AutoLoss(Section):
     """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers,
-    `listnet` for a ranking."""
+    `poisson` for counts, which the metrics `poisson_deviance` and `rmsle` ask for, `quantile` for
+    `metric.quantiles`, `ordinal` for classes with an order, and `listnet` for a ranking."""
 
     name: Literal["auto"] = "auto"
 
@@ -50,6 +51,15 @@ class Focal(Section):
     """Focusing exponent: how fast easy rows are down-weighted; 0 is plain cross-entropy."""
 
 
+class Ordinal(Section):
+    """-log of the probability of the right side, summed over the boundaries between ordered classes
+    (`data.order`), so that a class farther from the truth costs more: the loss of CORAL (Cao et al.
+    2020, arXiv:1901.07884, equation 4) on the cumulative probabilities of a softmax, which agree
+    with each other without its shared weight."""
+
+    name: Literal["ordinal"]
+
+
 class SquaredError(Section):
     """(output - target)^2 of the standardised target; its minimum is the mean."""
 
@@ -72,12 +82,21 @@ class Huber(Section):
 
 
 class Quantile(Section):
-    """The pinball loss, whose minimum is a quantile (Koenker and Bassett 1978)."""
+    """The pinball loss, whose minimum is a quantile (Koenker and Bassett 1978); its mean over
+    `metric.quantiles` where they are asked for."""
 
     name: Literal["quantile"]
 
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """The quantile to predict."""
+    """The quantile to predict, if it is one."""
+
+
+class Poisson(Section):
+    """exp(output) - count * output, the negative log-likelihood of a count whose rate is
+    exp(output) (McCullagh and Nelder 1989, section 6.3). The target is a count, and the prediction
+    its rate, which is above 0."""
+
+    name: Literal["poisson"]
 
 
 class ListNet(Section):
@@ -100,14 +119,16 @@ Loss = Annotated[
     Annotated[AutoLoss, Tag("auto")]
     | Annotated[CrossEntropy, Tag("cross_entropy")]
     | Annotated[Focal, Tag("focal")]
+    | Annotated[Ordinal, Tag("ordinal")]
     | Annotated[SquaredError, Tag("mse")]
     | Annotated[AbsoluteError, Tag("mae")]
     | Annotated[Huber, Tag("huber")]
     | Annotated[Quantile, Tag("quantile")]
     | Annotated[ListNet, Tag("listnet")]
-    | Annotated[RankNet, Tag("ranknet")],
+    | Annotated[RankNet, Tag("ranknet")]
+    | Annotated[Poisson, Tag("poisson")],
     tagged_by("name", default="auto"),
 ]
 
-LOSSES_OF_CLASSES = CrossEntropy | Focal
+LOSSES_OF_CLASSES = CrossEntropy | Focal | Ordinal
 LOSSES_OF_QUERIES = ListNet | RankNet

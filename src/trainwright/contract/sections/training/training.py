@@ -21,7 +21,7 @@ from trainwright.contract.sections.training.scheduler import CosineWithWarmup, S
 from trainwright.contract.sections.training.stop import Stop
 from trainwright.contract.sections.training.validation import ValidationPass
 
-Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic"]
+Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
 
 AFTER_THE_FIT = frozenset({"training.calibration", "training.threshold"})
 """Keys that concern every kind of model, also one that a library fits."""
@@ -62,7 +62,9 @@ class Training(Section):
     """Calibration of class probabilities after the training, fitted on the validation rows: by a
     `temperature`, by `platt` (a sigmoid of the log-odds), or by `isotonic` regression, which wants
     a thousand rows. `auto`: the simplest that is not worse in log loss by cross-validation over
-    these rows, or none. For every kind of model."""
+    these rows, or none. For `metric.quantiles` it is `conformal`: each quantile but the median is
+    shifted so that new rows like the validation rows lie beyond it as rarely as it says. For every
+    kind of model."""
 
     threshold: Auto | Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Probability from which on a row is given the positive class of two. `auto`: the one with the

@@ -1,0 +1,169 @@
+"""Rules on what is predicted of a number: the rate of a count, or several quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import (
+    METRICS_OF_COUNTS,
+    METRICS_OF_INTERVALS,
+    ONE_SIDED,
+)
+from trainwright.contract.sections.model import kinds_with
+from trainwright.contract.sections.training.objective import AutoLoss, Poisson, Quantile
+from trainwright.core.errors import Problem
+
+_EXAMPLE = "[0.05, 0.5, 0.95]"
+
+
+def asks_for_counts(contract: Contract) -> bool:
+    """Is the target a count, whose rate is predicted? Its metric or its loss says so."""
+    is_counted = isinstance(contract.training.loss, Poisson) and contract.model.is_loop_trained
+    return is_counted or contract.metric.name in METRICS_OF_COUNTS
+
+
+def model_predicts_counts(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A mean of counts may be 0, whose deviance from a count is infinite."""
+    name, model = contract.metric.name, contract.model
+    if not asks_for_counts(contract) or "counts" in model.traits.predicts:
+        return
+    form = contract.data.form
+    fitting = kinds_with(lambda one: "counts" in one.predicts and form in one.reads)
+    yield Problem(
+        f"a model of kind {model.kind} predicts no rates, which {name} needs above 0",
+        path="model.kind",
+        found=model.kind,
+        expected=f"one of: {', '.join(fitting)}",
+        fix=f"choose {fitting[0]}, or write metric.name: mae",
+    )
+
+
+def loss_learns_rates(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A network predicts rates above 0 only by a loss with a log link."""
+    loss, name = contract.training.loss, contract.metric.name
+    if name not in METRICS_OF_COUNTS or not contract.model.is_loop_trained:
+        return
+    if not isinstance(loss, AutoLoss | Poisson):
+        yield Problem(
+            f"{loss.name} may predict rates below 0, which have no {name}",
+            path="training.loss.name",
+            found=loss.name,
+            expected="poisson",
+            fix="change it to poisson, or remove training.loss",
+        )
+
+
+def metrics_of_counts_are_measured(
+    contract: Contract, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A slice or early stopping measures rates only where the model predicts them."""
+    if asks_for_counts(contract):
+        return
+    stopping = contract.training.early_stopping
+    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
+    named = [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
+    for path, name in (*named, ("training.early_stopping.metric", watched)):
+        if name in METRICS_OF_COUNTS:
+            yield Problem(
+                f"{name} is of models of counts, whose predictions are above 0",
+                path=path,
+                found=name,
+                expected="a metric of any number, or metric.name poisson_deviance",
+                fix=f"write metric.name: {name}, or here mae",
+            )
+
+
+def quantiles_ascend(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """The median, which is the prediction, lies between a lower and an upper quantile."""
+    quantiles = contract.metric.quantiles
+    if not quantiles:
+        return
+    is_ascending = all(low < high for low, high in pairwise(quantiles))
+    if not (is_ascending and quantiles[0] < 0.5 < quantiles[-1] and 0.5 in quantiles):
+        yield Problem(
+            "the median must lie among ascending quantiles, with one below it and one above",
+            path="metric.quantiles",
+            found=f"[{', '.join(f'{one:g}' for one in quantiles)}]",
+            expected=f"for example {_EXAMPLE}",
+            fix=f"write metric.quantiles: {_EXAMPLE}",
+        )
+    if "metric.quantile" in written:
+        yield Problem(
+            "metric.quantile is of a model that predicts one number",
+            path="metric.quantile",
+            found=f"{contract.metric.quantile:g} beside metric.quantiles",
+            expected="one of the two",
+            fix="remove metric.quantile",
+        )
+    if asks_for_counts(contract):
+        yield Problem(
+            "the rate of a count has no quantiles",
+            path="metric.quantiles",
+            found=f"metric.name {contract.metric.name}",
+            expected="a metric of quantiles, or a rate alone",
+            fix="write metric.name: pinball, or remove metric.quantiles",
+        )
+
+
+def model_predicts_quantiles(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The family has quantiles, and a network the loss that learns them."""
+    model, loss = contract.model, contract.training.loss
+    if not contract.metric.quantiles:
+        return
+    if "quantiles" not in model.traits.predicts:
+        form = contract.data.form
+        fitting = kinds_with(lambda one: "quantiles" in one.predicts and form in one.reads)
+        yield Problem(
+            f"a model of kind {model.kind} predicts no quantiles",
+            path="model.kind",
+            found=model.kind,
+            expected=f"one of: {', '.join(fitting)}",
+            fix=f"choose {fitting[0]}, or remove metric.quantiles",
+        )
+    if model.is_loop_trained and not isinstance(loss, AutoLoss | Quantile):
+        yield Problem(
+            f"{loss.name} learns no quantiles",
+            path="training.loss.name",
+            found=loss.name,
+            expected="quantile",
+            fix="remove training.loss",
+        )
+
+
+def intervals_are_predicted(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A metric of intervals needs quantiles; a clause of one a number, which no baseline gives."""
+    metric, stopping = contract.metric, contract.training.early_stopping
+    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
+    named = [("metric.name", metric.name), ("training.early_stopping.metric", watched)]
+    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
+    for path, name in named:
+        if name in METRICS_OF_INTERVALS and not metric.quantiles:
+            yield Problem(
+                f"{name} is of models that predict an interval",
+                path=path,
+                found=name,
+                expected=f"metric.quantiles, for example {_EXAMPLE}",
+                fix=f"write metric.quantiles: {_EXAMPLE}",
+            )
+    if metric.name in ONE_SIDED and isinstance(metric.target, str):
+        yield Problem(
+            f"a baseline may have any {metric.name}: to be above it proves nothing",
+            path="metric.target",
+            found=metric.target,
+            expected="a number",
+            fix=f"write metric.target: {0.9 if metric.name == 'coverage' else 10}, or metric.name: "
+            "interval_score",
+        )
+
+
+NUMBER_RULES = (
+    model_predicts_counts,
+    loss_learns_rates,
+    metrics_of_counts_are_measured,
+    quantiles_ascend,
+    model_predicts_quantiles,
+    intervals_are_predicted,
+)
+"""All of them, for the list of rules."""

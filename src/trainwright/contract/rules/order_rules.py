@@ -1,0 +1,66 @@
+"""Rules on the order of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import METRICS_OF_RANKS
+from trainwright.contract.sections.training.objective import Ordinal
+from trainwright.core.errors import Problem
+
+_FIRST = "name the classes from the lowest to the highest in data.order"
+
+
+def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """An order has two classes or more, each once, and a task of classes."""
+    order = contract.data.class_order
+    if not order:
+        return
+    if len(order) < 2 or len(set(order)) < len(order):
+        yield Problem(
+            "an order names at least two classes, each once",
+            path="data.order",
+            found=f"[{', '.join(order)}]",
+            expected="the classes from the lowest to the highest",
+            fix=f"{_FIRST}, each once",
+        )
+    if contract.task == "regression":
+        yield Problem(
+            "numbers have an order of their own",
+            path="data.order",
+            found="data.order beside task: regression",
+            expected="ordered classes, or numbers",
+            fix="remove data.order, or write task: classification",
+        )
+
+
+def ranks_need_an_order(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Metrics and the loss of ranks are those of ordered classes."""
+    if contract.data.class_order:
+        return
+    stopping = contract.training.early_stopping
+    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
+    named = [("metric.name", contract.metric.name), ("training.early_stopping.metric", watched)]
+    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
+    for path, name in named:
+        if name in METRICS_OF_RANKS:
+            yield Problem(
+                f"{name} is of classes with an order",
+                path=path,
+                found=name,
+                expected="data.order, or a metric of any classes",
+                fix=f"{_FIRST}, or write here f1_macro",
+            )
+    if isinstance(contract.training.loss, Ordinal) and contract.model.is_loop_trained:
+        yield Problem(
+            "the ordinal loss is of classes with an order",
+            path="training.loss.name",
+            found="ordinal",
+            expected="data.order, or cross_entropy",
+            fix=f"{_FIRST}, or remove training.loss",
+        )
+
+
+ORDER_RULES = (order_names_classes, ranks_need_an_order)
+"""All of them, for the list of rules."""

@@ -1,0 +1,71 @@
+"""The target of prepared rows as a contract asks for it: a number, a count, or
+quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from trainwright.contract.document import Contract
+from trainwright.contract.rules.number_rules import asks_for_counts
+from trainwright.contract.sections.metric import METRICS_OF_COUNTS
+from trainwright.core.errors import Problem
+from trainwright.core.formatting import many
+from trainwright.data.base.messages import some
+from trainwright.data.types import Prepared
+
+
+def with_contract_target(prepared: Prepared, contract: Contract) -> Prepared:
+    """The same rows, with the target that a resolved contract predicts of each. The version of the
+    data does not depend on it."""
+    counts, quantiles = asks_for_counts(contract), contract.metric.quantiles
+    target = prepared.target.as_predicted(counts=counts, quantiles=quantiles)
+    return replace(prepared, target=target)
+
+
+def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
+    """Quantiles of classes, counts below 0, and training rows without any count."""
+    if contract.metric.quantiles and not prepared.target.quantiles:
+        return [
+            Problem(
+                f"quantiles are those of a number, and the target is one of {contract.task}",
+                path="metric.quantiles",
+                found=contract.task,
+                expected="a target of numbers",
+                fix="remove metric.quantiles",
+            )
+        ]
+    if not prepared.target.is_count:
+        return []
+    if contract.metric.name in METRICS_OF_COUNTS:
+        path, what = "metric.name", contract.metric.name
+        fix = "repair these rows, or write metric.name: rmse"
+    else:
+        path, what = "training.loss.name", "poisson"
+        fix = "repair these rows, or write training.loss: {name: mse}"
+    parts = (prepared.train, prepared.validation, prepared.test)
+    rows = np.concatenate([part.rows[part.target < 0] for part in parts])
+    if len(rows):
+        least = min(float(part.target.min()) for part in parts if len(part))
+        below = f"{many(len(rows), 'row has', 'rows have')} a target below 0"
+        return [
+            Problem(
+                f"{what} is for counts, and {below}",
+                path=path,
+                found=f"down to {least:g}, in row {some(np.sort(rows + 1).tolist())}",
+                expected="no target below 0",
+                fix=fix,
+            )
+        ]
+    if not prepared.train.target.any():
+        return [
+            Problem(
+                f"{what} is for counts, and every training row counts 0",
+                path=path,
+                found="0 in every row",
+                expected="some targets above 0",
+                fix="add rows that count something",
+            )
+        ]
+    return []
