@@ -16,6 +16,7 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import target_from_json
+from trainwright.model.boosting.quantile_trees import read_quantiles
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.predict_part import crossing_notes
 from trainwright.run.judging.write_predictions import read_predictions
@@ -186,6 +187,33 @@ def test_too_few_validation_rows_calibrate_nothing(tmp_path: Path) -> None:
     assert not read_bundle(run / "bundle").calibration
 
 
+def test_trees_that_are_interrupted_grow_again_to_the_same_trees(tmp_path: Path) -> None:
+    from trainwright.core.errors import Interrupted
+    from trainwright.testing.family_conformance import model_files
+
+    class Stops:
+        def reason(self, progress: Any) -> tuple[str, str] | None:
+            return ("interrupted", "as asked") if progress.step == 5 else None
+
+    contract = contract_of("boosting", tmp_path)
+    contract["training"] = {"checkpointing": {"save_every_minutes": 60}}
+    whole = tw.train(contract, runs=tmp_path, name="whole").folder
+    with pytest.raises(Interrupted):
+        tw.fit(contract, runs=tmp_path, name="cut", stop_rules=[Stops()], progress=False)
+    done = tw.train(contract, runs=tmp_path, name="cut", resume=True).folder
+    assert model_files(done) == model_files(whole)
+    assert {"model.txt", "model_2.txt", "model_3.txt"} < set(model_files(whole))
+
+
+def test_an_edited_model_of_a_quantile_is_refused(tmp_path: Path) -> None:
+    bundle = tw.train(contract_of("boosting", tmp_path), runs=tmp_path).folder / "bundle"
+    path = bundle / "model_3.txt"
+    for wrong in (path.read_text().replace("split_feature=", "split_feature=99 ", 1), ""):
+        path.write_text(wrong)
+        with pytest.raises(ValueError, match="cannot be right"):
+            read_quantiles(bundle)
+
+
 @pytest.mark.torch
 def test_a_network_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -224,6 +252,7 @@ def _refused(contract: dict[str, Any]) -> str:
         ("boosting", {"quantiles": [0.1, 0.9]}, "the median must lie among ascending"),
         ("boosting", {"quantile": 0.9}, "metric.quantile is of a model that predicts one number"),
         ("forest", {}, "a model of kind forest predicts no quantiles"),
+        ("auto", {}, "a model of kind auto predicts no quantiles"),
         ("boosting", {"name": "poisson_deviance"}, "the rate of a count has no quantiles"),
         ("boosting", {"name": "coverage"}, "a baseline may have any coverage"),
         ("boosting", {"name": "coverage", "quantiles": []}, "coverage is of models that predict"),

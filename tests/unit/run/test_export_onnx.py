@@ -93,6 +93,37 @@ def test_a_calibrated_network_is_exported_with_its_map(tmp_path: Path) -> None:
     np.testing.assert_allclose(fitted.apply(found), expected.to_numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [{"name": "poisson_deviance"}, {"name": "pinball", "quantiles": [0.1, 0.5, 0.9]}],
+    ids=["rates", "quantiles"],
+)
+def test_rates_and_quantiles_are_those_of_the_predictor(
+    metric: dict[str, object], tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=200)
+    rows = pl.DataFrame({"x": x, "count": draw.poisson(np.exp(1 + x))})
+    rows.write_csv(tmp_path / "rows.csv")
+    contract = {
+        "task": "regression",
+        "data": {"path": str(tmp_path / "rows.csv"), "target": "count"},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "training": {"num_epochs": 2, "batch_size": 32},
+        "metric": {"target": "baseline", "resamples": 100, **metric},
+    }
+    run, output = tw.train(contract, runs=tmp_path / "runs", name="net").folder, tmp_path / "graph"
+    ran = command("weights", "export", run, "--to", "onnx", "-o", output)
+    assert ran.code == 0, ran.err
+    predictor = tw.load(run)
+    arrays = predictor.encode(rows.drop("count").head(9))
+    session = runtime.InferenceSession(str(output / "model.onnx"))
+    (found,) = session.run(None, {one.name: arrays[one.name] for one in session.get_inputs()})
+    expected = predictor.predict(rows.drop("count").head(9))
+    columns = expected.columns[1:] or ["prediction"]
+    np.testing.assert_allclose(found, expected.select(columns).to_numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_what_differs_is_not_written(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
