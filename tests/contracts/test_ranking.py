@@ -16,6 +16,7 @@ from command import command
 from contract_runs import bits, train
 from guide import GUIDE, blocks
 from trainwright.core.errors import DataMistake, Mistake
+from trainwright.data.subsample import sampled_judged
 from trainwright.evaluation.plot_data import RankingCurves
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
 from trainwright.run.judging.write_predictions import read_predictions
@@ -209,3 +210,19 @@ def test_the_time_of_queries_divides_them_whole(contract: Path) -> None:
     ).write_csv(file)
     with pytest.raises(DataMistake, match="more than one part"):
         tw.prepare(contract, overrides=[split])
+
+
+def test_a_sample_of_validation_rows_holds_whole_queries(contract: Path) -> None:
+    prepared = tw.prepare(contract).ready.prepared
+    part, target = prepared.validation, prepared.target
+    some = sampled_judged(part, target, 60, seed=1)
+    assert 40 < len(some) <= 60
+    names = set(some.frame["search"])
+    assert len(some) == part.frame["search"].is_in(names).sum()
+    assert (
+        len(sampled_judged(part, target, 1, seed=1))
+        == part.frame.filter(
+            pl.col("search") == sampled_judged(part, target, 1, seed=1).frame["search"][0]
+        ).height
+    )
+    assert sampled_judged(part, target, "all", seed=1) is part

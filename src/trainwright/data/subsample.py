@@ -10,6 +10,7 @@ import numpy as np
 
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import Integers, Part, PartName
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.read_table import RawTable
 from trainwright.data.types import Prepared
 
@@ -45,6 +46,18 @@ def sampled(part: Part, rows: Literal["all"] | int, seed: int) -> Part:
     if rows == "all" or rows >= len(part):
         return part
     return _taken(part, drawn_rows(len(part), rows, seed))
+
+
+def sampled_judged(part: Part, target: Target, rows: Literal["all"] | int, seed: int) -> Part:
+    """`sampled`, for rows whose order is judged whole queries: as many as have at most so many
+    rows, at least one."""
+    codes = target.queries(part.frame)
+    if codes is None or rows == "all" or rows >= len(part):
+        return sampled(part, rows, seed)
+    names, sizes = np.unique(codes, return_counts=True)
+    drawn = np.random.default_rng([seed, _SAMPLE]).permutation(len(names))
+    count = max(1, int(np.searchsorted(sizes[drawn].cumsum(), rows, side="right")))
+    return _taken(part, np.flatnonzero(np.isin(codes, names[drawn[:count]])))
 
 
 def drawn_rows(count: int, rows: int, seed: int) -> Integers:

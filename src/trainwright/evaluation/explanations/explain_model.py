@@ -14,7 +14,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Part
 from trainwright.data.encoders.column_origins import columns_of_origins
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.subsample import sampled
+from trainwright.data.subsample import sampled, sampled_judged
 from trainwright.evaluation.explanations.contributions import contributions_of, has_contributions
 from trainwright.evaluation.explanations.explanation import ColumnImportance, Explanation
 from trainwright.evaluation.explanations.partial_dependence import find_dependences
@@ -50,7 +50,8 @@ def explain_model(
     """Measure on the rows of a part what a model reads. Where the time does not suffice there are
     fewer rows, repeats or partial dependences, and a note says so."""
     begin = time.monotonic()
-    rows = sampled(part, _affordable_rows(predictor, part, effort, seed), seed)
+    affordable = _affordable_rows(predictor, part, effort, seed)
+    rows = sampled_judged(part, predictor.target, affordable, seed)
     until = begin + _SHARE_OF_IMPORTANCE * effort.seconds
     scores = score_permuted(predictor, rows, effort.repeats, seed, until)
     losses = measure_importance(scores, rows.units, section, seed)

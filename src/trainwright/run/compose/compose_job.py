@@ -21,7 +21,7 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed
-from trainwright.data.subsample import sampled
+from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import SingleProcess, Strategy
@@ -210,7 +210,8 @@ def _build_validation(
 ) -> tuple[NetworkScorer, Validation]:
     """Scorer of the model, and validation during training."""
     rows = plan.contract.training.validation.rows
-    prepared = replace(prepared, validation=sampled(prepared.validation, rows, plan.contract.seed))
+    some = sampled_judged(prepared.validation, prepared.target, rows, plan.contract.seed)
+    prepared = replace(prepared, validation=some)
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
     of_rows = validation_loss(network.loss, network.model, prepared, portions)
     return scorer, Validation(prepared, scorer, plan, of_rows)
