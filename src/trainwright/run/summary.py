@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import Data
+from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
@@ -80,9 +81,9 @@ def describe_plan(decided: Plan) -> str:
 
 def _candidates(decided: Plan) -> str:
     """Candidates, and those that cannot be trained."""
-    found = decided.candidates
-    omitted = [name for name, one in found.items() if isinstance(one, str)]
-    said = many(len(found) - len(omitted), "candidate")
+    names = ModelSelection.of(decided.contract.model).chosen_names
+    omitted = [name for name, one in decided.candidates.items() if isinstance(one, str)]
+    said = many(len(names) - len(omitted), "candidate")
     return f"{said}, not trained: {', '.join(omitted)}" if omitted else said
 
 
