@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from trainwright.data.base.table import Floats, Part
 from trainwright.predictor.predictor import Predictor
 
 BATCH_ROWS = 1000
-_WARMUP_CALLS = 3
+_WARMUP_CALLS, _FEWEST_CALLS = 3, 5
 _MEGABYTE = 1e6
 
 
@@ -28,15 +29,23 @@ class PredictionTimes:
     batch_rows: int
 
 
-def time_predictions(predictor: Predictor, part: Part, calls: int) -> PredictionTimes:
+def time_predictions(
+    predictor: Predictor, part: Part, calls: int, seconds: float = math.inf
+) -> PredictionTimes:
     """Time so many predictions of one row, one after another, and one of a batch, on rows of a
-    part, after a few that are not counted. A row of a table is predicted from its columns, encoding
-    included; other rows from their encoded inputs."""
+    part, after a few that are not counted; fewer, but at least five, once they have taken so many
+    seconds. A row of a table is predicted from its columns, encoding included; other rows from
+    their encoded inputs."""
     assert len(part), "there are rows to predict"
     call = _call_of(predictor, part)
     for at in range(_WARMUP_CALLS):
         call(at % len(part), 1)
-    took = np.array([_seconds(call, at % len(part), 1) for at in range(calls)])
+    found: list[float] = []
+    for at in range(calls):
+        if sum(found) > seconds and len(found) >= _FEWEST_CALLS:
+            break
+        found.append(_seconds(call, at % len(part), 1))
+    took = np.array(found)
     rows = min(len(part), BATCH_ROWS)
     return PredictionTimes(1000 * took, 1000 * _seconds(call, 0, rows), rows)
 

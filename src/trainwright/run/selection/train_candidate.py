@@ -32,8 +32,8 @@ from trainwright.run.selection.rung import Rung, read_rung, write_rung
 from trainwright.run.selection.time_left import TimeLeft
 from trainwright.tracking.unfinished import remove_unfinished_of_run
 
-TIMED_CALLS = 30
-"""Predictions of one row by which candidates are compared."""
+TIMED_CALLS, _TIMED_SECONDS = 30, 1.0
+"""Predictions of one row by which candidates are compared, and the seconds that end them."""
 
 
 @final
@@ -118,7 +118,7 @@ def measure_members(
 ) -> Rung:
     """Latency of a model of these members, whose bundles have this size."""
     predictor = as_predictor(members, setup.prepared)
-    times = time_predictions(predictor, setup.prepared.validation, TIMED_CALLS)
+    times = time_predictions(predictor, setup.prepared.validation, TIMED_CALLS, _TIMED_SECONDS)
     return Rung(
         name=name,
         version="",
