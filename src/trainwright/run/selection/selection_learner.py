@@ -63,7 +63,9 @@ class SelectionLearner:
         with run.spent.training(name):
             division = HoldOut.of(self._contract, prepared)
             inner = replace(run, observers=tuple(run.added.observers))
-            left = TimeLeft(self._plan.training_seconds, self._plans, lambda: run.spent.used(name))
+            left = TimeLeft(
+                self._plan.training_seconds, tuple(self._plans), lambda: run.spent.used(name)
+            )
             percentile = self._contract.serving.percentile
             setup = CandidateSetup(prepared, division, inner, left, percentile)
             rows = division.compared()

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import final
-
-from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.planner.plan import Plan
 
 _RESERVE = 0.06
 """Share of the time that is kept for comparing and for the ensemble."""
 
-_LONG, _SHORT = 4.0, 2.0
-
 
 @final
 class TimeLeft:
-    """What a candidate leaves over goes to those after it. `used` are the seconds of the selection
-    until now, those of earlier attempts included."""
+    """Divided evenly among the candidates that are left: what one leaves over goes to those after
+    it. `used` are the seconds of the selection until now, those of earlier attempts included."""
 
     def __init__(
-        self, limit_seconds: float, plans: Mapping[str, Plan], used: Callable[[], float]
+        self, limit_seconds: float, names: Sequence[str], used: Callable[[], float]
     ) -> None:
         self._limit = (1 - _RESERVE) * limit_seconds
-        self._weights = {name: _weight(one.contract.model) for name, one in plans.items()}
+        self._names = list(names)
         self.used = used
 
     @property
@@ -33,14 +28,7 @@ class TimeLeft:
         return max(0.0, self._limit - self.used())
 
     def share(self, name: str) -> float:
-        """Seconds of a candidate; those before it are finished. One that stops itself when it is
-        no longer getting better has a larger share."""
-        if name not in self._weights or math.isinf(self._limit):
+        """Seconds of a candidate; those before it are finished."""
+        if name not in self._names or math.isinf(self._limit):
             return self.seconds
-        names = list(self._weights)
-        later = names[names.index(name) :]
-        return self.seconds * self._weights[name] / sum(self._weights[one] for one in later)
-
-
-def _weight(model: ModelSection) -> float:
-    return _LONG if model.is_loop_trained or model.traits.rounds else _SHORT
+        return self.seconds / (len(self._names) - self._names.index(name))
