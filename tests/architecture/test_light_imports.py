@@ -203,6 +203,7 @@ OTHER_KINDS = (
     "data.modalities.token_modality",
     "data.text",
     "data.quality.actions",
+    "data.series",
     "data.sampling.build_sampler",
     "data.sources.delta",
     "data.sources.hf_dataset",

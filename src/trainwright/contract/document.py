@@ -18,7 +18,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.training import Training
 
-Task = Literal["classification", "regression", "ranking", "retrieval", "generation"]
+Task = Literal["classification", "regression", "ranking", "retrieval", "generation", "forecasting"]
 
 
 class Contract(Section):
@@ -30,13 +30,14 @@ class Contract(Section):
 
     task: Auto | Task = "auto"
     """What is predicted: `classification` (a class), `regression` (a number), `ranking` (the order
-    of the rows of a query), `generation` (the next token of a text). `auto`: ranking if
-    `data.query` names a column, regression if the target is numeric with more than 20 values,
-    generation for a text, else classification."""
+    of the rows of a query), `generation` (the next token of a text), `forecasting` (the next values
+    of series). `auto`: ranking if `data.query` names a column, regression if the target is numeric
+    with more than 20 values, generation for a text, forecasting for series, else
+    classification."""
 
     data: Data
-    """What is learned from, and how it is divided: a table (without `kind`), `images` or
-    `tokens`."""
+    """What is learned from, and how it is divided: a table (without `kind`), `images`,
+    `tokens` or `series`."""
 
     model: Model
     """Model."""

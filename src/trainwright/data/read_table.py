@@ -77,7 +77,7 @@ class DataFacts:
     """Facts about the data for the plan. `rows` counts all files; `given` names the parts with
     their own file; `columns` excludes the target. `documents` are the token counts of the training
     documents of a text by source, `placing` is the storage of the rows of a table, `doubts` are its
-    ambiguous columns."""
+    ambiguous columns. `choices` is what `auto` means by the rows, and what differs for trees."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -88,6 +88,7 @@ class DataFacts:
     documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     placing: Placing = IS_SMALL
     doubts: tuple[Doubt, ...] = ()
+    choices: Sequence[Mapping[str, tuple[Json, str]]] = ({}, {})
 
     def to_json(self) -> Json:
         """All fields, as JSON."""

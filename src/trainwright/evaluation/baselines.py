@@ -15,6 +15,7 @@ import numpy as np
 from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
@@ -199,6 +200,28 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     )
 
 
+def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
+    """The mean of the training rows, and a ridge regression of the same features as the model's."""
+    # Imported here: few runs have series.
+    from trainwright.data.series.series_encoder import SeriesEncoder
+
+    train, features = prepared.train, SeriesEncoder.of_kind(prepared.features)
+    fitted = _of_table(
+        _as_learned(prepared), TableData(features=SeriesData.of(data).features), most_rows
+    )
+    linear = replace(features, table=TableEncoder.of_kind(fitted.linear.features))
+    dummy = features.without_levels()
+    return replace(
+        fitted,
+        dummy=Predictor(dummy, prepared.target, fit_constant(train.target, 1)),
+        linear=Predictor(linear, prepared.target, fitted.linear.scorer),
+    )
+
+
+def _as_learned(prepared: Prepared) -> Prepared:
+    return replace(prepared, train=prepared.train.learned())
+
+
 def _encoded(
     prepared: Prepared, section: FeaturesSection, seen: Integers
 ) -> tuple[TableEncoder, TableInputs]:
@@ -234,6 +257,7 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "table": BaselineFit(_of_table, _seen_of_table),
         "images": BaselineFit(_of_images, _seen_columns),
         "tokens": BaselineFit(_of_text, lambda _: 0),
+        "series": BaselineFit(_of_series, _seen_of_table),
     }
 )
 """Of the kinds of data that have others."""

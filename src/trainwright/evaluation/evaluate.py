@@ -24,7 +24,7 @@ from trainwright.evaluation.evaluation_warnings import (
 )
 from trainwright.evaluation.intervals import Interval, Resampling, method_of
 from trainwright.evaluation.metric_values import metrics_of
-from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
+from trainwright.evaluation.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
 from trainwright.evaluation.plot_data import Curves, curves_from_json, curves_to_json, draw_curves
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.resampled_metrics import (
@@ -75,6 +75,7 @@ class Scored:
             self.decided if of_model else None,
             self.queries,
             self.target.quantiles,
+            self.part.inputs.levels.error_scale,
         )
 
     @property
@@ -197,7 +198,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
         for who, each in baselines.items()
     }
-    naive = {who: gains[who] for who in (PERSISTENCE, SEASONAL) if who in gains}
+    naive = {who: gains[who] for who in (PERSISTENCE, SEASONAL, DRIFT) if who in gains}
     linear = LinearBaseline(
         _intervals(baselines.get(LINEAR, {})), gains.get(LINEAR, {}), scored.shares
     )
@@ -214,7 +215,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         ),
         baselines={who: _intervals(each) for who, each in baselines.items()},
         gains=gains,
-        curves=_curves(scored, answers[MODEL], metric),
+        curves=_curves(scored, answers, metric),
         warnings=(
             *scored.notes,
             *_query_notes(answers[MODEL], metric),
@@ -227,13 +228,18 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     )
 
 
-def _curves(scored: Scored, answers: Answers, metric: Metric) -> Curves:
+def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> Curves:
+    # Imported here, as everything that only rankings and series need.
     if scored.target.query:
-        # Imported here, as everything that only rankings need.
         from trainwright.evaluation.query_curves import draw_query_curves, query_names
 
-        return draw_query_curves(answers, metric, query_names(scored.target, scored.part.frame))
-    return draw_curves(answers, scored.target)
+        names = query_names(scored.target, scored.part.frame)
+        return draw_query_curves(answers[MODEL], metric, names)
+    if scored.target.task == "forecasting":
+        from trainwright.evaluation.draw_forecasts import draw_forecasts
+
+        return draw_forecasts(scored.part, answers, MODEL)
+    return draw_curves(answers[MODEL], scored.target)
 
 
 def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainwright.contract.sections.metric import METRICS, ONE_SIDED, Direction, Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
+from trainwright.evaluation.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
 from trainwright.evaluation.resampled_metrics import ResampledMetric
 
 NEAR_PERFECT = 0.995
@@ -26,6 +26,7 @@ _FEW_UNITS = 30
 _FORECASTS = {
     PERSISTENCE: "the naive forecast (last known target)",
     SEASONAL: "the seasonal naive forecast",
+    DRIFT: "the drift forecast (last value and mean change)",
 }
 _SUSPECTED = ("roc_auc", "r2")
 

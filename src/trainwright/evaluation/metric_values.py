@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.contract.sections.metric import METRICS, Metric, tasks_of_metrics
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
+from trainwright.evaluation.forecast_errors import mase, smape
 from trainwright.evaluation.predictions import Answers
 
 CALIBRATION_BINS = 15
@@ -52,10 +53,11 @@ def metric_names(classes: int) -> tuple[str, ...]:
 
 
 def _names(task: str, classes: int, has: Set[str]) -> tuple[str, ...]:
+    tasks = tasks_of_metrics(task)
     return tuple(
         name
         for name, fact in METRICS.items()
-        if fact.task == task and fact.of in has and (fact.classes == "any" or classes == 2)
+        if fact.task in tasks and fact.of in has and (fact.classes == "any" or classes == 2)
     )
 
 
@@ -368,6 +370,8 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "coverage": _of_interval(is_inside),
         "interval_width": _of_interval(interval_widths),
         "interval_score": _of_interval(interval_scores),
+        "mase": lambda answers, _: mase(answers),
+        "smape": lambda answers, _: smape(answers),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
         **{name: _of_queries(name) for name in OF_QUERIES},

@@ -13,13 +13,14 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
 from trainwright.contract.sections.data.features import History
+from trainwright.contract.sections.data.series import SeriesData
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 from trainwright.data.types import Prepared
 
-PERSISTENCE, SEASONAL = "persistence", "seasonal_naive"
+PERSISTENCE, SEASONAL, DRIFT = "persistence", "seasonal_naive", "drift"
 
 _DAY = 86_400_000_000
 _PERIODS = (_DAY, 7 * _DAY, 365 * _DAY)
@@ -188,7 +189,21 @@ def _season(series: _Series, train: Integers) -> float:
     return min(errors, key=lambda period: errors[period]) if errors else 0.0
 
 
+def _forecast_series(prepared: Prepared, _: SeriesData) -> dict[str, Floats]:
+    """What stands beside the test rows; `seasonal_naive` only with a season."""
+    # Imported here: few runs have series.
+    from trainwright.data.series.forecast_frame import DRIFTING, PERSISTENT, SEASONAL_VALUE
+
+    columns = {PERSISTENCE: PERSISTENT, DRIFT: DRIFTING, SEASONAL: SEASONAL_VALUE}
+    frame = prepared.test.frame
+    return {
+        name: frame[column].to_numpy()[:, None]
+        for name, column in columns.items()
+        if column in frame.columns
+    }
+
+
 FORECASTS: Mapping[str, Callable[[Prepared, Any], dict[str, Floats]]] = MappingProxyType(
-    {"table": _forecast_table}
+    {"table": _forecast_table, "series": _forecast_series}
 )
 """Of the kinds of data that can be divided by time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import assert_never
 
@@ -96,7 +97,55 @@ class RankingCurves:
     left_out: int
 
 
-Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves | RankingCurves
+@dataclass(frozen=True, slots=True)
+class ForecastPath:
+    """Forecasts of a series that follow each other without overlap, up to the newest: the time of
+    each as text, its truth, its forecast, and the positions where an origin begins."""
+
+    series: str
+    times: tuple[str, ...]
+    truth: tuple[float, ...]
+    forecast: tuple[float, ...]
+    begins: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastCurves:
+    """`errors` are the mean errors of the model and of each baseline at each of the `steps`, in the
+    unit `metric`: `mase`, or `mae` where no series has a scale."""
+
+    metric: str
+    steps: tuple[int, ...]
+    errors: Mapping[str, tuple[float, ...]]
+    paths: tuple[ForecastPath, ...]
+
+    @classmethod
+    def from_json(cls, json: Json) -> ForecastCurves:
+        """Inverse of `asdict`."""
+        return cls(
+            json["metric"],
+            tuple(json["steps"]),
+            {name: tuple(one) for name, one in json["errors"].items()},
+            tuple(
+                ForecastPath(
+                    one["series"],
+                    tuple(one["times"]),
+                    tuple(one["truth"]),
+                    tuple(one["forecast"]),
+                    tuple(one["begins"]),
+                )
+                for one in json["paths"]
+            ),
+        )
+
+
+Curves = (
+    ClassificationCurves
+    | RegressionCurves
+    | NegativeLogLikelihoodCurves
+    | RankingCurves
+    | ForecastCurves
+)
 
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
@@ -107,7 +156,7 @@ def draw_curves(answers: Answers, target: Target) -> Curves:
             return ClassificationCurves(
                 labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
             )
-        case "regression" | "ranking":
+        case "regression" | "ranking" | "forecasting":
             return _of_numbers(answers)
         case "generation":
             counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
@@ -129,6 +178,8 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "generation"
         case RankingCurves():
             kind = "ranking"
+        case ForecastCurves():
+            kind = "forecasting"
         case _:
             assert_never(curves)
     return {"kind": kind, **asdict(curves)}
@@ -142,6 +193,8 @@ def curves_from_json(json: Json) -> Curves:
         worst = tuple(QueryScore(**each) for each in json["worst"])
         edges, counts = tuple(json["edges"]), tuple(json["counts"])
         return RankingCurves(json["metric"], edges, counts, worst, json["left_out"])
+    if json["kind"] == "forecasting":
+        return ForecastCurves.from_json(json)
     if json["kind"] == "regression":
         return RegressionCurves(
             _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])

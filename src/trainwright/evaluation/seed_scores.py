@@ -103,6 +103,7 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 
 def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
     positive = scored.target.positive_code
+    scale = scored.part.inputs.levels.error_scale
     return answers_of(
         scored.part.target,
         scores,
@@ -110,4 +111,5 @@ def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) ->
         decided=decided,
         queries=scored.queries,
         quantiles=scored.target.quantiles,
+        error_scale=scale,
     )

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
+from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
     OF_QUERIES,
@@ -312,6 +313,8 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "coverage": _of_interval(is_inside),
         "interval_width": _of_interval(interval_widths),
         "interval_score": _of_interval(interval_scores),
+        "mase": lambda answers, _: Sums(scaled_errors(answers), lambda sums, _: ratio(*sums.T)),
+        "smape": lambda answers, _: _mean(percentage_errors(answers)),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
         **{name: _of_queries(name) for name in OF_QUERIES},

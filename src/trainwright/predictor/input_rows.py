@@ -76,10 +76,11 @@ def is_pandas(rows: object) -> bool:
 
 
 def given_as(rows: Any, answer: pl.DataFrame) -> Any:
-    """Frame in the library of `rows`, with the index of pandas; otherwise polars."""
+    """Frame in the library of `rows`, with the index of pandas if it has a row for each; otherwise
+    polars."""
     if is_pandas(rows):
         columns = {name: answer[name].to_list() for name in answer.columns}
-        return type(rows)(columns, index=rows.index)
+        return type(rows)(columns, index=rows.index if len(rows) == answer.height else None)
     if type(rows).__module__.split(".")[0] == "pyarrow":
         return answer.to_arrow()
     return answer

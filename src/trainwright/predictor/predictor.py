@@ -40,7 +40,7 @@ class Predictor:
         """Class probabilities [N, C] in the order of the class names, values [N, 1], ascending
         quantiles [N, K], or of a text the negative log-likelihood (nats) of each segment, [N, 1].
         """
-        return self.calibrated(self.scorer.score(inputs))
+        return inputs.levels.restored(self.calibrated(self.scorer.score(inputs)))
 
     def calibrated(self, raw: Floats) -> Floats:
         """Scores of what the scorer gave."""
@@ -48,7 +48,7 @@ class Predictor:
 
     def uncalibrated(self, inputs: Inputs) -> Floats:
         """`score` before the calibration."""
-        return self.target.arrange(self.scorer.score(inputs))
+        return inputs.levels.restored(self.target.arrange(self.scorer.score(inputs)))
 
     def inputs_of(self, part: Part, encoded_by: Encoding) -> Inputs:
         """The rows of a part that was encoded by an encoding, as this model reads them."""
@@ -83,9 +83,9 @@ class Predictor:
         `rows` is a frame of polars, pandas or Arrow, a mapping of column names to lists, or a list
         of one mapping a row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W].
         The result has a row for each: `prediction`, for classes `probability_<class>`, and of a
-        ranking, where the rows name their query, the `rank` of each among those of its query. It is
-        a frame of the library that the rows came from, with the index of pandas, and else of
-        polars.
+        ranking, where the rows name their query, the `rank` of each among those of its query; of
+        series, a row for each forecast. It is a frame of the library that the rows came from, with
+        the index of pandas where the rows are the same, and else of polars.
 
         Raises:
             As `predict_frame`.
@@ -101,7 +101,7 @@ class Predictor:
         """
         given = GivenRows(rows, source)
         scores = self.score(self.features.read_new(given))
-        columns = self.predictions(scores)
+        columns = [*self.features.columns_before(given), *self.predictions(scores)]
         if self.target.task == "ranking":
             columns += self.target.query_columns(given.frame(), scores)
         return pl.DataFrame(columns)

@@ -13,6 +13,7 @@ from trainwright.evaluation.plot_data import (
     ClassCurve,
     ClassificationCurves,
     Curves,
+    ForecastCurves,
     NegativeLogLikelihoodCurves,
     RankingCurves,
     RegressionCurves,
@@ -28,6 +29,7 @@ from trainwright.report.figures import (
     Panel,
     draw_svg,
 )
+from trainwright.report.forecast_figures import draw_forecast_curves
 from trainwright.report.format import show_share, show_value
 from trainwright.report.load_run import Forecast
 
@@ -60,6 +62,8 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             return (_likelihood(curves),) if sum(curves.counts) else ()
         case RankingCurves():
             return (_queries(curves),) if sum(curves.counts) else ()
+        case ForecastCurves():
+            return draw_forecast_curves(curves)
         case _:
             assert_never(curves)
 

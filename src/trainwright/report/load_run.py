@@ -201,7 +201,7 @@ def _findings(value: Json) -> tuple[FindingRow, ...]:
 
 
 def _forecasts(path: Path) -> tuple[Forecast, ...]:
-    """Empty if the rows have no time, or the target is not numeric."""
+    """Empty if the rows have no time, the target is not numeric, or several origins forecast it."""
     if not path.is_file():
         return ()
     import polars as pl
@@ -215,7 +215,7 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
     if not {"time", "target", "prediction"} <= set(frame.columns):
         return ()
     # Integer class labels are not a numeric target.
-    if any(name.startswith(PROBABILITY) for name in frame.columns):
+    if "origin" in frame.columns or any(name.startswith(PROBABILITY) for name in frame.columns):
         return ()
     ordered = frame.sort("time", maintain_order=True)
     time, target, prediction = (ordered[name] for name in ("time", "target", "prediction"))

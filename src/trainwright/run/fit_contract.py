@@ -126,6 +126,7 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
         decided=decided,
         queries=queries,
         quantiles=target.quantiles,
+        error_scale=part.inputs.levels.error_scale,
     )
 
 

@@ -282,14 +282,14 @@ def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
     if model.traits.trained_by != "library":
         return found
     family, train = library_family(model), prepared.train
-    found += family.target_problems(model, train.target)
+    found += family.target_problems(model, train.learned().target)
     return [*found, *family.size_problems(model, train, prepared.features.cardinalities)]
 
 
 def decided_task(contract: Contract) -> TaskKind:
     """Task of a resolved contract."""
     match contract.task:
-        case "classification" | "regression" | "generation" | "ranking" as task:
+        case ("classification" | "regression" | "generation" | "ranking" | "forecasting") as task:
             return task
         case other:
             raise AssertionError(f"a plan has no {other}: decided, and available")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import (
     LOSSES_OF_CLASSES,
@@ -52,12 +53,12 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     task = known[0] if len(known) == 1 else str(contract.task)
     if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES):
         return
-    if task not in ("classification", "regression", "generation"):
+    if task not in ("classification", "regression", "generation", "forecasting"):
         return
-    of_classes = isinstance(loss, LOSSES_OF_CLASSES)
-    if of_classes == (task == "regression"):
-        of_numbers = "mse, mae, huber, quantile or poisson"
-        fitting = of_numbers if task == "regression" else "cross_entropy"
+    of_classes, of_numbers = isinstance(loss, LOSSES_OF_CLASSES), task in NUMERIC_TASKS
+    if of_classes == of_numbers:
+        numeric = "mse, mae, huber, quantile or poisson"
+        fitting = numeric if of_numbers else "cross_entropy"
         yield Problem(
             f"{loss.name} is no loss of a {task}",
             path="training.loss.name",

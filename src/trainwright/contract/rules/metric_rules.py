@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import get_args
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import nearest_word
-from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.metric import METRICS, TaskKind, tasks_of_metrics
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 
@@ -111,8 +112,9 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
             expected=f"one of: {', '.join(METRICS)}",
             fix=f"did you mean {close}?" if close else "choose one of them",
         )
-    elif task in ("classification", "regression", "generation", "ranking") and fact.task != task:
-        fitting = [prefix + other for other, known in METRICS.items() if known.task == task]
+    elif task in get_args(TaskKind) and fact.task not in tasks_of_metrics(task):
+        tasks = tasks_of_metrics(task)
+        fitting = [prefix + other for other, known in METRICS.items() if known.task in tasks]
         yield Problem(
             f"{name} is a metric of {fact.task}, but the task is {task}",
             path=path,

@@ -19,6 +19,7 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
         "table": f"{_HERE}.table_rules:TABLE_RULES",
         "images": f"{_HERE}.image_rules:IMAGE_RULES",
         "tokens": f"{_HERE}.token_rules:TOKEN_RULES",
+        "series": f"{_HERE}.series_rules:SERIES_RULES",
     }
 )
 """A line for each kind of data that has rules of its own."""

@@ -13,7 +13,10 @@ from pydantic import Field
 from trainwright.contract.sections.section import Auto, Count, Positive, Section
 
 Direction = Literal["min", "max"]
-TaskKind = Literal["classification", "regression", "generation", "ranking"]
+TaskKind = Literal["classification", "regression", "generation", "ranking", "forecasting"]
+
+NUMERIC_TASKS = ("regression", "forecasting")
+"""Tasks whose target is a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ METRICS = MappingProxyType(
         "coverage": MetricFact("max", "regression", _SHARE, of="quantiles"),
         "interval_width": MetricFact("min", "regression", _SIZE, of="quantiles"),
         "interval_score": MetricFact("min", "regression", _SIZE, of="quantiles"),
+        "mase": MetricFact("min", "forecasting", _SIZE),
+        "smape": MetricFact("min", "forecasting", (0.0, 200.0)),
         "nats_per_token": MetricFact("min", "generation", _SIZE),
         "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
         "ndcg": MetricFact("max", "ranking", _SHARE),
@@ -86,13 +91,18 @@ def steering_metric(name: str) -> str:
     return "pinball" if name in ONE_SIDED else name
 
 
+def tasks_of_metrics(task: str) -> tuple[str, ...]:
+    """The tasks whose metrics a task has: forecasts are numbers, too."""
+    return NUMERIC_TASKS if task == "forecasting" else (task,)
+
+
 class Metric(Section):
     """What the model must achieve, and with what confidence."""
 
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
     `f1_macro` for several, `quadratic_kappa` for ordered ones, `accuracy` for images, `rmse` for
-    numbers, `nats_per_token` for a text, `ndcg` for a ranking."""
+    numbers, `nats_per_token` for a text, `ndcg` for a ranking, `mase` for forecasts."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.sparse import NO_TERMS, SparseColumns
 from trainwright.data.base.token_dtype import Mask, Tokens
 
@@ -69,6 +70,11 @@ class Inputs(ABC):
         """The order in which a network scores the rows, int64 [N]; empty for their own."""
         return np.zeros(0, dtype=np.int64)
 
+    @property
+    def levels(self) -> Levels:
+        """What the values of the rows are measured against."""
+        return NO_LEVELS
+
     @classmethod
     def of_kind(cls, inputs: Inputs) -> Self:
         """The same inputs where their kind is settled; another one is a programmer's mistake."""
@@ -83,13 +89,14 @@ class TableInputs(Inputs):
     `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
     [N, G], each entry a code below the column's cardinality. `in_files`: both are mapped from
     files and may be larger than memory; code that needs rows in memory copies some. `terms` [N, T]
-    are the weights of the terms of texts, which follow the numbers.
+    are the weights of the terms of texts, which follow the numbers. `row_levels` are the `levels`.
     """
 
     numeric: npt.NDArray[np.float32]
     categories: Integers
     in_files: bool = False
     terms: SparseColumns = NO_TERMS
+    row_levels: Levels = NO_LEVELS
 
     kind: ClassVar[str] = "table"
     second_pass: ClassVar[bool] = True
@@ -100,13 +107,15 @@ class TableInputs(Inputs):
     def take(self, rows: Integers) -> TableInputs:
         """The given rows, in the given order."""
         terms = self.terms.take(rows) if self.terms.width else self.terms
-        return TableInputs(self.numeric[rows], self.categories[rows], terms=terms)
+        levels = self.row_levels.take(rows)
+        return TableInputs(self.numeric[rows], self.categories[rows], False, terms, levels)
 
     def between(self, start: int, stop: int) -> TableInputs:
         """The rows from `start` to `stop`, of which numbers and codes are not copied."""
         rows = slice(start, stop)
         terms = self.terms.take(rows) if self.terms.width else self.terms
-        return TableInputs(self.numeric[rows], self.categories[rows], self.in_files, terms)
+        levels = self.row_levels.take(rows)
+        return TableInputs(self.numeric[rows], self.categories[rows], self.in_files, terms, levels)
 
     def columns(self) -> TableInputs:
         """Itself."""
@@ -122,7 +131,12 @@ class TableInputs(Inputs):
         if not self.terms.width:
             return self
         numeric = np.concatenate([self.numeric, self.terms.dense()], axis=1)
-        return TableInputs(numeric, self.categories)
+        return TableInputs(numeric, self.categories, row_levels=self.row_levels)
+
+    @property
+    def levels(self) -> Levels:
+        """`row_levels`."""
+        return self.row_levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,3 +359,8 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def learned(self) -> Part:
+        """The part with targets as a model learns them: measured against the levels of its rows."""
+        levels = self.inputs.levels
+        return replace(self, target=levels.learned(self.target)) if len(levels.scale) else self

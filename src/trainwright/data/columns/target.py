@@ -19,6 +19,7 @@ from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target_kind import Target
@@ -233,7 +234,10 @@ class NextToken(Target):
 
 TARGETS: Mapping[str, type[Target]] = MappingProxyType(
     {
-        **{target.kind: target for target in (Classes, Numbers, NextToken, Relevance)},
+        **{
+            target.kind: target
+            for target in (Classes, Numbers, NextToken, Relevance, ForecastTarget)
+        },
         "counts": Numbers,
         "quantiles": Numbers,
     }

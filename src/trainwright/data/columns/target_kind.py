@@ -27,7 +27,7 @@ class Target(ABC):
     kind: ClassVar[str]
     """Its name in JSON."""
 
-    task: ClassVar[Literal["classification", "regression", "generation", "ranking"]]
+    task: ClassVar[Literal["classification", "regression", "generation", "ranking", "forecasting"]]
     """What its metrics and curves are those of."""
 
     unit: ClassVar[str] = "rows"

@@ -103,6 +103,11 @@ class Encoding(ABC):
             DataMistake: they are not like those of the training. NotAvailable: no rows can be read.
         """
 
+    def columns_before(self, _rows: NewRows, /) -> Sequence[pl.Series]:
+        """Columns that stand before the predictions for new rows, and say what each is for; none
+        where each row has its own."""
+        return ()
+
     def count_unseen(self, _rows: NewRows, /) -> dict[str, int]:
         """Rows with an unseen category, for each column that has any."""
         return {}

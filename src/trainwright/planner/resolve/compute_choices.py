@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.formatting import show_seconds
@@ -76,7 +77,7 @@ def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
         return {key: ("fp32", "no GPU that computes in bf16")}
     if not device.has_bf16:
         return {key: ("fp32", "the CPU has no instructions for bf16")}
-    if contract.task in ("regression", "ranking"):
+    if contract.task in (*NUMERIC_TASKS, "ranking"):
         return {key: ("fp32", "bf16 keeps three digits of a number that is predicted")}
     reason = why_not_measured(work, device)
     return {key: ("fp32", reason)} if reason else {}

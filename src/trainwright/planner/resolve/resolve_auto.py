@@ -18,9 +18,11 @@ from trainwright.contract.sections.data.data import (
     TableData,
     query_of,
 )
+from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.metric import (
     METRICS,
     METRICS_OF_COUNTS,
+    NUMERIC_TASKS,
     Metric,
     steering_metric,
 )
@@ -113,6 +115,8 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
     if query := query_of(contract.data):
         chosen = ("ranking", f"rows are ranked within {query}")
+    elif contract.data.tasks == ("forecasting",):
+        chosen = ("forecasting", "series go on in time")
     elif target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
     elif contract.data.has_tokens:
@@ -127,6 +131,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("rmse", "the target is a number")
     elif contract.task == "ranking":
         chosen = ("ndcg", "rows are ranked within queries")
+    elif contract.task == "forecasting":
+        chosen = ("mase", "errors of all series count in units of their own changes")
     elif contract.task == "generation":
         chosen = ("nats_per_token", "what is predicted are tokens")
     elif contract.data.class_order:
@@ -203,7 +209,21 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     return data.model_copy(update={"features": features, "split": split, "reading": reading})
 
 
-DATA_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"table": _table})
+def _series(
+    contract: Contract, data: SeriesData, facts: DataFacts, choosing: Choosing
+) -> SeriesData:
+    traits = contract.model.traits
+    of_trees = traits.trained_by == "library" and not traits.is_linear
+    of_all, differing = facts.choices
+    found = {**of_all, **(differing if of_trees else {})}
+    data = choosing.take(data, "data", found)
+    chosen = _features(traits.table, "memory")
+    chosen["categorical"] = ("codes", "a series is a category of its own")
+    features = choosing.take(data.features, "data.features", chosen)
+    return data.model_copy(update={"features": features})
+
+
+DATA_CHOOSERS: Mapping[str, DataChooser] = MappingProxyType({"table": _table, "series": _series})
 """What `auto` means in the sections of a kind of data that has some of its own."""
 
 
@@ -279,7 +299,7 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     )
     if contract.data.class_order:
         chosen, reason = Ordinal(name="ordinal"), "the classes have an order"
-    if contract.task == "regression":
+    if contract.task in NUMERIC_TASKS:
         chosen, reason = SquaredError(name="mse"), "numbers are predicted"
     elif contract.task == "ranking":
         chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainwright.contract.reading.overrides import read_settings
 from trainwright.contract.reading.read_contract import ContractText, Document, read_contract
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.data import Data, TableData
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import ContractMistake, Problem
@@ -80,9 +80,7 @@ def _check_overrides(overrides: Sequence[str]) -> None:
         )
 
 
-def _section(
-    data: Mapping[str, str], model: str, folder: Path, overrides: Sequence[str]
-) -> TableData | ImageData | TokenData:
+def _section(data: Mapping[str, str], model: str, folder: Path, overrides: Sequence[str]) -> Data:
     """The section of a contract with the overrides."""
     text = ContractText.of({"data": dict(data), "model": {"kind": model}}, folder)
     return read_contract(text, overrides).contract.data

@@ -60,13 +60,15 @@ class Validation:
     def __call__(self) -> Mapping[str, float]:
         """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
         contract's, on all validation rows."""
-        scores = self._target.arrange(self._scorer.score(self._part.inputs))
+        inputs = self._part.inputs
+        scores = inputs.levels.restored(self._target.arrange(self._scorer.score(inputs)))
         answers = answers_of(
             self._part.target,
             scores,
             self._target.positive_code,
             queries=self._queries,
             quantiles=self._target.quantiles,
+            error_scale=inputs.levels.error_scale,
         )
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {

@@ -86,6 +86,7 @@ FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = Mappi
 def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
     """Part of a table as a dataset: the inputs, and the target as the loss expects it. Rows in
     files stay there."""
+    part = part.learned()
     table = TableInputs.of_kind(part.inputs).dense()
     finish = OutputLink(prepared.target).learned
     if table.in_files:

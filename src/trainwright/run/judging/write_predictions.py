@@ -21,6 +21,8 @@ from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 
+_ERROR_SCALE = "error_scale"
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class ScoredRows:
 
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     """Write row, unit, target, prediction and probabilities of each test row, its time if the
-    contract splits by time, its fold if it has folds, and in a ranking its query and its rank.
+    contract splits by time, its fold if it has folds, in a ranking its query and its rank, and
+    series, origin, step and error scale of a forecast.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is unchanged.
@@ -49,6 +52,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     predicted = target.predictions(scores)
     if scored.decided is not None:
         predicted[0] = target.decode(scored.decided).alias("prediction")
+    if len(scale := part.inputs.levels.error_scale):
+        columns.append(pl.Series(_ERROR_SCALE, scale))
     columns += [target.decode(part.target).alias("target"), *predicted]
     if (queries := scored.queries) is not None:
         columns += [pl.Series("query", queries), *target.query_columns(part.frame, scores)]
@@ -60,7 +65,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
 
 def _time(part: Part, data: Data) -> list[pl.Series]:
     name = data.time_column
-    return [part.frame[name].alias("time")] if name in part.frame.columns else []
+    found = [part.frame[name].alias("time")] if name in part.frame.columns else []
+    return [*found, *(part.frame[one].alias(to) for one, to in data.judged_columns)]
 
 
 def read_predictions(folder: RunFolder) -> ScoredRows:
@@ -91,6 +97,7 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
     queries = frame["query"].to_numpy() if "query" in frame.columns else None
+    scale = frame[_ERROR_SCALE].to_numpy() if _ERROR_SCALE in frame.columns else None
     answers = answers_of(
         truth,
         scores,
@@ -98,6 +105,7 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
         folds,
         queries=queries,
         quantiles=target.quantiles,
+        error_scale=scale,
     )
     if not target.classes:
         return answers

@@ -17,8 +17,8 @@ from trainwright.model.query_rows import NO_RANKING, QueryRows, RankingJob, rows
 def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
     """Training and validation rows with what a library must know of them."""
     return LibraryJob(
-        train=prepared.train,
-        validation=prepared.validation,
+        train=prepared.train.learned(),
+        validation=prepared.validation.learned(),
         outputs=prepared.target.outputs,
         cardinalities=prepared.features.cardinalities,
         seed=contract.seed,

@@ -11,6 +11,7 @@ from trainwright.contract.sections.data.features import ColumnFeatures, Features
 from trainwright.contract.sections.data.folds import Folded
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.quality import Quality
+from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.sources import Reading, Sql
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.section import (
@@ -359,10 +360,11 @@ class TableData(Feeding):
 Data = Annotated[
     Annotated[TableData, Tag("table")]
     | Annotated[ImageData, Tag("images")]
-    | Annotated[TokenData, Tag("tokens")],
+    | Annotated[TokenData, Tag("tokens")]
+    | Annotated[SeriesData, Tag("series")],
     tagged_by("kind", default="table"),
 ]
-"""What is learned from: the rows of a table, images with labels, or a text."""
+"""What is learned from: the rows of a table, images with labels, a text, or series over time."""
 
 
 def query_of(data: Feeding) -> str:

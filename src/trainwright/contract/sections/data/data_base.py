@@ -132,6 +132,12 @@ class Feeding(Section):
         return ""
 
     @property
+    def judged_columns(self) -> tuple[tuple[str, str], ...]:
+        """Columns of the judged rows that stand beside their predictions, and what each is called
+        there."""
+        return ()
+
+    @property
     def follows_time(self) -> bool:
         """Are later rows judged by models of earlier ones?"""
         return False

@@ -1,0 +1,79 @@
+"""Plot data of forecasts: errors by step of the horizon, and the newest forecasts beside the
+truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.series.forecast_frame import time_and_series
+from trainwright.data.series.lookback import ORIGIN, STEP
+from trainwright.evaluation.forecast_errors import scaled_errors
+from trainwright.evaluation.plot_data import ForecastCurves, ForecastPath
+from trainwright.evaluation.predictions import Answers
+
+_MOST_SERIES, _MOST_TIMES = 3, 400
+
+
+def draw_forecasts(part: Part, answers: Mapping[str, Answers], model: str) -> ForecastCurves:
+    """Curves of the answers of the model, called `model`, and of the baselines."""
+    steps = part.frame[STEP].cast(pl.Int64).to_numpy()
+    found = np.unique(steps)
+    counts = scaled_errors(answers[model])[:, 1]
+    return ForecastCurves(
+        "mase" if counts.any() else "mae",
+        tuple(int(step) for step in found),
+        {name: _errors(one, steps, found) for name, one in answers.items()},
+        tuple(_paths(part, answers[model], steps)),
+    )
+
+
+def _errors(answers: Answers, steps: Integers, found: Integers) -> tuple[float, ...]:
+    columns = scaled_errors(answers)
+    if not columns[:, 1].any():
+        errors = np.abs(answers.truth - answers.values())
+        columns = np.stack([errors, np.ones(len(errors))], axis=1)
+    at = np.searchsorted(found, steps)
+    sums = np.stack([np.bincount(at, one, len(found)) for one in columns.T])
+    return tuple(float(one) for one in sums[0] / np.maximum(1, sums[1]))
+
+
+def _paths(part: Part, answers: Answers, steps: Integers) -> list[ForecastPath]:
+    time, series = time_and_series(part.frame)
+    names = part.frame[series] if series else pl.repeat("", len(part), eager=True)
+    origins = part.frame[ORIGIN].to_physical().to_numpy()
+    paths = []
+    for name in names.unique().sort().to_list()[:_MOST_SERIES]:
+        rows = np.flatnonzero((names == name).to_numpy())
+        rows = _without_overlap(rows, origins, steps)
+        if not len(rows):
+            continue
+        times = part.frame[time].gather(rows).cast(pl.String).to_list()
+        begins = np.flatnonzero(np.diff(origins[rows], prepend=np.nan) != 0)
+        paths.append(
+            ForecastPath(
+                str(name),
+                tuple(times),
+                _floats(answers.truth[rows]),
+                _floats(answers.values()[rows]),
+                tuple(int(one) for one in begins),
+            )
+        )
+    return paths
+
+
+def _without_overlap(rows: Integers, origins: Floats | Integers, steps: Integers) -> Integers:
+    """The forecasts of the newest origin, of the one a horizon before it, and so on."""
+    of_rows = origins[rows]
+    apart = np.unique(of_rows)
+    horizon = int(steps.max())
+    chosen = apart[::-1][::horizon][: max(1, _MOST_TIMES // horizon)][::-1]
+    kept = rows[np.isin(of_rows, chosen)]
+    return kept[np.lexsort((steps[kept], origins[kept]))]
+
+
+def _floats(values: Floats) -> tuple[float, ...]:
+    return tuple(float(one) for one in values)

@@ -1,0 +1,48 @@
+"""Errors of forecasts that do not depend on the unit of a series.
+
+MASE: mean absolute scaled error (Hyndman and Koehler 2006, International Journal of Forecasting
+22, doi:10.1016/j.ijforecast.2006.03.001): each absolute error divided by the mean absolute error of
+the seasonal naive method on the training rows of its series, and the mean over all rows. Rows of
+series that did not change there are left out.
+
+sMAPE: symmetric mean absolute percentage error as the M4 competition defines it (Makridakis et al.
+2020, International Journal of Forecasting 36, section 2.3): 200 |y - f| / (|y| + |f|), in percent
+from 0 to 200; a zero that is forecast as 0 has no error.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trainwright.data.base.table import Floats
+from trainwright.evaluation.predictions import Answers
+
+
+def scaled_errors(answers: Answers) -> Floats:
+    """Scaled absolute error of each row and whether it counts, [N, 2]; 0 where it does not."""
+    scale = answers.error_scale
+    if scale is None:
+        return np.zeros((len(answers), 2))
+    counts = scale > 0
+    errors = np.abs(answers.truth - answers.values()) / np.where(counts, scale, 1.0)
+    return np.stack([np.where(counts, errors, 0.0), counts.astype(np.float64)], axis=1)
+
+
+def mase(answers: Answers) -> float:
+    """Mean absolute scaled error; nan if no series changed in its training rows."""
+    total, counted = scaled_errors(answers).sum(axis=0)
+    return float(total / counted) if counted else math.nan
+
+
+def percentage_errors(answers: Answers) -> Floats:
+    """Symmetric percentage error [N] of each row."""
+    apart = np.abs(answers.truth - answers.values())
+    size = np.abs(answers.truth) + np.abs(answers.values())
+    return np.asarray(200 * apart / np.where(size > 0, size, 1.0))
+
+
+def smape(answers: Answers) -> float:
+    """Mean symmetric percentage error."""
+    return float(percentage_errors(answers).mean())
