@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
@@ -77,7 +77,7 @@ class DataFacts:
     """Facts about the data for the plan. `rows` counts all files; `given` names the parts with
     their own file; `columns` excludes the target. `documents` are the token counts of the training
     documents of a text by source, `placing` is the storage of the rows of a table, `doubts` are its
-    ambiguous columns. `choices` is what `auto` means by the rows, and what differs for trees."""
+    ambiguous columns. `choices` says what `auto` means by the rows, given whether trees learn."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -88,7 +88,7 @@ class DataFacts:
     documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     placing: Placing = IS_SMALL
     doubts: tuple[Doubt, ...] = ()
-    choices: Sequence[Mapping[str, tuple[Json, str]]] = ({}, {})
+    choices: Callable[[bool], Mapping[str, tuple[Json, str]]] = lambda _: {}
 
     def to_json(self) -> Json:
         """All fields, as JSON."""

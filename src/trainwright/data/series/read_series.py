@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import final
 
@@ -104,12 +105,14 @@ def _decided(
     lags = chosen["lags"][0] if section.lags == "auto" else section.lags
     decided = section.model_copy(update={"season": season, "lags": lags})
     lookback = lookback_of(decided, panel.spacing, columns)
+
+    def choices(of_trees: bool) -> SeriesChoices:
+        learner = fit_small_trees if of_trees else fit_ridge
+        return chosen | choose_relation(panel, lookback, split, section, learner)
+
     facts = replace(
         table.facts,
-        choices=(
-            chosen | choose_relation(panel, lookback, split, section, fit_ridge),
-            choose_relation(panel, lookback, split, section, fit_small_trees),
-        ),
+        choices=cache(choices),
         part_rows={"train": len(split.rows("train", panel.values, season, section.most_rows))},
     )
     notes = (*table.notes, *describe_gaps(panel))

@@ -33,8 +33,8 @@ _STEPS = (7, 12, 24, 52)
 _MOST_SERIES, _MOST_STEPS = 50, 5000
 _WEEK, _MOST_WINDOW = 7, 400
 _WINDOWS = 3
-_PENALTY, _MOST_ROWS, _MOST_ONE_HOT = 1.0, 5000, 48
-_TREES = 60
+_PENALTY, _MOST_ROWS, _MOST_ONE_HOT = 1.0, 4000, 48
+_TREES = 50
 _OPTIONS: Final = MappingProxyType(
     {
         "objective": "regression",

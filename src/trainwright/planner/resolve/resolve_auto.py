@@ -214,9 +214,7 @@ def _series(
 ) -> SeriesData:
     traits = contract.model.traits
     of_trees = traits.trained_by == "library" and not traits.is_linear
-    of_all, differing = facts.choices
-    found = {**of_all, **(differing if of_trees else {})}
-    data = choosing.take(data, "data", found)
+    data = choosing.take(data, "data", dict(facts.choices(of_trees)))
     chosen = _features(traits.table, "memory")
     chosen["categorical"] = ("codes", "a series is a category of its own")
     features = choosing.take(data.features, "data.features", chosen)
