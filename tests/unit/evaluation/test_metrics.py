@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import Classes, NextToken
@@ -22,11 +23,13 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert "f1" not in several
     assert set(several) < set(two)
     texts, queries = metrics_of(NextToken(3)), metrics_of(Relevance("y", "q"))
+    forecasts = metrics_of(ForecastTarget("y", 0.0, 1.0))
+    assert {*numbers, "mase", "smape"} == set(forecasts)
     counts = metrics_of(Numbers("n", 1.0, 1.0, counts=True))
     assert set(numbers) < set(counts)
     intervals = metrics_of(Numbers("n", 1.0, 1.0, quantiles=(0.1, 0.5, 0.9)))
     ranks = metrics_of(Classes("n", ("low", "high"), 1, ordered=True))
-    found = (counts, intervals, ranks, two, texts, queries)
+    found = (counts, intervals, ranks, two, texts, queries, forecasts)
     assert set().union(*found) == set(METRICS)
 
 
