@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.evaluation.clause import DUMMY
+from trainwright.evaluation.evaluate import MODEL
 from trainwright.evaluation.plot_data import ForecastCurves, ForecastPath
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
 
@@ -33,7 +35,7 @@ def _path(number: int, path: ForecastPath) -> Figure:
             axes.plot(times[piece], forecast[piece], color=SERIES[1], linewidth=1.4)
             axes.axvline(times[piece[0]], color=SERIES[1], linewidth=0.6, linestyle=":")
         axes.set_ylabel("target")
-        axes.tick_params(axis="x", labelrotation=20)
+        _few_dates(axes, times)
 
     of_series = f" of {path.series}" if path.series else ""
     origins = "1 origin" if len(pieces) == 1 else f"{len(pieces)} origins, a horizon apart"
@@ -47,7 +49,9 @@ def _path(number: int, path: ForecastPath) -> Figure:
 
 
 def _by_step(curves: ForecastCurves) -> Figure:
-    names = list(curves.errors)[: len(SERIES)]
+    # The mean of the training rows would set the scale of the figure.
+    others = sorted(set(curves.errors) - {MODEL, DUMMY})
+    names = [MODEL, *others][: len(SERIES)]
 
     def draw(axes: Axes) -> None:
         for number, name in enumerate(names):
@@ -69,6 +73,16 @@ def _by_step(curves: ForecastCurves) -> Figure:
         "of the baselines says how far ahead the model is of use.",
         tuple(Key(number, name) for number, name in enumerate(names)),
     )
+
+
+def _few_dates(axes: Axes, times: npt.NDArray[Any]) -> None:
+    if times.dtype.kind != "M":
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def _axis(times: tuple[str, ...]) -> npt.NDArray[Any]:
