@@ -3,7 +3,7 @@
 MASE: mean absolute scaled error (Hyndman and Koehler 2006, International Journal of Forecasting
 22, doi:10.1016/j.ijforecast.2006.03.001): each absolute error divided by the mean absolute error of
 the seasonal naive method on the training rows of its series, and the mean over all rows. Rows of
-series that did not change there are left out.
+series that did not change there do not count.
 
 sMAPE: symmetric mean absolute percentage error as the M4 competition defines it (Makridakis et al.
 2020, International Journal of Forecasting 36, section 2.3): 200 |y - f| / (|y| + |f|), in percent

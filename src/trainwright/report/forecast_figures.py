@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,6 @@ from trainwright.evaluation.plot_data import ForecastCurves, ForecastPath
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from matplotlib.axes import Axes
 
 
@@ -78,11 +77,11 @@ def _by_step(curves: ForecastCurves) -> Figure:
 def _few_dates(axes: Axes, times: npt.NDArray[Any]) -> None:
     if times.dtype.kind != "M":
         return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(maxticks=6)
+    # Its functions have no types.
+    dates: Any = import_module("matplotlib.dates")
+    locator = dates.AutoDateLocator(maxticks=6)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def _axis(times: tuple[str, ...]) -> npt.NDArray[Any]:

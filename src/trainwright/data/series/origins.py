@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -29,6 +30,7 @@ class OriginSplit:
     trained: int
     validated: int
     horizon: int
+    season: int
 
     def origins(self, part: PartName, fewest: int) -> Integers:
         """The origins of a part, ascending: those of validation and test have their whole horizon
@@ -47,10 +49,13 @@ class OriginSplit:
 
     def rows(self, part: PartName, values: Floats, fewest: int, most_rows: int) -> ForecastRows:
         """Forecasts of a part for series with these values [S, T], each with a known target; of
-        more than `most_rows`, those of evenly spaced origins."""
+        more than `most_rows`, those of evenly spaced origins, which fall on all places of a
+        season."""
         origins = self.origins(part, fewest)
-        stride = -(-len(origins) * len(values) * self.horizon // most_rows)
-        chosen = origins[::-1][:: max(1, stride)][::-1]
+        stride = max(1, -(-len(origins) * len(values) * self.horizon // most_rows))
+        while math.gcd(stride, self.season) > 1:
+            stride += 1
+        chosen = origins[::-1][::stride][::-1]
         series = np.repeat(np.arange(len(values)), len(chosen))
         rows = all_rows(series, np.tile(chosen, len(values)), self.horizon)
         rows = rows.take(rows.at <= self.end(part))
@@ -94,7 +99,7 @@ def split_origins(
     if problems:
         raise DataMistake(problems)
     validated = steps - 1 - of_test
-    return OriginSplit(steps, validated - of_validation, validated, horizon)
+    return OriginSplit(steps, validated - of_validation, validated, horizon, season)
 
 
 def _usual_steps(steps: int, horizon: int) -> int:

@@ -20,7 +20,7 @@ class SeriesPanel:
     """S series over T steps.
 
     `values` [S, T] is the target, NaN where it is unknown; `rows` int64 [S, T] the row of `frame`
-    that tells of a series at a step, -1 for none. `names` are those of the series; step 0 is the
+    of a series at a step, -1 for none. `names` are those of the series; step 0 is the
     time `first` of the spacing. `scales` [S] is the mean absolute error of the seasonal naive
     method in the training part, 0 where the series does not change.
     """
