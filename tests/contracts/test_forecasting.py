@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import trainwright as tw
-from command import command
+from command import command, stopped_at
 from made_series import made_series, write_series
 from trainwright.core.files import read_json
 from trainwright.run.after.evaluate_rows import evaluate_rows
@@ -41,6 +41,9 @@ def write_contract(folder: Path, frame: pl.DataFrame | None = None, text: str = 
     contract = folder / "sales.yaml"
     contract.write_text(text)
     return contract
+
+
+RUNS = ("one", "other")
 
 
 @pytest.fixture(scope="module")
@@ -156,23 +159,44 @@ def test_the_report_draws_the_newest_forecasts_and_errors_by_step(trained: Path)
     assert path["begins"] == [0, 7, 14, 21, 28, 35, 42]
 
 
-@pytest.mark.torch
-def test_a_network_learns_and_goes_on(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("networks")
     text = CONTRACT.replace("{kind: boosting, max_trees: 40}", "{kind: mlp, hidden: [16]}")
     text += "training: {num_epochs: 3, batch_size: 64}\n"
-    contract = write_contract(tmp_path, made_series(200), text)
-    for name in ("one", "other"):
-        ran = command("train", contract, "--runs", tmp_path / "runs", "--run", name)
-        assert ran.code in (0, 3), ran.err
-    one, other = (judged(tmp_path / "runs" / name)["metrics"] for name in ("one", "other"))
-    assert one == other
-    events = (tmp_path / "runs" / "one" / "events.jsonl").read_text().splitlines()
+    contract = write_contract(folder, made_series(200), text)
+    runs = folder / "runs"
+    ran = command("train", contract, "--runs", runs, "--run", "one")
+    assert ran.code in (0, 3), ran.err
+    ran = stopped_at(20, "train", str(contract), "--runs", str(runs), "--run", "other")
+    assert ran.code == 75, ran.err
+    ran = command("resume", runs / "other")
+    assert ran.code in (0, 3), ran.err
+    return runs
+
+
+@pytest.mark.torch
+def test_a_network_learns_and_goes_on_to_the_same_forecasts(networks: Path) -> None:
+    one, other = (pl.read_parquet(networks / name / "predictions.parquet") for name in RUNS)
+    assert one.equals(other)
+    events = (networks / "one" / "events.jsonl").read_text().splitlines()
     seen = [json.loads(line) for line in events]
     values = [one["values"]["val_mase"] for one in seen if one["event"] == "validated"]
     assert values[-1] < values[0]
     # Of the validation part too, errors are in the unit of the series.
     assert values[-1] < 3
+
+
+@pytest.mark.torch
+def test_no_graph_is_written_that_lacks_the_levels(networks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    words = ("weights", "export", networks / "one", "--to", "onnx", "-o", tmp_path / "graph")
+    ran = command(*words)
+    assert ran.code == 2
+    assert "the level of each row" in ran.err
+    assert not (tmp_path / "graph").exists()
 
 
 def duplicated(frame: pl.DataFrame) -> pl.DataFrame:

@@ -114,6 +114,7 @@ class SeriesModality(Modality[SeriesData, RawSeries]):
         return NewFile(read_source(data, Path(), "INPUT", reading).frame, pl.DataFrame())
 
     def names_of_files(self, section: SeriesData, folder: Path, /) -> NewFiles:
-        """A file with the past."""
-        here = "HISTORY.csv" if is_remote(section.path) else str(folder / section.path)
+        """A file with the past; with known columns it needs those of the future, too."""
+        is_whole = not section.known and not is_remote(section.path)
+        here = str(folder / section.path) if is_whole else "HISTORY.csv"
         return NewFiles(here, "HISTORY.csv", "NEWER_ROWS.csv")

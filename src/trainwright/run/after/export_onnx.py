@@ -79,6 +79,9 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
     if not isinstance(scorer, NetworkScorer) or kind not in _NETWORKS:
         raise _no_network(folder, kind)
     held_out = _held_out(folder, predictor)
+    if len(held_out.levels.scale):
+        why = "it learned forecasts against the level of each row, which is no input of a graph"
+        raise _not_exportable(folder, ValueError(why))
     with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
         file = Path(scratch) / MODEL
         try:
