@@ -248,6 +248,7 @@ def test_unusable_series_are_refused_with_place_and_fix(
     [
         (("data.test_steps=5",), "shorter than the horizon"),
         (("data.known=[sales]",), "named twice"),
+        (("model={kind: auto}",), "learned by one kind of model"),
         (("task=regression",), "data of kind series has no regression"),
         (("metric.name=accuracy",), "a metric of classification"),
         (("data.relative_to=nothing", "data.relation=ratio"), "relation to nothing"),

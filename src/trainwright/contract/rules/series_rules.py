@@ -73,5 +73,26 @@ def past_is_made_here(
         )
 
 
-SERIES_RULES = (roles_are_apart, parts_hold_horizon, ratio_needs_level, past_is_made_here)
+def one_family_forecasts(
+    contract: Contract, _data: SeriesData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A selection among families encodes rows of a table again for each."""
+    model = contract.model
+    if model.traits.trained_by == "selection":
+        yield Problem(
+            "forecasts are learned by one kind of model",
+            path="model.kind",
+            found=model.kind,
+            expected="a kind of model, such as boosting or mlp",
+            fix="train each in a run of its own, and compare the runs: trainwright runs compare",
+        )
+
+
+SERIES_RULES = (
+    roles_are_apart,
+    parts_hold_horizon,
+    ratio_needs_level,
+    past_is_made_here,
+    one_family_forecasts,
+)
 """All of them, for the rules of each kind of data."""
