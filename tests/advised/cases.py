@@ -111,11 +111,14 @@ def write_bases(folder: Path) -> Path:
     (folder / "notes.txt").write_text("\n\n".join(text for _, text in made()))
     write_folder(folder / "pictures", 60, 8)
     # Imported here: transformers takes seconds.
+    from made_image_bases import write_image_base
     from made_texts import write_base, write_columns
 
     write_columns(folder / "lines.csv")
     write_base(folder / "base")
     write_base(folder / "bare", weights=False)
+    write_image_base(folder / "eye", weights=False, num_channels=1)
+    (folder / "eye" / "preprocessor_config.json").unlink()
     return folder
 
 

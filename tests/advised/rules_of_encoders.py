@@ -1,9 +1,10 @@
-"""Contracts of encoders of texts whose columns or base do not fit."""
+"""Contracts of encoders whose columns, images or base do not fit."""
 
 from __future__ import annotations
 
 from advised.cases import Case
 
+_EYE = "model={architecture: eye, weights: none}"
 _TWO = "data.exclude=[size, second, third]"
 
 CASES = (
@@ -33,4 +34,10 @@ CASES = (
     ),
     Case("change it to 48, or remove it", (_TWO, "model.max_length=500"), "encoder"),
     Case("change it to 2, or remove it", (_TWO, "model.num_labels=5"), "encoder"),
+    Case("write data.decoding.channels: grey", (_EYE,), "images"),
+    Case(
+        "remove data.decoding.size",
+        (_EYE, "data.decoding={channels: grey, size: [24, 24]}"),
+        "images",
+    ),
 )

@@ -45,6 +45,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/export_folder.py: ",
     ),
     "needs a decoder in a folder (test_decoder_bases)": ("model/gpt/",),
+    "needs the permission to run code (test_imported)": ("model/imported/",),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),

@@ -33,7 +33,7 @@ def build_image_classifier(base: Base, shape: ImageShape, *, is_new: bool) -> nn
             "the images have other channels than the base reads",
             f"{shape.size[0]}",
             f"{channels}",
-            "write data.decoding.channels: grey, or name another base",
+            "write data.decoding.channels: grey" if channels == 1 else "name another base",
         )
     mean, deviation = base.image_mean or shape.mean, base.image_std or shape.deviation
     for name, values in (("pixel_mean", mean), ("pixel_std", deviation)):

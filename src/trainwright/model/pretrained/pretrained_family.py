@@ -271,8 +271,7 @@ def _other_size(base: Base, shape: ImageShape, error: Exception) -> Mistake:
             path="data.decoding.size",
             found=f"{height} x {width} ({said:.200})",
             expected=known,
-            fix="remove data.decoding.size, or name a base of this size; images of IDX files keep "
-            "theirs",
+            fix="remove data.decoding.size",
         )
     )
 
