@@ -26,7 +26,9 @@ def predict_inputs(predictor: Predictor, inputs: Inputs) -> PartPredictions:
     raw = predictor.scorer.score(inputs)
     scores = predictor.calibrated(raw)
     notes = crossing_notes(raw) if predictor.target.quantiles else ()
-    return PartPredictions(scores, predictor.target.arrange(raw), predictor.decide(scores), notes)
+    restored = inputs.levels.restored
+    uncalibrated = restored(predictor.target.arrange(raw))
+    return PartPredictions(restored(scores), uncalibrated, predictor.decide(scores), notes)
 
 
 def crossing_notes(raw: Floats) -> tuple[str, ...]:
