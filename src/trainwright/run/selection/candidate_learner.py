@@ -27,7 +27,8 @@ from trainwright.run.trial.library_times import time_library
 _EPOCHS = "training.num_epochs"
 _SHARE_OF_STEPS = 0.8
 _REHEARSED_SHARE, _MOST_REHEARSED = 0.05, 3.0
-_TOLERANCE = 1.5
+_TOLERANCE = 3.0
+"""How many times its share a library may take that cannot be cut: others leave time over."""
 
 
 @final
@@ -83,7 +84,8 @@ class CandidateLearner:
             return
         needed = time_library(self._plan, encoded).start
         if needed > _TOLERANCE * self._seconds:
-            raise NoTimeLeft(f"{show_seconds(needed)} needed, {show_seconds(self._seconds)} left")
+            share = show_seconds(self._seconds)
+            raise NoTimeLeft(f"a training needs {show_seconds(needed)}, its share is {share}")
 
     def _sized(self, encoded: Prepared, run: RunContext) -> Plan:
         """Plan of a network, whose schedule ends within the time."""
