@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -23,12 +24,14 @@ def mask_verdicts(line: str) -> str:
     return re.sub(r"[KM]iB", "B", re.sub(r"[+-]#", "#", line))
 
 
-def smaller(words: list[str], contract: str) -> list[str]:
+def smaller(words: list[str]) -> list[str]:
     """The words of a command; a training has few trees and few resamples."""
     if words[1] != "train":
         return words
+    contract = Path(words[2]).read_text(encoding="utf-8")
     settings = ["metric.resamples=100"]
-    if "kind: boosting" in contract or "model.kind=boosting" in words:
+    kinds = [word for word in words if word.startswith("model.kind=")]
+    if kinds == ["model.kind=boosting"] or (not kinds and "kind: boosting" in contract):
         settings.append("model.max_trees=30")
     return [*words, *(word for setting in settings for word in ("--set", setting))]
 
