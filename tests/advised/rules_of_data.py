@@ -9,6 +9,12 @@ PARTS = "data={train_path: rows.csv, val_path: val.csv, test_path: test.csv, tar
 NO_PATH = "data={target: y}"
 
 CASES = (
+    Case("remove data.weight", ("data.weight=y",)),
+    Case(
+        "remove data.weight, or write model: {kind: boosting}",
+        ("data.weight=z", "model={kind: neighbours}"),
+    ),
+    Case("correct the column, or remove data.weight", ("data.weight=z",), rows=csv(z=[0] * ROWS)),
     Case(
         "write data.split: {kind: time, column: day}",
         (

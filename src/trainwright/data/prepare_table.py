@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, final
 
-import numpy as np
 import numpy.typing as npt
 import polars as pl
 
@@ -18,7 +17,6 @@ from trainwright.contract.sections.data.data import (
     fold_count,
     split_columns,
 )
-from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.row_storage import (
@@ -28,12 +26,12 @@ from trainwright.data.base.row_storage import (
     slices_of,
     taken,
 )
-from trainwright.data.base.table import Inputs, Integers, Part, PartName
-from trainwright.data.columns.column_kinds import ColumnType, best_typed
+from trainwright.data.base.table import NO_WEIGHTS, Floats, Inputs, Integers, Part, PartName
+from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
-from trainwright.data.columns.target import encode_new, encoded
+from trainwright.data.columns.target import encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.encoders.encoding import FrameEncoding
@@ -43,7 +41,14 @@ from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_text_encoder
 from trainwright.data.quality.action_result import Acted
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fractions import PARTS, Shares, left_out_of, rows_of_parts
+from trainwright.data.split.fractions import (
+    PARTS,
+    TRAIN,
+    VALIDATION,
+    Shares,
+    left_out_of,
+    rows_of_parts,
+)
 from trainwright.data.split.row_units import row_units
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
@@ -61,11 +66,15 @@ def prepare_table(
     task: TableTask,
     seed: int,
     texts: TextReading = NO_TEXTS,
+    *,
+    refit: bool = False,
 ) -> Prepared:
     """Split and encode the rows. Every `auto` of the section must be decided.
 
     Nothing is fitted on validation or test rows. Under cross-validation this is the data of the
     run's own model, which trains on all rows; its test part is the rows of all folds.
+
+    With `refit` validation rows train and none validate; the test rows are the same.
 
     Raises:
         DataMistake: the rows cannot be split as asked, or groups or time cross the given files.
@@ -73,10 +82,9 @@ def prepare_table(
     table = _Table.of(raw, section, task, seed, texts)
     if fold_count(section):
         return _prepare_whole(table, seed)
-    shares = Shares.of(section.split, raw.facts.given)
-    codes = split_rows(table.typed["train"], section.target, section.split, shares, seed, raw.space)
-    if isinstance(section.split, TimeSplit) and raw.facts.given:
-        codes = keep_apart_from_files(codes, table.typed, section.split, shares, raw.space)
+    codes = table.divided()
+    if refit:
+        codes[codes == VALIDATION] = TRAIN
     return table.prepared(rows_of_parts(codes, raw.space), left_out_of(codes))
 
 
@@ -123,6 +131,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
             f"data.columns.{as_key(whole.target.column)}.values"
         )
         check_fold_classes(sorted({*whole.target.classes} - there), number, fix)
+        table.weights(parts["train"], chosen["train"], whole.target)
     return whole.with_folds(folds, reports)
 
 
@@ -169,6 +178,15 @@ class _Table:
         columns = feature_columns(raw.columns, section)
         return cls(raw, typed, section, task, columns, history, seed, texts)
 
+    def divided(self) -> Integers:
+        """The part of each row of the training file, int64 [N]."""
+        section, raw, train = self.section, self.raw, self.typed["train"]
+        shares = Shares.of(section.split, raw.facts.given)
+        codes = split_rows(train, section.target, section.split, shares, self.seed, raw.space)
+        if isinstance(section.split, TimeSplit) and raw.facts.given:
+            return keep_apart_from_files(codes, self.typed, section.split, shares, raw.space)
+        return codes
+
     def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
         """Rows of a part: of its own file, or chosen from the training file."""
         if part in self.typed and part != "train":
@@ -190,6 +208,15 @@ class _Table:
         target, split = self.section.target, self.section.split
         return report_split(frames, split, target, compared, made, left_out, self.raw.space)
 
+    def weights(self, train: pl.DataFrame, places: Integers, target: Target) -> Floats:
+        """Weights of training rows; empty without a column of them."""
+        if not self.section.weight:
+            return NO_WEIGHTS
+        # Imported here: few tables have weights.
+        from trainwright.data.columns.row_weights import read_row_weights
+
+        return read_row_weights(train, places, self.section, target, self.raw.space)
+
     def prepared(
         self, chosen: Mapping[PartName, Integers], left_out: int, *, apart: bool = True
     ) -> Prepared:
@@ -207,6 +234,7 @@ class _Table:
                 target=rows.encoded[part],
                 rows=rows.places[part],
                 units=rows.units[part],
+                weights=rows.weights if part == "train" else NO_WEIGHTS,
             )
             for part, frame in rows.frames.items()
         }
@@ -279,6 +307,7 @@ class _Table:
                 for part, frame in frames.items()
             },
             units=row_units(frames, section, target, space),
+            weights=self.weights(frames["train"], places["train"], target),
         )
 
     def _target_of(self, train: pl.DataFrame) -> Target:
@@ -295,7 +324,8 @@ class _Table:
 @dataclass(frozen=True, slots=True)
 class _ChosenRows:
     """Rows of each part, ready to encode: `places` are their positions in the files, `encoded` the
-    targets. `columns`, `limits` and `done` come from the contract's quality actions."""
+    targets, `weights` those of the training rows, empty without any. `columns`, `limits` and `done`
+    come from the contract's quality actions."""
 
     frames: Mapping[PartName, pl.DataFrame]
     places: Mapping[PartName, Integers]
@@ -306,12 +336,13 @@ class _ChosenRows:
     target: Target
     encoded: Mapping[PartName, npt.NDArray[Any]]
     units: Mapping[PartName, Integers]
+    weights: Floats
 
 
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
     """The feature columns: not the target, not excluded, not ignored, not the split's group or
     part, and its time only as a date."""
-    never = {section.target, section.query, *section.exclude}
+    never = {section.target, section.query, section.weight, *section.exclude}
     if not isinstance(section.split, TimeSplit):
         never |= {name for _, name in split_columns(section.split)}
     chosen = []
@@ -322,37 +353,6 @@ def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tupl
         if column.kind in ("numeric", "categorical", "datetime", "text"):
             chosen.append(column)
     return tuple(chosen)
-
-
-def read_part(
-    frame: pl.DataFrame, features: FrameEncoding, target: Target, name: PartName = "test"
-) -> Part:
-    """New labelled rows as a part, to evaluate a fitted model.
-
-    Raises:
-        DataMistake: columns or targets are missing or cannot be read.
-    """
-    if target.column not in frame.columns:
-        raise DataMistake(
-            Problem(
-                f"there is no column {target.column!r}, which holds the target",
-                path=target.column,
-                fix="add the column, or use predict for rows without a target",
-            )
-        )
-    typed, cleaning = features.typed.read(frame), features.typed.cleaning
-    rows = np.arange(frame.height, dtype=np.int64)
-    known = set(typed.columns)
-    others = [
-        best_typed(cleaning.cells(column))
-        for column in frame.get_columns()
-        if column.name not in known
-    ]
-    encoded = encode_new(target, cleaning.cells(frame[target.column]))
-    whole = typed.with_columns(others)
-    queries = target.queries(whole)
-    units = rows if queries is None else queries
-    return Part(name, whole, features.transform(typed), encoded, rows, units)
 
 
 def _target_typed(

@@ -333,8 +333,8 @@ def _infer_columns(
 
 def _left_out(section: TableData, cells: Cells) -> str:
     """Why the contract excludes a column from the features; empty if it does not."""
-    if cells.name in section.exclude:
-        return "listed in data.exclude"
+    if cells.name in (section.weight, *section.exclude):
+        return "weight of the row" if cells.name == section.weight else "listed in data.exclude"
     match section.split:
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name) if name == cells.name:
             return "group of the split"

@@ -82,4 +82,5 @@ def _taken(part: Part, rows: Integers) -> Part:
         target=part.target[rows],
         rows=part.rows[rows],
         units=part.units[rows],
+        weights=part.weights[rows] if len(part.weights) else part.weights,
     )

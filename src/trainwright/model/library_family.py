@@ -13,7 +13,7 @@ import numpy.typing as npt
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_package
-from trainwright.data.base.table import Part
+from trainwright.data.base.table import Floats, Part
 from trainwright.model.family import Family, S
 from trainwright.model.query_rows import NO_RANKING, RankingJob
 from trainwright.model.scorer import Scorer
@@ -45,6 +45,23 @@ class LibraryJob:
     quantiles: tuple[float, ...] = ()
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
+
+    def class_weights(self, class_weights: str) -> Floats | None:
+        """As `weights_by_class`, of the training rows."""
+        from trainwright.model.tree_objective import weights_by_class
+
+        train = self.train
+        return weights_by_class(class_weights, train.target, self.outputs, train.weights)
+
+    def row_weights(self, class_weights: str) -> Floats | None:
+        """Weight of each training row, its class counted in; None if the rows have none of their
+        own, so that a library may weigh classes itself."""
+        from trainwright.model.tree_objective import weights_of_rows
+
+        train = self.train
+        if not len(train.weights):
+            return None
+        return weights_of_rows(self.class_weights(class_weights), train.target, train.weights)
 
     def monotone_signs(self) -> list[int]:
         """The sign of each number, term and code of a row; 0 without a constraint."""

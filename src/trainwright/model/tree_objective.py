@@ -14,7 +14,7 @@ from trainwright.contract.sections.model.traits import Monotone
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import NO_WEIGHTS, Floats
 from trainwright.model.family import LearningTask
 
 _OBJECTIVES: Mapping[str, str] = MappingProxyType(
@@ -132,10 +132,28 @@ def count_problems(objective: str, target: npt.NDArray[Any]) -> Iterator[Problem
         )
 
 
-def weights_by_class(class_weights: str, target: npt.NDArray[Any], outputs: int) -> Floats | None:
+def weights_by_class(
+    class_weights: str,
+    target: npt.NDArray[Any],
+    outputs: int,
+    row_weights: Floats = NO_WEIGHTS,
+) -> Floats | None:
     """Weight of a row of each class, [C]: rows / (classes x rows of its class); None if all are
-    equal."""
+    equal. With `row_weights` [N] their sums stand in place of numbers of rows."""
     if class_weights == "none":
         return None
+    if len(row_weights):
+        sums = np.bincount(target, row_weights, minlength=outputs)
+        return np.asarray(row_weights.sum() / (outputs * sums), np.float64)
     counts = np.bincount(target, minlength=outputs)
     return np.asarray(len(target) / (outputs * np.maximum(counts, 1)), np.float64)
+
+
+def weights_of_rows(
+    by_class: Floats | None, target: npt.NDArray[Any], row_weights: Floats
+) -> Floats | None:
+    """Weight of each row [N]: that of its class, [C], times its own; None if all are equal."""
+    of_class = None if by_class is None else by_class[target]
+    if not len(row_weights):
+        return of_class
+    return row_weights if of_class is None else of_class * row_weights

@@ -20,7 +20,7 @@ from trainwright.contract.sections.training.objective import (
     RankNet,
     SquaredError,
 )
-from trainwright.data.base.table import Integers
+from trainwright.data.base.table import Floats
 from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
@@ -36,14 +36,14 @@ from trainwright.objective.regression_losses import (
 
 def build_loss(
     section: Loss,
-    class_rows: Integers,
+    class_rows: Floats,
     device: torch.device,
     quantiles: tuple[float, ...] = (),
 ) -> TargetLoss:
     """Loss of a plan.
 
-    `class_rows` [C] are the training rows of each class, for balanced weights; empty without
-    classes. `quantiles` are those of `metric.quantiles`, if any.
+    `class_rows` [C] are the training rows of each class, or the sums of their weights, for balanced
+    weights; empty without classes. `quantiles` are those of `metric.quantiles`, if any.
     """
     match section:
         case AutoLoss():
@@ -77,7 +77,7 @@ def build_loss(
             assert_never(section)
 
 
-def balanced_weights(class_rows: Integers) -> torch.Tensor:
+def balanced_weights(class_rows: Floats) -> torch.Tensor:
     """rows / (classes x rows of the class), float32 [C]: their mean over the rows is 1."""
     assert len(class_rows)
     assert class_rows.min() > 0, "every class has a training row"

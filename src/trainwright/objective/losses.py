@@ -115,6 +115,27 @@ def masked_total(loss: TargetLoss, outputs: Tensor, target: Tensor, mask: Target
 
 
 @final
+class RowWeighted:
+    """Loss of rows that count differently: the sum of weight x loss, for batches whose tensor
+    `weight` [B] is no input of the model.
+
+    A row still counts as one target, as with class weights: weights whose mean over the training
+    rows is 1 make the mean of a step an unbiased estimate of the weighted mean over all rows, where
+    a division by the weights of the step itself would favour the steps of light rows.
+    """
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """Weighted sum of the losses of a micro-batch."""
+        names, inputs, target, _ = batch.supervised()
+        at = names.index("weight")
+        outputs = call_model(model, names[:at] + names[at + 1 :], inputs[:at] + inputs[at + 1 :])
+        return LossSum((batch["weight"] * self._loss.rows(outputs, target)).sum(), len(target))
+
+
+@final
 class Padded:
     """Loss of right-padded rows: a batch with a mask, or (tokens [B, L], lengths [B], target [B,
     L]), where `lengths` are the numbers of targets per row; on a GPU reading them synchronises. A

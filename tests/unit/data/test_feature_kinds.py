@@ -21,7 +21,8 @@ from trainwright.contract.sections.data.features import ColumnFeatures, Encoding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.labelled_part import read_part
+from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.types import Prepared

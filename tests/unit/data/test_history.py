@@ -19,7 +19,8 @@ from trainwright.contract.sections.data.features import History as Section
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.lag_features import LagFeatures
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.labelled_part import read_part
+from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.types import Prepared

@@ -24,7 +24,8 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, target_from_json
-from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.labelled_part import read_part
+from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.types import Prepared

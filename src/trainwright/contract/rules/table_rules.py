@@ -20,7 +20,8 @@ from trainwright.contract.sections.data.data import (
     fold_count,
     split_columns,
 )
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.sampling import Mixture, Weighted
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 
@@ -173,6 +174,49 @@ def check_source_column(
         yield no_source_column()
 
 
+def check_row_weights(
+    contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A column of weights is neither the target nor what rows are drawn by, and the model has a use
+    for it."""
+    if not data.weight:
+        return
+    path, remove = "data.weight", "remove data.weight"
+    if data.weight == data.target:
+        yield Problem(
+            f"the target {data.target!r} is no weight",
+            path=path,
+            found=data.weight,
+            expected="another column than data.target",
+            fix=remove,
+        )
+    if not contract.model.traits.weighs_rows:
+        fitting = kinds_with(lambda one: one.weighs_rows and "table" in one.reads)
+        yield Problem(
+            f"a model of kind {contract.model.kind} counts all rows alike",
+            path=path,
+            found=data.weight,
+            expected=f"one of these models: {', '.join(fitting)}",
+            fix="remove data.weight, or write model: {kind: boosting}",
+        )
+    if data.query:
+        yield Problem(
+            "the rows of a query are ranked together, and have no weights of their own",
+            path=path,
+            found=f"{data.weight}, beside data.query",
+            expected="one of the two",
+            fix=remove,
+        )
+    if isinstance(data.sampling, Weighted) and data.sampling.column == data.weight:
+        yield Problem(
+            "rows that are drawn by their weight and weighed by it would count twice",
+            path=path,
+            found=f"{data.weight}, also in data.sampling.column",
+            expected="one of the two",
+            fix=remove,
+        )
+
+
 TABLE_RULES = (
     one_source,
     query_is_whole,
@@ -184,6 +228,7 @@ TABLE_RULES = (
     *FEATURE_RULES,
     positive_needs_classes,
     check_source_column,
+    check_row_weights,
     *QUALITY_RULES,
     *RANKING_RULES,
 )

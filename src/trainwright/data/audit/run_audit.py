@@ -97,7 +97,7 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
 def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Sides:
     parts = (prepared.validation, prepared.test)
     there = set.intersection(*(set(part.frame.columns) for part in parts))
-    names = [name for name in prepared.train.frame.columns if name in there]
+    names = [name for name in prepared.train.frame.columns if name in there - {section.weight}]
     return Sides(
         train=prepared.train.frame.select(names),
         held_out=pl.concat([part.frame.select(names) for part in parts]),

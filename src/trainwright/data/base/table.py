@@ -339,6 +339,10 @@ def as_columns(inputs: Inputs) -> TableInputs:
     return inputs.columns()
 
 
+NO_WEIGHTS: Floats = np.empty(0)
+"""Weights of rows that all count alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of the split: training, validation or test.
@@ -347,7 +351,8 @@ class Part:
     class codes [N] or float64 values [N] (for text the token count of each segment), `rows` the
     0-based positions in the source file, `units` int64 [N] the independent unit of each row, which
     the bootstrap resamples (its group under a group split, a time block under a time split,
-    otherwise the row itself).
+    otherwise the row itself). `weights` float64 [N] say how much each row counts in the training;
+    empty where all count alike.
     """
 
     name: PartName
@@ -356,6 +361,7 @@ class Part:
     target: npt.NDArray[Any]
     rows: Integers
     units: Integers
+    weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
 
     def __len__(self) -> int:
         return len(self.rows)

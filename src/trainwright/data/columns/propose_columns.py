@@ -126,7 +126,7 @@ def _is_open(section: TableData, name: str) -> bool:
         and not written.values
         and written.unreadable == "refuse"
         and not written.allowed
-        and name not in section.exclude
+        and name not in (section.weight, *section.exclude)
         and name not in section.reading.numbers
         and name not in {key for _, key in keys}
     )

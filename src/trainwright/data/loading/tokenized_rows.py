@@ -3,7 +3,7 @@ torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -22,14 +22,21 @@ class TokenizedRows:
     their `target` [B].
 
     W is the width of the longest row of all, so that what is made of a row does not depend on its
-    batch; `TrimmedRows` cuts batches to their own width. The same in every epoch.
+    batch; `TrimmedRows` cuts batches to their own width. `more` are tensors beside the target, [N].
+    The same in every epoch.
     """
 
-    def __init__(self, inputs: TextInputs, target: Tensor, device: torch.device) -> None:
+    def __init__(
+        self,
+        inputs: TextInputs,
+        target: Tensor,
+        device: torch.device,
+        more: Mapping[str, Tensor] | None = None,
+    ) -> None:
         assert len(inputs) == len(target)
         self.rows = len(inputs)
         self._inputs = inputs
-        self._target = target
+        self._of_rows = {"target": target, **(more or {})}
         self._width = int(inputs.lengths.max(initial=1))
         self._device = device
         self.row_bytes = (3 if inputs.is_paired else 2) * 8 * self._width + target.element_size()
@@ -43,7 +50,8 @@ class TokenizedRows:
         """These rows."""
         arrays = self._inputs.padded(rows, self._width)
         tensors = {name: torch.from_numpy(one) for name, one in arrays.items()}
-        tensors["target"] = self._target[torch.from_numpy(rows)]
+        at = torch.from_numpy(rows)
+        tensors |= {name: one[at] for name, one in self._of_rows.items()}
         return Batch({name: one.to(self._device) for name, one in tensors.items()}, rows=rows)
 
 

@@ -35,7 +35,7 @@ from trainwright.data.modalities.table_look import (
     look_at_table,
     table_task,
 )
-from trainwright.data.prepare_table import prepare_fold, prepare_table, read_part
+from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sources.data_source import read_source, skipped_notes
@@ -76,6 +76,11 @@ class TableModality(Modality[TableData, RawTable]):
     ) -> Prepared:
         """As `prepare_table.prepare_fold`."""
         return prepare_fold(raw, split.section, table_task(split), split.seed, number, split.texts)
+
+    def prepare_refit(self, raw: RawTable, split: SplitSettings[TableData], /) -> Prepared:
+        """As `prepare_table`."""
+        task = table_task(split)
+        return prepare_table(raw, split.section, task, split.seed, split.texts, refit=True)
 
     def after_split(self, raw: RawTable, section: TableData, /) -> RawTable:
         """Without the unsplit rows, which only folds still need."""
@@ -125,6 +130,9 @@ class TableModality(Modality[TableData, RawTable]):
     ) -> NewPart:
         """A file of any form that a table may have."""
         source = read_source(data, Path(), "DATA", reading)
+        # Imported here: a training reads none.
+        from trainwright.data.labelled_part import read_part
+
         part = read_part(source.frame, FrameEncoding.of_kind(features), target)
         part, ungrouped = _with_groups(part, section)
         return NewPart(part, source.files, ungrouped, skipped_notes(source))

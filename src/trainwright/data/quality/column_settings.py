@@ -8,10 +8,12 @@ from trainwright.contract.sections.data.data import Column, TableData, TimeSplit
 
 
 def key_columns(section: TableData) -> tuple[str, ...]:
-    """Columns used only to split: the group or part column, not the time column."""
+    """Columns used only to split, the group or part column but not the time column, and that of the
+    weights."""
+    weight = (section.weight,) if section.weight else ()
     if isinstance(section.split, TimeSplit):
-        return ()
-    return tuple(name for _, name in split_columns(section.split))
+        return weight
+    return (*weight, *(name for _, name in split_columns(section.split)))
 
 
 def column_settings_of(section: TableData, typed: pl.DataFrame) -> dict[str, Column]:

@@ -20,7 +20,7 @@ from trainwright.contract.sections.data.sampling import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import to_labels, to_numbers
+from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.permutation import Permutation
 from trainwright.data.base.row_storage import (
@@ -28,9 +28,9 @@ from trainwright.data.base.row_storage import (
     RowStorage,
     bounds,
     chosen_positions,
-    slices_of,
 )
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.row_weights import column_numbers
 from trainwright.data.sampling.block_shuffle import BlockSampler
 from trainwright.data.sampling.samplers import (
     CurriculumSampler,
@@ -140,9 +140,7 @@ def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
 
 def _numbers(frame: pl.DataFrame, column: str, what: str, space: RowStorage) -> Floats:
     series = frame[column]
-    values: Floats = space.array((len(series),), np.float64)
-    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
-        values[start:stop] = to_numbers(some).series.cast(pl.Float64).to_numpy()
+    values = column_numbers(series, space)
 
     def strange(start: int, stop: int) -> npt.NDArray[np.bool_]:
         return ~np.isfinite(values[start:stop])

@@ -28,6 +28,7 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     wanted += [(f"data.columns.{as_key(name)}", name) for name in section.columns]
     wanted += [(f"data.reading.numbers.{as_key(name)}", name) for name in section.reading.numbers]
     wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
+    wanted += [("data.weight", section.weight)] if section.weight else []
     problems = [
         absent_column(path, name, names, source.place())
         for path, name in wanted
@@ -40,7 +41,7 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
         )
         problems[0] = replace(problems[0], fix=fix)
     problems += _useless_numbers(section, source)
-    unused = {*section.exclude}
+    unused = {section.weight, *section.exclude}
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
     needed = [name for name in names if name not in unused]
     for part, other in sources.items():

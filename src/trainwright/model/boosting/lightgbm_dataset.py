@@ -10,24 +10,35 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
-from trainwright.data.base.table import Floats, Inputs, Integers, Part, TableInputs, as_columns
+from trainwright.data.base.table import (
+    NO_WEIGHTS,
+    Floats,
+    Inputs,
+    Integers,
+    Part,
+    TableInputs,
+    as_columns,
+)
 from trainwright.model.query_rows import QueryRows
+from trainwright.model.tree_objective import weights_of_rows
 
 
 @dataclass(frozen=True, slots=True)
 class BoostingRows:
     """Encoded rows with their target: int64 class codes [N] or float64 values [N]; of a ranking
-    query by query, with the rows of each query `sizes` [Q]."""
+    query by query, with the rows of each query `sizes` [Q]. `weights` [N] say how much each row
+    counts; empty if all count alike."""
 
     inputs: Inputs
     target: npt.NDArray[Any]
     sizes: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
 
     @classmethod
     def of(cls, part: Part, queries: QueryRows) -> BoostingRows:
         """Rows of a part."""
         if not len(queries.sizes):
-            return cls(part.inputs, part.target)
+            return cls(part.inputs, part.target, weights=part.weights)
         order = queries.order
         return cls(part.inputs.take(order), part.target[order], queries.sizes)
 
@@ -72,8 +83,23 @@ class RowsInFiles(lightgbm.Sequence):
 
 @final
 class ContinuedDataset(lightgbm.Dataset):
-    """Data set for continued training: LightGBM cannot compute the scores of the earlier trees for
-    rows in files."""
+    """Data set of rows that may be in files, where LightGBM cannot compute the scores of earlier
+    trees, and gives rows without weights those of the data set that they refer to: zeros."""
+
+    def construct(self) -> lightgbm.Dataset:
+        """Make the data set in LightGBM's memory, once."""
+        lacks_weights = (
+            self._handle is None
+            and isinstance(self.data, RowsInFiles)
+            and self.weight is None
+            and self.reference is not None
+            and self.reference.weight is not None
+        )
+        made = super().construct()
+        if lacks_weights:
+            # Not by `set_weight`, which takes ones for none.
+            self.set_field("weight", np.ones(self.num_data(), np.float32))
+        return made
 
     def _set_init_score_by_predictor(
         self, predictor: Any, data: Any, used_indices: Any
@@ -100,7 +126,7 @@ def build_dataset(
         RowsInFiles(columns) if columns.in_files else matrix_of(columns),
         label=np.searchsorted(grades, rows.target) if len(grades) else rows.target,
         group=rows.sizes if len(rows.sizes) else None,
-        weight=None if weights is None else weights[rows.target],
+        weight=weights_of_rows(weights, rows.target, rows.weights),
         reference=reference,
         categorical_feature=list(range(numbers, width)),
         params={"verbosity": -1},

@@ -352,7 +352,8 @@ def _own_metric(ranking: RankingJob, train: lightgbm.Dataset) -> Callable[..., A
 
 def _class_weights(job: BoostingJob) -> Floats | None:
     """Weight of a row of each class, [C]; None if all are equal."""
-    return weights_by_class(job.section.class_weights, job.train.target, job.outputs)
+    train = job.train
+    return weights_by_class(job.section.class_weights, train.target, job.outputs, train.weights)
 
 
 def _grades(job: BoostingJob) -> Floats:

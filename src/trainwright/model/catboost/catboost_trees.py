@@ -21,7 +21,7 @@ from trainwright.model.library_family import LibraryJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import usable_cores
 from trainwright.model.tree_growth import Watching
-from trainwright.model.tree_objective import weights_by_class
+from trainwright.model.tree_objective import weights_of_rows
 
 _LOSSES: Mapping[str, str] = {
     "squared_error": "RMSE",
@@ -103,7 +103,7 @@ def fit_catboost(
     Raises:
         Mistake: CatBoost cannot learn from these rows, for example if every column is constant.
     """
-    weights = weights_by_class(section.class_weights, job.train.target, job.outputs)
+    weights = job.class_weights(section.class_weights)
     validation = _pool_of(job.validation, weights) if len(job.validation) else None
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     parameters = catboost_parameters(section, job)
@@ -207,9 +207,8 @@ class _Callback:
 
 
 def _pool_of(part: Part, weights: Floats | None) -> Any:
-    return _pool(
-        part.inputs, label=part.target, weight=None if weights is None else weights[part.target]
-    )
+    counted = weights_of_rows(weights, part.target, part.weights)
+    return _pool(part.inputs, label=part.target, weight=counted)
 
 
 def _pool(inputs: Inputs, **given: Any) -> Any:

@@ -18,7 +18,7 @@ def fit_forest(section: Forest, job: LibraryJob) -> ForestScorer:
     """Grow the trees of a forest on the training rows."""
     model = build_forest(section, job)
     matrix = forest_matrix(job.train.inputs)
-    model.fit(matrix, job.train.target)
+    model.fit(matrix, job.train.target, job.row_weights(section.class_weights))
     present = tuple(int(code) for code in model.classes_) if job.outputs > 1 else ()
     return _scorer_of([one.tree_ for one in model.estimators_], present, job.outputs, matrix)
 
@@ -42,7 +42,8 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
         kind = ensemble.RandomForestRegressor if random else ensemble.ExtraTreesRegressor
         return kind(**settings)
     kind = ensemble.RandomForestClassifier if random else ensemble.ExtraTreesClassifier
-    weights = "balanced" if section.class_weights == "balanced" else None
+    balanced = section.class_weights == "balanced" and not len(job.train.weights)
+    weights = "balanced" if balanced else None
     return kind(**settings, class_weight=weights)
 
 

@@ -50,6 +50,7 @@ class LinearFamily(LibraryFamily[Linear]):
             job.outputs,
             job.cardinalities,
             LearnedNumber(job.is_count, job.quantiles),
+            job.row_weights(section.class_weights),
         )
         return LibraryFit(linear, "solved", linear.warnings)
 

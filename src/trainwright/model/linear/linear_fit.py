@@ -130,19 +130,21 @@ def fit_linear(
     outputs: int,
     cardinalities: tuple[int, ...],
     learns: LearnedNumber = MEAN,
+    weights: Floats | None = None,
 ) -> FittedLinear:
     """Fit on scaled, imputed numbers and one-hot categories.
 
     `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs` 1.
+    `weights` [N] multiply the losses of the rows, in place of the section's `class_weights`.
     A solver that has not converged is reported in `warnings` of the result.
     """
     assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
     if learns.rates:
-        return _fit_poisson(section, inputs, target, cardinalities)
+        return _fit_poisson(section, inputs, target, cardinalities, weights)
     if outputs == 1:
-        fitted = _fit_ridge(section, inputs, target, cardinalities)
+        fitted = _fit_ridge(section, inputs, target, cardinalities, weights)
         return _shifted(fitted, inputs, target, learns.quantiles) if learns.quantiles else fitted
-    return _fit_logistic(section, inputs, target, outputs, cardinalities)
+    return _fit_logistic(section, inputs, target, outputs, cardinalities, weights)
 
 
 def _fit_logistic(
@@ -151,18 +153,20 @@ def _fit_logistic(
     target: npt.NDArray[Any],
     outputs: int,
     cardinalities: tuple[int, ...],
+    weights: Floats | None,
 ) -> FittedLinear:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
+    balanced = section.class_weights == "balanced" and weights is None
     model = LogisticRegression(
         C=1 / max(_penalty(section), _LEAST_PENALTY),
         max_iter=section.max_iterations,
-        class_weight="balanced" if section.class_weights == "balanced" else None,
+        class_weight="balanced" if balanced else None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(_design(inputs, cardinalities), target)
+        model.fit(_design(inputs, cardinalities), target, weights)
     present = tuple(int(code) for code in model.classes_)
     said: tuple[str, ...] = ()
     if int(np.max(model.n_iter_)) >= section.max_iterations:
@@ -177,7 +181,11 @@ def _fit_logistic(
 
 
 def _fit_ridge(
-    section: Linear, inputs: TableInputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
+    section: Linear,
+    inputs: TableInputs,
+    target: npt.NDArray[Any],
+    cardinalities: tuple[int, ...],
+    weights: Floats | None,
 ) -> FittedLinear:
     from sklearn.linear_model import Ridge
 
@@ -188,7 +196,7 @@ def _fit_ridge(
         if cardinalities or inputs.terms.width
         else Ridge(alpha=penalty, solver="svd")
     )
-    model.fit(_design(inputs, cardinalities), target)
+    model.fit(_design(inputs, cardinalities), target, weights)
     coefficients = np.asarray(model.coef_, np.float64).reshape(1, -1)
     numeric, tables = _divide(coefficients, _numbers(inputs), cardinalities)
     intercept = np.asarray([model.intercept_], np.float64).reshape(1)
@@ -214,19 +222,24 @@ def _shifted(
 
 
 def _fit_poisson(
-    section: Linear, inputs: TableInputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
+    section: Linear,
+    inputs: TableInputs,
+    target: npt.NDArray[Any],
+    cardinalities: tuple[int, ...],
+    weights: Floats | None,
 ) -> FittedLinear:
     """The sum of half deviances and penalty / 2 times the squared weights; scikit-learn takes the
     mean over the rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import PoissonRegressor
 
+    counted = len(target) if weights is None else float(weights.sum())
     model = PoissonRegressor(
-        alpha=_penalty(section) / len(target), max_iter=section.max_iterations, tol=1e-5
+        alpha=_penalty(section) / counted, max_iter=section.max_iterations, tol=1e-5
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(_design(inputs, cardinalities), target)
+        model.fit(_design(inputs, cardinalities), target, weights)
     said: tuple[str, ...] = ()
     if int(model.n_iter_) >= section.max_iterations:
         said = (

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 from xgboost.callback import TrainingCallback
 
@@ -22,7 +21,7 @@ from trainwright.model.query_rows import QueryRows, RankingJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import numeric_width, tree_matrix, usable_cores
 from trainwright.model.tree_growth import Watching
-from trainwright.model.tree_objective import weights_by_class
+from trainwright.model.tree_objective import weights_of_rows
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
 
 _OBJECTIVES: Mapping[str, str] = {
@@ -114,7 +113,7 @@ def fit_xgboost(
 ) -> XGBoostScorer:
     """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds;
     without validation rows all `max_trees`."""
-    weights = weights_by_class(section.class_weights, job.train.target, job.outputs)
+    weights = job.class_weights(section.class_weights)
     ranking = job.ranking
     train = _labelled(job.train, weights, ranking.train)
     watched = (
@@ -224,7 +223,7 @@ def _labelled(part: Part, weights: Floats | None, queries: QueryRows) -> xgboost
     if len(queries.sizes):
         order = queries.order
         return _matrix(part.inputs.take(order), label=part.target[order], qid=queries.codes)
-    counted: npt.NDArray[Any] | None = None if weights is None else weights[part.target]
+    counted = weights_of_rows(weights, part.target, part.weights)
     return _matrix(part.inputs, label=part.target, weight=counted)
 
 

@@ -100,6 +100,7 @@ class TablePlanner(DataPlanner[TableData]):
         named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
         named += [(f"data.columns.{as_key(name)}", name) for name in data.columns]
         named += [("data.query", data.query)] if data.query else []
+        named += [("data.weight", data.weight)] if data.weight else []
         by = split_columns(data.split)
         named += [(f"data.split.{field}", name) for field, name in by if name != data.query]
         if not isinstance(data.sampling, Uniform | Balanced | Blocks):

@@ -11,7 +11,7 @@ import torch
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import Integers
+from trainwright.data.base.table import Floats
 from trainwright.data.loading.batch import Batch, element_targets, row_targets
 from trainwright.data.loading.dataset import (
     RowDataset,
@@ -30,7 +30,7 @@ from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.model.families import network_family
-from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
+from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
 from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.run.compose.training_rows import draw_rows
@@ -93,13 +93,15 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """Training loss: of rows, of blended rows, or of queries; that of the model's family if it has
-    its own."""
+    """Training loss: of rows, of blended rows, of rows with weights, or of queries; that of the
+    model's family if it has its own."""
     own = network_family(contract.model).own_objective(contract.model)
     if callable(own):
         return OwnObjective(own)
     if contract.task == "ranking":
         return ByQuery(loss)
+    if contract.data.weight_column:
+        return RowWeighted(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
 
 
@@ -130,11 +132,14 @@ def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
     return StepRows("rows of the data (counted from 0)", between)
 
 
-def class_rows(prepared: Prepared) -> Integers:
-    """Training rows of each class; empty without classes."""
+def class_rows(prepared: Prepared) -> Floats:
+    """Training rows of each class, or the sums of their weights; empty without classes."""
     if not prepared.target.classes:
-        return np.zeros(0, dtype=np.int64)
-    return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
+        return np.zeros(0)
+    train = prepared.train
+    weights = train.weights if len(train.weights) else None
+    counts = np.bincount(train.target, weights, minlength=prepared.target.outputs)
+    return counts.astype(np.float64)
 
 
 def _forming(store: RowDataset) -> Collate:

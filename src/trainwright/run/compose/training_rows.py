@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, assert_never
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -69,7 +70,8 @@ def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
 def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
     part = prepared.train
     target = OutputLink(prepared.target).learned(torch.tensor(part.target))
-    store = TokenizedRows(TextInputs.of_kind(part.inputs), target, device)
+    more = {"weight": torch.from_numpy(mean_weights(part))} if len(part.weights) else {}
+    store = TokenizedRows(TextInputs.of_kind(part.inputs), target, device, more)
     buckets, data = contract.model.row_buckets, contract.data
     if buckets > 1 and data.shuffle and isinstance(data.sampling, Uniform):
         group = settled(contract.training.effective_batch_size)
@@ -83,23 +85,31 @@ FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = Mappi
 """By the kind of the inputs."""
 
 
+def mean_weights(part: Part) -> npt.NDArray[np.float32]:
+    """Weights of training rows [N] with the mean 1, in memory."""
+    return np.asarray(part.weights / part.weights.mean(), np.float32)
+
+
 def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
-    """Part of a table as a dataset: the inputs, and the target as the loss expects it. Rows in
-    files stay there."""
+    """Part of a table as a dataset: the inputs, the target as the loss expects it, and the weights
+    of training rows that have some. Rows in files stay there."""
     part = part.learned()
     table = TableInputs.of_kind(part.inputs).dense()
     finish = OutputLink(prepared.target).learned
+    weights = {"weight": mean_weights(part)} if len(part.weights) else {}
     if table.in_files:
         arrays: dict[str, npt.NDArray[Any]] = {
             "numeric": table.numeric,
             "categories": table.categories,
             "target": part.target,
+            **weights,
         }
         return MemmapDataset(arrays, finish, device)
     tensors = {
         "numeric": torch.tensor(table.numeric),
         "categories": torch.tensor(table.categories),
         "target": finish(torch.tensor(part.target)),
+        **{name: torch.from_numpy(one) for name, one in weights.items()},
     }
     return TensorRowDataset({name: tensor.to(device) for name, tensor in tensors.items()})
 

@@ -279,6 +279,11 @@ class TableData(Feeding):
     exclude: tuple[str, ...] = ()
     """Columns that are never features: ids, leaks, weights."""
 
+    weight: str = ""
+    """The column that says how much each row counts in the training: numbers from 0 on, never a
+    feature. 2 counts like the row twice, 0 not at all; a network divides them by their mean.
+    Empty: all rows count alike. Validation, metrics, baselines and verdict count every row once."""
+
     columns: dict[str, Column] = Field(default_factory=dict)
     """Facts about single columns."""
 
@@ -340,6 +345,21 @@ class TableData(Feeding):
             return self.reading
         numbers = {name: way for name, way in self.reading.numbers.items() if name not in united}
         return self.reading.model_copy(update={"numbers": numbers})
+
+    @property
+    def can_refit(self) -> bool:
+        """Can its validation rows join the training rows?"""
+        return not self.query
+
+    @property
+    def has_own_validation(self) -> bool:
+        """Have the validation rows a file of their own?"""
+        return bool(self.val_path)
+
+    @property
+    def weight_column(self) -> str:
+        """See `weight`."""
+        return self.weight
 
     @property
     def time_column(self) -> str:

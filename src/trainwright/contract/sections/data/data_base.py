@@ -127,6 +127,21 @@ class Feeding(Section):
         return self.file_reading.cache
 
     @property
+    def can_refit(self) -> bool:
+        """Can its validation rows join the training rows?"""
+        return False
+
+    @property
+    def has_own_validation(self) -> bool:
+        """Have the validation rows a file of their own?"""
+        return False
+
+    @property
+    def weight_column(self) -> str:
+        """The column of the weights of the training rows; empty without one."""
+        return ""
+
+    @property
     def time_column(self) -> str:
         """The column by whose time the rows are divided; empty without one."""
         return ""

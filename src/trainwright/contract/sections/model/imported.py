@@ -32,7 +32,11 @@ class Imported(ModelSection):
     the command has `--allow-code`."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("table", "images", "tokens"), files=("source",), needs_files=True, runs_code=True
+        reads=("table", "images", "tokens"),
+        files=("source",),
+        needs_files=True,
+        runs_code=True,
+        weighs_rows=False,
     )
 
     kind: Literal["imported"]

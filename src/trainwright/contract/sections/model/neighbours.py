@@ -12,6 +12,7 @@ _TRAITS = Traits(
     trained_by="library",
     reads_files=False,
     predicts=frozenset(),
+    weighs_rows=False,
     table=TableDefaults(numeric=("standard", "a distance needs one scale")),
 )
 

@@ -73,6 +73,7 @@ class ModelSelection(ModelSection):
         trained_by="selection",
         predicts=frozenset(),
         unit="candidate",
+        weighs_rows=False,
         reads_missing=True,
         reads_files=False,
         table=TableDefaults(

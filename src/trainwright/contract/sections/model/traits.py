@@ -54,7 +54,8 @@ class Traits:
     cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
     the rows of a query. `predicts` is what it can predict beside classes and the mean of a number:
-    `counts`, with a rate above 0, and several `quantiles`.
+    `counts`, with a rate above 0, and several `quantiles`. `weighs_rows`: rows can count more or
+    less.
     """
 
     reads: tuple[DataKind, ...]
@@ -69,6 +70,7 @@ class Traits:
     has_convolutions: bool = False
     has_attention: bool = False
     ranks: bool = False
+    weighs_rows: bool = True
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()
     needs_files: bool = False
