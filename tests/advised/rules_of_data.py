@@ -16,6 +16,18 @@ CASES = (
     ),
     Case("correct the column, or remove data.weight", ("data.weight=z",), rows=csv(z=[0] * ROWS)),
     Case(
+        "remove training.refit",
+        ("training.refit=true", "data.split={kind: random, folds: 3}"),
+        base="network",
+    ),
+    Case(
+        "join the two files and name the part of each row in a column: data.split: {kind: column, "
+        "column: NAME}, or remove training.refit",
+        ("data={train_path: rows.csv, val_path: val.csv, target: y}", "training.refit=true"),
+        base="network",
+        files={"val.csv": csv()},
+    ),
+    Case(
         "write data.split: {kind: time, column: day}",
         (
             "task=regression",

@@ -227,6 +227,16 @@ CASES = tuple(
             does=(("training.batch_size=16", "training.gradient_accumulation_steps=2"),),
         ),
         Case(
+            "remove training.seeds, or training.refit",
+            ("training.seeds=3", "training.refit=true"),
+            does=("-training.refit",),
+        ),
+        Case(
+            "remove training.scheduler, or training.refit",
+            ("training.scheduler.name=reduce_on_plateau", "training.refit=true"),
+            does=("-training.refit",),
+        ),
+        Case(
             "remove training.seeds, or data.split.folds",
             ("training.seeds=3", "data.split={kind: random, folds: 3}"),
             does=("-data.split.folds",),

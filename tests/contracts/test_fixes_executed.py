@@ -40,6 +40,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "needs a run of another family or kind of data": (
         "evaluation/explanations/contributions.py: trainwright explain RUN without rows",
         "run/after/explain_run.py: trainwright report",
+        "run/after/explain_run.py: train a run with",
         "cli/generate.py: ",
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",

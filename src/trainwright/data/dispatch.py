@@ -54,6 +54,14 @@ def prepare_one_fold(
     return modality_of(section.kind).prepare_fold(raw, split, number)
 
 
+def prepare_joined(
+    raw: Raw, section: Data, task: TaskKind, seed: int, texts: TextReading
+) -> Prepared:
+    """As `Modality.prepare_refit`."""
+    split = SplitSettings(section, task, seed, texts)
+    return modality_of(section.kind).prepare_refit(raw, split)
+
+
 def prepare(raw: Raw, section: Data, task: TaskKind, seed: int, texts: TextReading) -> Prepared:
     """As `Modality.prepare`."""
     return modality_of(section.kind).prepare(raw, SplitSettings(section, task, seed, texts))

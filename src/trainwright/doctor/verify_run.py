@@ -24,6 +24,7 @@ from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
 from trainwright.tracking.lock import read_holder
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import inner_trainings
 
 _Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
 
@@ -33,12 +34,9 @@ def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
     found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record)))
     found += _checked(folder, (("identity", _identity), ("checksums", _checksums)))
     found += _checked(folder, _training(_identity_of(folder)))
-    for inner in sorted(folder.folds.glob("*")) if folder.folds.is_dir() else ():
-        of_fold = _checked(RunFolder(inner), _of_part(folder, "fold", inner))
-        found += [replace(one, what=f"fold {inner.name}: {one.what}") for one in of_fold]
-    for inner in sorted(folder.seeds.glob("*")) if folder.seeds.is_dir() else ():
-        of_seed = _checked(RunFolder(inner), _of_part(folder, "seed", inner))
-        found += [replace(one, what=f"seed {inner.name}: {one.what}") for one in of_seed]
+    for kind, inner in inner_trainings(folder):
+        of_part = _checked(RunFolder(inner), _of_part(folder, kind, inner))
+        found += [replace(one, what=f"{kind} {inner.name}: {one.what}") for one in of_part]
     return (*found, *_checked(folder, (("left over", _left_over),)))
 
 
@@ -199,7 +197,7 @@ def _lines(path: Path) -> list[Json]:
 
 
 def _of_part(run: RunFolder, kind: str, inner: Path) -> tuple[tuple[str, _Check], ...]:
-    """Checks of the training of a fold or another seed."""
+    """Checks of the training of a fold, another seed or a refit."""
     known = inner / "data" / "version.txt"
     version = known.read_text(encoding="utf-8") if known.is_file() else ""
     part = f"{run.full_name}-{kind}-{inner.name}-{version[:12]}"

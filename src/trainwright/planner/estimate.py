@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
@@ -49,6 +50,11 @@ class Estimate:
             "memory_bytes": self.memory_bytes,
             "parameters": self.parameters,
         }
+
+
+def count_trainings(contract: Contract) -> int:
+    """Trainings of a run: of each fold, of each seed, and again on the validation rows too."""
+    return fold_count(contract.data) + contract.training.seeds + contract.training.refit
 
 
 def train_rows_of(contract: Contract, facts: DataFacts) -> int:

@@ -28,7 +28,7 @@ from trainwright.planner.budget_fit import (
 )
 from trainwright.planner.budget_shares import Allotment, Rows
 from trainwright.planner.count_validations import Validations
-from trainwright.planner.estimate import scheduled_steps
+from trainwright.planner.estimate import count_trainings, scheduled_steps
 from trainwright.planner.plan import Plan
 
 PROBED_BATCH = 16
@@ -135,7 +135,7 @@ def budget_problem(section: Budget, spent: str, needed: float) -> Problem:
 def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
     contract, written = plan.contract, document.written
     model, budget = contract.model, contract.budget.seconds()
-    trainings = fold_count(contract.data) + contract.training.seeds
+    trainings = count_trainings(contract)
     samples = contract.data.samples_test and fold_count(contract.data) == 0
     if limit := model.traits.rounds:
         kept = f"model.{limit}" in written

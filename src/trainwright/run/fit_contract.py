@@ -113,7 +113,7 @@ def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
 
 def answers_on_validation(fitted: ContractFit) -> Answers:
     """Predictions of the run's model on the validation rows."""
-    prepared = fitted.ready.prepared
+    prepared = fitted.models.prepared
     target, part = prepared.target, prepared.validation
     predictor = fitted.models.fitted.predictor
     scores = predictor.score(predictor.inputs_of(part, prepared.features))
@@ -136,7 +136,7 @@ def evaluate_validation(fitted: ContractFit) -> Evaluation:
     Raises:
         Mistake: there are none.
     """
-    contract, prepared = fitted.ready.plan.contract, fitted.ready.prepared
+    contract, prepared = fitted.ready.plan.contract, fitted.models.prepared
     part = prepared.validation
     if not len(part):
         raise Mistake(

@@ -20,6 +20,7 @@ from trainwright.contract.reading.read_contract import (
     read_contract,
 )
 from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import DELIVERY
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
@@ -107,8 +108,10 @@ class Ready:
 
 
 def without_undivided(ready: Ready) -> Ready:
-    """The same without the unsplit rows, which only folds still need: training cannot afford to
-    keep them in memory next to its parts."""
+    """The same without the unsplit rows, which only folds and a refit still need: training cannot
+    afford to keep them in memory next to its parts."""
+    if ready.plan.contract.training.refit:
+        return ready
     data = ready.plan.contract.data
     return replace(ready, raw=modality_of(data.kind).after_split(ready.raw, data))
 
@@ -265,6 +268,12 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
         problems += ranking_problems(decided.contract.metric, prepared)
     if problems:
         raise ContractMistake(placed(problems, document.source))
+    if contract.training.refit and contract.data.weight_column:
+        from trainwright.data.columns.row_weights import read_each_weight
+
+        # Those of the training rows were read with them.
+        section, part = TableData.of(contract.data), prepared.validation
+        read_each_weight(part.frame, part.rows, section)
     # Evaluated again when the model is judged: a mistake in a condition is reported before
     # training.
     find_slices(contract.slices, prepared.train.frame)

@@ -75,6 +75,8 @@ def describe_plan(decided: Plan) -> str:
         parts.append(_length(contract, estimate))
     else:
         parts.append(library_family(model).describe(model))
+    if contract.training.refit:
+        parts.append("then again on training and validation rows")
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
 

@@ -13,7 +13,7 @@ from trainwright.contract.sections.resume import Resume
 from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import storage_errors
+from trainwright.core.files import Json, storage_errors
 from trainwright.core.formatting import show_price
 from trainwright.core.hashing import hash_value
 from trainwright.data.sources.file_guard import FilesRead
@@ -159,9 +159,12 @@ def examine_data(
 @final
 @dataclass(frozen=True, slots=True)
 class TrainedModels:
-    """The run's model, those of the folds, and those of other seeds."""
+    """The run's model, the rows that it was trained on and is judged on, how it was trained again,
+    and the models of the folds and of other seeds."""
 
     fitted: Fitted
+    prepared: Prepared
+    refit: Mapping[str, Json] = field(default_factory=dict)
     folds: tuple[TrainedFold, ...] = ()
     others: Mapping[int, Predictor] = field(default_factory=dict)
 
@@ -191,7 +194,15 @@ def fit(ready: Ready, started: StartedRun, at: RunAttempt) -> TrainedModels:
         others = train_seeds(ready, run, watchers)
         fitted = learner_of(ready.plan).fit(ready.prepared, run)
     check_ending(fitted, at.flag)
-    return TrainedModels(fitted, folds, others)
+    models = TrainedModels(fitted, ready.prepared, folds=folds, others=others)
+    if not ready.plan.contract.training.refit:
+        return models
+    # Imported here: few runs train twice.
+    from trainwright.run.repeats.refit_model import train_again
+
+    with at.stages("refit"), at.flag.watched():
+        again = train_again(ready, fitted, run, watchers)
+    return replace(models, fitted=again.fitted, prepared=again.prepared, refit=again.described)
 
 
 def judge(
@@ -210,6 +221,9 @@ def judge(
     """
     contract, stages, screen = ready.plan.contract, at.stages, at.screen
     _check_data(ready.files, contract.resume, started, screen)
+    ready = replace(ready, prepared=models.prepared)
+    if models.refit:  # baselines that a budget measured know fewer rows, encoded otherwise
+        beforehand = Beforehand(beforehand.found)
     baselines = _write_models(ready, models, started, stages, beforehand)
     reached("judge")
     with stages("predict"):
@@ -246,7 +260,7 @@ def judge(
             )
     write_predictions(scored, started.folder, contract.data)
     add_metrics(started.folder.bundle, summarise_metrics(evaluation))
-    write_judged(result, prepared.target, by_fold, by_seed, effect)
+    write_judged(result, prepared.target, by_fold, by_seed, effect, models.refit)
     reached("finish")
     return result
 

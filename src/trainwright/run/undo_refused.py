@@ -15,6 +15,7 @@ from trainwright.checkpoint.files.file_names import name_of
 from trainwright.core.errors import Mistake, NoValidCheckpoint
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import inner_trainings
 
 
 @final
@@ -115,9 +116,9 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def _trained(folder: RunFolder) -> set[Path]:
-    """Checkpoints after the first step, saved trees, models and recorded steps, of folds and other
-    seeds too."""
-    inner = [path for part in (folder.folds, folder.seeds) for path in part.glob("*")]
+    """Checkpoints after the first step, saved trees, models and recorded steps, of the trainings
+    inside it too."""
+    inner = [path for _, path in inner_trainings(folder)]
     found: set[Path] = set()
     for run in (folder, *map(RunFolder, inner)):
         steps = (path for path in run.checkpoints.glob("step-*") if path.name != name_of(0))

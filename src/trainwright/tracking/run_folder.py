@@ -23,6 +23,8 @@ _NAME_ROOM = 58
 _FOLDS = "folds"
 _SEEDS = "seeds"
 _CANDIDATES = "candidates"
+REFITS = "refits"
+"""Folder of the training on training and validation rows, a run folder of its own."""
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -194,12 +196,12 @@ class RunFolder:
         return self._inner(self.folds, "fold", number, version)
 
     def seed(self, number: int, version: str) -> RunFolder:
-        """The folder of a training with another seed, as `fold` makes one.
-
-        Raises:
-            StorageFailed: it cannot be made.
-        """
+        """The folder of a training with another seed, as `fold` makes one."""
         return self._inner(self.seeds, "seed", number, version)
+
+    def refit(self, version: str) -> RunFolder:
+        """The folder of the second training, as `fold` makes one, for its data and length."""
+        return self._inner(self.path / REFITS, "refit", 1, version)
 
     def of_candidate(self, name: str, number: int, version: str) -> RunFolder:
         """The folder of a training of a candidate, as `fold` makes one.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from trainwright.core.files import Json, read_json
 from trainwright.tracking.lock import read_holder
-from trainwright.tracking.run_folder import RunFolder, is_run_folder
+from trainwright.tracking.run_folder import REFITS, RunFolder, is_run_folder
 
 RunState = Literal["finished", "fitted", "interrupted", "failed", "running"]
 
@@ -67,3 +67,9 @@ def summarise_run(folder: RunFolder) -> RunSummary:
     return RunSummary(
         folder.name, state, str(ending.get("verdict", "")), str(record.get("started", ""))
     )
+
+
+def inner_trainings(folder: RunFolder) -> tuple[tuple[str, Path], ...]:
+    """Kind and folder of each training inside a run: of folds, other seeds and a refit."""
+    kinds = (("fold", folder.folds), ("seed", folder.seeds), ("refit", folder.path / REFITS))
+    return tuple((kind, path) for kind, within in kinds for path in sorted(within.glob("*")))

@@ -25,6 +25,7 @@ from trainwright.core.paths import check_name
 from trainwright.core.regular_files import opened_regular
 from trainwright.tracking.clock import SystemClock, show_time
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import inner_trainings
 
 OWN = "."
 """Part of a run that belongs to no fold and no other seed."""
@@ -203,7 +204,7 @@ def _files(folder: RunFolder) -> Iterator[Path]:
     yield folder.checkpoints / LEDGER
     for name in read_pins(folder.checkpoints):
         yield folder.checkpoints / f"pinned-{name}"
-    for inner in (*folder.folds.glob("*"), *folder.seeds.glob("*")):
+    for _, inner in inner_trainings(folder):
         yield from _files(RunFolder(inner))
 
 

@@ -1,4 +1,4 @@
-"""Rules on the seeds of a contract."""
+"""Rules on contracts that train several times: with other seeds, or again on more rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.training.scheduler import ReduceOnPlateau
 from trainwright.core.errors import Problem
+
+_REFIT = "training.refit"
 
 
 def check_seeds(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -18,4 +21,52 @@ def check_seeds(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             found=f"{contract.training.seeds}, beside data.split.folds",
             expected="one of the two",
             fix="remove training.seeds, or data.split.folds",
+        )
+
+
+def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """There are validation rows of the same files to train on, and nothing needs them then."""
+    training, data = contract.training, contract.data
+    if not training.refit:
+        return
+    if not data.can_refit or contract.model.is_selection:
+        yield Problem(
+            "only one kind of model is trained again, on a table that is no ranking",
+            path=_REFIT,
+            found=f"model.kind {contract.model.kind} and data.kind {data.kind}",
+            expected="classification or regression of a table, and a model of one kind",
+            fix="remove training.refit",
+        )
+    if fold_count(data):
+        yield Problem(
+            "with folds the run's own model is trained on all rows already",
+            path=_REFIT,
+            found="true, beside data.split.folds",
+            expected="one of the two",
+            fix="remove training.refit",
+        )
+    if training.seeds > 1:
+        yield Problem(
+            "models of other seeds are not trained again, and could not be compared",
+            path="training.seeds",
+            found=f"{training.seeds}, beside training.refit",
+            expected="one of the two",
+            fix="remove training.seeds, or training.refit",
+        )
+    if data.has_own_validation:
+        yield Problem(
+            "only validation rows of the training file can join the training rows",
+            path=_REFIT,
+            found="true, beside data.val_path",
+            expected="validation rows that are divided off",
+            fix="join the two files and name the part of each row in a column: "
+            "data.split: {kind: column, column: NAME}, or remove training.refit",
+        )
+    if contract.model.is_loop_trained and isinstance(training.scheduler, ReduceOnPlateau):
+        yield Problem(
+            "a learning rate that follows validation rows cannot be repeated without them",
+            path="training.scheduler",
+            found=f"{training.scheduler.name}, beside training.refit",
+            expected="a schedule of steps",
+            fix="remove training.scheduler, or training.refit",
         )

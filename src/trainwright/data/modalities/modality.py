@@ -137,6 +137,15 @@ class Modality(ABC, Generic[S, R]):
         """
         raise AssertionError(f"{type(split.section).__name__} has no folds")
 
+    def prepare_refit(self, _raw: R, split: SplitSettings[S], /) -> Prepared:
+        """Data of a training on training and validation rows, without validation rows, where the
+        trait `can_refit` says that they can join.
+
+        Raises:
+            As `prepare`, which raises every mistake first.
+        """
+        raise AssertionError(f"{type(split.section).__name__} is trained once")
+
     def after_split(self, raw: R, _section: S, /) -> R:
         """The same without what only the split needed, which a training cannot afford to keep."""
         return raw

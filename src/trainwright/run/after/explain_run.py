@@ -36,6 +36,16 @@ def explain_run(folder: RunFolder, effort: Effort, screen: Screen) -> Explanatio
     """
     predictor = _read_explained(folder)
     contract = read_planned(folder)
+    if contract.training.refit:
+        raise NotAvailable(
+            Problem(
+                "the model was trained on the validation rows, so they do not show what it reads",
+                path="training.refit",
+                found="true",
+                expected="a model with validation rows",
+                fix="train a run with --set training.refit=false, and explain that",
+            )
+        )
     why = "an explanation on other rows could hold rows of the training"
     part = prepare_again(folder, screen, why).prepared.validation
     found = explain_model(predictor, part, contract.metric, contract.seed, effort)

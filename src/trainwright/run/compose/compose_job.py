@@ -29,7 +29,8 @@ from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
-from trainwright.engine.job import Job
+from trainwright.engine.job import Job, Validate
+from trainwright.engine.null_objects import Never, NoValidation
 from trainwright.engine.save_interval import FirstOf
 from trainwright.engine.saving.save_request import SaveRequested
 from trainwright.engine.stopping.metric_stop_rules import StepRule
@@ -175,7 +176,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         state=merge_state(updates.state, stepping.state, measured.state, own_state),
         observers=(*run.observers, recorders, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
-        validate_every=length.validate_every,
+        validate_every=length.validate_every if len(prepared.validation) else Never(),
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=with_same_bits(saving.store, contract.resume, inventory),
@@ -207,12 +208,14 @@ def _build_validation(
     plan: Plan,
     prepared: Prepared,
     portions: AdaptiveEvalBatch,
-) -> tuple[NetworkScorer, Validation]:
-    """Scorer of the model, and validation during training."""
+) -> tuple[NetworkScorer, Validate]:
+    """Scorer of the model, and validation during training, which has none without rows."""
     rows = plan.contract.training.validation.rows
     some = sampled_judged(prepared.validation, prepared.target, rows, plan.contract.seed)
     prepared = replace(prepared, validation=some)
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
+    if not len(prepared.validation):
+        return scorer, NoValidation()
     of_rows = validation_loss(network.loss, network.model, prepared, portions)
     return scorer, Validation(prepared, scorer, plan, of_rows)
 

@@ -73,6 +73,9 @@ def _problems(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -
         yield Problem(
             what, "training.seeds", f"{training.seeds} trainings", "one training", _LONGER
         )
+    if training.refit:
+        found, fix = "true, a second training of the same length", _LONGER
+        yield Problem(what, "training.refit", found, "one training", fix)
     if isinstance(training.average, Swa):
         found = "swa, whose mean ends with the schedule"
         yield Problem(what, "training.average", found, "off or ema", _LONGER)

@@ -21,7 +21,7 @@ from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
 
 NOT_JUDGED: Mapping[str, Json] = MappingProxyType({})
-"""Of a model that was not to be calibrated."""
+"""Of a model that was not to be calibrated, or trained again."""
 
 
 def write_judged(
@@ -30,9 +30,10 @@ def write_judged(
     folds: FoldScores,
     seeds: SeedScores,
     calibration: Mapping[str, Json] = NOT_JUDGED,
+    refit: Mapping[str, Json] = NOT_JUDGED,
 ) -> None:
     """Write the evaluation of a run; earlier openings of the test rows stay listed. `calibration`
-    is empty without one."""
+    and `refit` are empty without one."""
     path = result.folder.evaluation
     opened = read_opened(result.folder)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -47,6 +48,7 @@ def write_judged(
             "by_seed": seeds.to_json(),
             "labels": list(target.classes),
             **({"calibration": dict(calibration)} if calibration else {}),
+            **({"refit": dict(refit)} if refit else {}),
         },
     )
 

@@ -16,7 +16,8 @@ from trainwright.predictor.predictor import Predictor
 class Fitted:
     """A predictor and how its training ended. `kind` is as in the loop's `StopReason`; a predictor
     from an `interrupted` or `halted` training is not judged. `kept_step` is the step of its weights
-    if it is not the last one, else 0. `history` are the validations: the step (of boosting the
+    if it is not the last one, else 0; `length` the rounds or updates that the model took, 0 for one
+    fitted in one go. `history` are the validations: the step (of boosting the
     trees) and the values by name."""
 
     predictor: Predictor
@@ -25,6 +26,7 @@ class Fitted:
     warnings: tuple[str, ...] = ()
     kept_step: int = 0
     history: Sequence[Mapping[str, float]] = ()
+    length: int = 0
 
 
 def check_ending(fitted: Fitted, flag: StopFlag) -> None:

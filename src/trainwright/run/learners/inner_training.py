@@ -1,4 +1,4 @@
-"""A training inside a run: that of a fold, of another seed, or of a candidate."""
+"""A training inside a run: that of a fold, of another seed, of a refit or of a candidate."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def inner_predictor(
         **describe_owner(run.folder, identity),
         kind: folder.name,
         "warnings": list(fitted.warnings),
+        "ended": fitted.kind,
     }
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings

@@ -55,11 +55,14 @@ class NetworkLearner:
                 rejected = tuple(f"{passed_over}: {why}" for why in best.rejected)
                 warnings = (*cut, *rejected)
                 reason = f"{reason}; weights of step {best.step:,}"
-                return Fitted(predictor, ended.kind, reason, warnings, best.step, history)
+                return Fitted(
+                    predictor, ended.kind, reason, warnings, best.step, history, best.step
+                )
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)
-        return Fitted(predictor, ended.kind, reason, cut, history=history)
+        made = ended.progress.step
+        return Fitted(predictor, ended.kind, reason, cut, history=history, length=made)
 
     def _cut(self, ended: Ended) -> tuple[str, ...]:
         """Warning if the time was used up before the schedule had ended."""

@@ -64,15 +64,16 @@ class TreeLearner:
             rules = TreeRules(run.added, self._family.watched(self._section, job))
             fitted = self._grow(job, run, budget, rules)
         predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
-        trees, history = many(fitted.trees, "tree"), fitted.history
+        trees, history, kept = many(fitted.trees, "tree"), fitted.history, fitted.trees
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         if budget.has_ended_it:
-            return Fitted(predictor, "budget", f"{trees} within the budget", history=history)
+            return Fitted(predictor, "budget", f"{trees} within the budget", (), 0, history, kept)
         said = fitted.warnings
         if ending := rules.ending:
-            return Fitted(predictor, ending.kind, f"{ending.text}, {trees} kept", said, 0, history)
-        return Fitted(predictor, "finished", fitted.reason, said, history=history)
+            reason = f"{ending.text}, {trees} kept"
+            return Fitted(predictor, ending.kind, reason, said, 0, history, kept)
+        return Fitted(predictor, "finished", fitted.reason, said, 0, history, kept)
 
     def _grow(
         self, job: LibraryJob, run: RunContext, budget: _Budget, rules: TreeRules

@@ -30,6 +30,7 @@ from trainwright.run.folder.planned_contract import read_planned
 from trainwright.tracking.append_only_file import last_step, size_up_to
 from trainwright.tracking.identity import Identity, read_identity
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import inner_trainings
 
 _MOST_SHOWN = 10
 
@@ -113,14 +114,14 @@ class _Training:
 
 
 def _trainings(folder: RunFolder, identity: Identity) -> Iterator[_Training]:
-    """The run's own training, and those of its folds and other seeds."""
+    """The run's own training, and those of its folds, other seeds and refit."""
     yield _Training(OWN, folder, identity)
-    for within, kind in ((folder.folds, "fold"), (folder.seeds, "seed")):
-        for version in sorted(within.glob("*/data/version.txt")):
-            path = version.parents[1]
+    for kind, path in inner_trainings(folder):
+        version = path / "data" / "version.txt"
+        if version.is_file():
             called = f"{folder.full_name}-{kind}-{path.name}-{version.read_text()[:12]}"
             path.joinpath("checkpoints").mkdir(exist_ok=True)
-            part = f"{within.name}/{path.name}"
+            part = f"{path.parent.name}/{path.name}"
             yield _Training(part, RunFolder(path, called), identity.of_part(called))
 
 
@@ -128,7 +129,8 @@ def _wanted(training: _Training, contract: Contract) -> CopyRequirements:
     return CopyRequirements(
         lineage=training.identity.lineage,
         last_step=last_step(training.folder.signals),
-        keeps_best=contract.training.early_stopping != "off",
+        keeps_best=contract.training.early_stopping != "off"
+        and not training.part.startswith("refits/"),
         direction=direction_of(contract.training),
     )
 

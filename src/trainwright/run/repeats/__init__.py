@@ -1,1 +1,1 @@
-"""Repeated trainings: folds and seeds."""
+"""Repeated trainings: folds, seeds and refits."""

@@ -16,6 +16,7 @@ from trainwright.data.dispatch import prepare_one_fold
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines
+from trainwright.planner.estimate import count_trainings
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.contract_target import with_contract_target
@@ -41,9 +42,9 @@ class TrainedFold(NamedTuple):
 
 
 def share_of_budget(plan: Plan) -> Plan:
-    """Plan of one training: the budget is divided evenly between the folds or seeds and the run's
-    own model. Without them the plan is unchanged."""
-    trainings = fold_count(plan.contract.data) + plan.contract.training.seeds
+    """Plan of one training: the budget is divided evenly between the folds, seeds or refit and the
+    run's own model. Without them the plan is unchanged."""
+    trainings = count_trainings(plan.contract)
     if trainings == 1:
         return plan
     budget = plan.contract.budget

@@ -23,7 +23,7 @@ from trainwright.contract.sections.training.validation import ValidationPass
 
 Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
 
-AFTER_THE_FIT = frozenset({"training.calibration", "training.threshold"})
+AFTER_THE_FIT = frozenset({"training.calibration", "training.threshold", "training.refit"})
 """Keys that concern every kind of model, also one that a library fits."""
 
 USUAL_PATIENCE = 5
@@ -70,6 +70,12 @@ class Training(Section):
     """Probability from which on a row is given the positive class of two. `auto`: the one with the
     best value of the contract's metric on the validation rows, after a calibration; for `accuracy`,
     `balanced_accuracy`, `f1`, `f1_macro` and `f1_weighted`. For every kind of model."""
+
+    refit: bool = False
+    """Train the model a second time, on training and validation rows, once the validation rows have
+    shown how long to train: trees as many as were kept, a network as many updates, on the same
+    schedule. This second model is the run's. Its calibration and threshold are those of the first,
+    and it has no validation rows. For tables, and every kind of model."""
 
     num_epochs: Auto | Count = "auto"
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
