@@ -206,6 +206,18 @@ def test_a_whole_number_counts_like_repeated_rows(kind: str, outputs: int) -> No
     np.testing.assert_allclose(ours, fitted(kind, repeated, **EXACT[kind]), atol=2e-4)
 
 
+def test_whole_weights_of_counts_are_repeated_rows_too() -> None:
+    job = weighed(_few_values(job_of_rows(1, rows=500, missing=False)), whole=True)
+    counts = np.floor(np.abs(job.train.target) * 3)
+    job = replace(job, is_count=True, train=replace(job.train, target=counts))
+    times = np.repeat(np.arange(len(job.train)), job.train.weights.astype(int))
+    repeated = replace(job, train=_taken(job.train, times))
+    ours = fitted("linear", job)
+    np.testing.assert_allclose(ours, fitted("linear", repeated), rtol=1e-4)
+    alike = replace(job, train=replace(job.train, weights=np.empty(0)))
+    assert np.abs(fitted("linear", alike) - ours).max() > 0.01
+
+
 def _few_values(job: LibraryJob) -> LibraryJob:
     """Numbers of few values and no categories, so that histograms have the same bins."""
 

@@ -315,3 +315,21 @@ def test_padded_batches_have_many_widths(
     text = f"{{kind: tokens, path: a, windows: padded, padding: {padding}}}"
     model = "{kind: gpt, context: 128}"
     assert paths(tmp_path, data=text, model=model, training=training) == found
+
+
+@pytest.mark.parametrize(
+    ("data", "training", "path"),
+    [
+        ("{path: rows.csv, target: y, weight: w}", "{}", "data.weight"),
+        ("{path: rows.csv, target: y}", "{refit: true}", "training.refit"),
+    ],
+)
+def test_several_quantiles_have_no_weights_and_no_second_training(
+    tmp_path: Path, data: str, training: str, path: str
+) -> None:
+    sections = {"data": data, "model": "{kind: boosting}"}
+    if training != "{}":
+        sections["training"] = training
+    metric = "{name: pinball, quantiles: [0.1, 0.5, 0.9]}"
+    assert paths(tmp_path, metric=metric, **sections) == [path]
+    assert paths(tmp_path, **sections) == []

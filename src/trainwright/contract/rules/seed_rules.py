@@ -37,6 +37,14 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="classification or regression of a table, and a model of one kind",
             fix="remove training.refit",
         )
+    if contract.metric.quantiles:
+        yield Problem(
+            "models of several quantiles end at a round each, and are not trained again",
+            path=_REFIT,
+            found="true, beside metric.quantiles",
+            expected="one of the two",
+            fix="remove training.refit",
+        )
     if fold_count(data):
         yield Problem(
             "with folds the run's own model is trained on all rows already",

@@ -207,6 +207,14 @@ def check_row_weights(
             expected="one of the two",
             fix=remove,
         )
+    if contract.metric.quantiles:
+        yield Problem(
+            "several quantiles are learned from rows that count alike",
+            path=path,
+            found=f"{data.weight}, beside metric.quantiles",
+            expected="one of the two",
+            fix=remove,
+        )
     if isinstance(data.sampling, Weighted) and data.sampling.column == data.weight:
         yield Problem(
             "rows that are drawn by their weight and weighed by it would count twice",
