@@ -107,9 +107,9 @@ def _problems(
 def _without_effect(section: ImageData) -> Iterator[Problem]:
     """What is written but could change nothing: where the test images are, what a label is and how
     large the images are stand in the files themselves."""
-    usual = ImageData(kind="images", path=section.path)
+    usual = ImageData(kind="images", path=section.path).for_size(())
     for name in ("val_path", "test_path", "fields", "decoding"):
-        written: object = getattr(section, name)
+        written: object = getattr(section.for_size(()), name)
         if written == getattr(usual, name):
             continue
         found = written
