@@ -11,6 +11,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
+from trainwright.data.base.levels import Levels
 from trainwright.data.base.sparse import SparseColumns
 from trainwright.data.base.table import Floats, Inputs, Undecoded, as_columns
 from trainwright.model.scorer import Scorer
@@ -86,6 +87,8 @@ def _arrays(inputs: object) -> Iterator[object]:
                 yield columns.dense()
             case Undecoded(places, hashes):
                 yield from (places, np.array(hashes))
+            case Levels() as levels:
+                yield from _arrays(levels)
             case value:
                 yield value
 

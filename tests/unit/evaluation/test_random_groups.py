@@ -28,10 +28,11 @@ SECTION = Metric()
 
 def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answers:
     generator = np.random.default_rng(5)
-    if task == "regression":
+    if task in ("regression", "forecasting"):
         # Far enough above 0 that every prediction is a rate.
         truth = generator.normal(9.0, 1.0, rows)
-        return answers_of(truth, (truth + generator.normal(0, 0.5, rows))[:, None])
+        guess = (truth + generator.normal(0, 0.5, rows))[:, None]
+        return answers_of(truth, guess, error_scale=generator.integers(0, 3, rows) / 2)
     if task == "generation":
         truth = generator.integers(50, 64, rows)
         return answers_of(truth, (truth * generator.gamma(4.0, 0.5, rows))[:, None])

@@ -23,7 +23,7 @@ from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.data.columns.number_target import Numbers  # noqa: E402
-from trainwright.data.columns.target import Classes  # noqa: E402
+from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape  # noqa: E402
 from trainwright.predictor.calibration import Calibration  # noqa: E402
@@ -229,13 +229,12 @@ def test_every_network_is_exported_with_a_free_batch(name: str, tmp_path: Path) 
             shape = ImageShape((1, 12, 12), (30.0,), (50.0,), 3)
             arrays = {"pixels": draw.integers(0, 256, size=(9, 1, 12, 12)).astype(np.uint8)}
         case _:
-            section, target = Gpt(kind="gpt", width=16, heads=2, layers=2, context=12), None
-            shape = TokenShape(20)
+            section = Gpt(kind="gpt", width=16, heads=2, layers=2, context=12)
+            shape, target = TokenShape(20), NextToken(20)
             arrays = {"tokens": draw.integers(0, 20, size=(9, 12))}
     network = build_network(section, shape).eval()
     file = tmp_path / "model.onnx"
-    shown = target or _text_target()
-    inputs = export.write_graph(network, shape, shown, section.context_length, file)
+    inputs = export.write_graph(network, shape, target, section.context_length, file)
     assert set(inputs) <= set(arrays)
     assert all(one["shape"][0] == "batch" for one in inputs.values())
     batches = []
@@ -253,11 +252,3 @@ def test_every_network_is_exported_with_a_free_batch(name: str, tmp_path: Path) 
     rows, difference = export.compare_with_graph(file, batches)
     assert rows == 12
     assert difference < 1e-5
-
-
-def _text_target() -> Any:
-    class Text:
-        task = "generation"
-        centre_and_spread = ()
-
-    return Text()
