@@ -101,7 +101,7 @@ CASES = (
     Case("change it to label", ("slices=[{column: patient}]",), "images"),
     Case("change it to position", ("slices=[{column: author}]",), "text"),
     Case("did you mean accuracy?", ("metric.name=acuracy",)),
-    Case("choose one of them", ("metric.name=speed",), does=("metric.name=accuracy",)),
+    Case("choose one of them", ("metric.name=quickness",), does=("metric.name=accuracy",)),
     Case(
         "choose one of them, or change task to regression",
         ("metric.name=rmse", "task=classification"),
@@ -255,8 +255,8 @@ CASES = (
         leaves="no column 'region'",
     ),
     Case(
-        "choose classification, regression or generation",
-        ("task=ranking",),
+        "choose classification, regression, ranking, generation or forecasting",
+        ("task=retrieval",),
         does=("task=classification",),
     ),
 )

@@ -41,7 +41,8 @@ CASES = (
     Case("remove the quotes: 32", ("training.batch_size='32'",), "network"),
     Case("did you mean classification?", ("task=clasification",)),
     Case(
-        "write one of: auto, classification, regression, ranking, retrieval, generation",
+        "write one of: auto, classification, regression, ranking, retrieval, generation, "
+        "forecasting",
         ("task=quux",),
         does=("task=classification",),
     ),
@@ -66,7 +67,7 @@ CASES = (
         does=("training.batch_size=auto", "training.batch_size=1", "-training.batch_size"),
     ),
     Case(
-        "write a mapping with one of: table, images, tokens",
+        "write a mapping with one of: table, images, tokens, series",
         ("data=3",),
         does=("data={kind: table, path: rows.csv, target: y}",),
     ),

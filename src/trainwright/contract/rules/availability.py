@@ -30,7 +30,7 @@ def _task(contract: Contract) -> Iterator[Problem]:
             f"the task {contract.task}",
             "task",
             contract.task,
-            "choose classification, regression, ranking or generation",
+            "choose classification, regression, ranking, generation or forecasting",
         )
 
 
