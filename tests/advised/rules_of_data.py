@@ -20,6 +20,13 @@ CASES = (
         ("training.refit=true", "data.split={kind: random, folds: 3}"),
         base="network",
     ),
+    Case("remove training.refit", ("training.refit=true", "model={kind: auto}")),
+    Case(
+        "remove training.refit",
+        ("training.refit=true", "metric.quantiles=[0.1, 0.5, 0.9]"),
+        "network",
+        rows=csv(y=NUMBERS),
+    ),
     Case(
         "join the two files and name the part of each row in a column: data.split: {kind: column, "
         "column: NAME}, or remove training.refit",
