@@ -30,7 +30,7 @@ def query_is_named(
             path="data.query" if "data.query" in written else "task",
             found="no data.query",
             expected="the column whose rows are ranked against each other",
-            fix="add for example data: {query: query_id}",
+            fix="add for example data.query: query_id",
         )
     if data.query and contract.task not in ("ranking", "auto"):
         yield Problem(
@@ -64,8 +64,8 @@ def queries_stay_whole(
                 f"a {data.split.kind} split would tear queries apart",
                 path="data.split.kind",
                 found=data.split.kind,
-                expected="group, time, column or file",
-                fix="remove data.split: a ranking is divided by its queries",
+                expected="group, time, column or file; without data.split the queries are divided",
+                fix="remove data.split",
             )
         case _:
             return

@@ -39,8 +39,8 @@ def check_named_queries(frames: Mapping[PartName, pl.DataFrame], section: TableD
                 f"{many(divided, 'query has', 'queries have')} rows of several groups",
                 path="data.split.column",
                 found=f"{query!r} in groups of {split.column!r}",
-                expected="every query in one group",
-                fix="remove data.split: a ranking is divided by its queries",
+                expected="every query in one group; without data.split the queries are divided",
+                fix="remove data.split",
             )
         )
 
