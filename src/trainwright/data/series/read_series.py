@@ -77,7 +77,7 @@ def read_series(
     source = read_sources(TableData(path=section.path, reading=section.reading), folder, given)
     file = source["train"]
     _check_names(section, file)
-    table = read_table(_as_table(section, file), folder, given)
+    table = _read_rows(section, file, folder, given)
     columns = _columns(section, table)
     positions = table.positions["train"]
     places = RowPlaces(
@@ -155,6 +155,27 @@ def _check_names(section: SeriesData, file: SourceFile) -> None:
         raise DataMistake(problems)
 
 
+def _read_rows(
+    section: SeriesData, file: SourceFile, folder: Path, given: Mapping[str, Frame]
+) -> RawTable:
+    try:
+        return read_table(_as_table(section, file), folder, given)
+    except DataMistake as mistake:
+        raise DataMistake([_of_series(one, section) for one in mistake.problems]) from mistake
+
+
+def _of_series(problem: Problem, section: SeriesData) -> Problem:
+    """A problem of the rows of a table, whose columns a section of series declares otherwise."""
+    if problem.path == section.time:
+        fix = "write data.time_format, for example '%d %B %Y', or repair these rows"
+        return replace(problem, fix=fix)
+    if problem.path == section.target:
+        fix = "add the spelling to data.missing_values, or repair these rows"
+        is_spelled = problem.kind == "unreadable_target"
+        return replace(problem, fix=fix if is_spelled else "name a column of numbers")
+    return problem
+
+
 def _as_table(section: SeriesData, file: SourceFile) -> TableData:
     """The section of a table with the same rows."""
     columns = {name: Column(kind="categorical") for name in section.categorical}
@@ -188,7 +209,7 @@ def _columns(section: SeriesData, table: RawTable) -> SeriesColumns:
     """The typed columns that forecasts use.
 
     Raises:
-        DataMistake: the time is neither dates nor numbers.
+        DataMistake: no row has a time.
     """
     by_name = {one.name: one for one in table.columns}
     time = by_name[section.time]
@@ -196,11 +217,11 @@ def _columns(section: SeriesData, table: RawTable) -> SeriesColumns:
     if typed != pl.Datetime("us") and not typed.is_numeric():
         raise DataMistake(
             Problem(
-                f"the times in {section.time!r} are neither dates nor numbers",
+                f"no row has a time in {section.time!r}",
                 path="data.time",
-                found=time.example,
+                found="an empty column",
                 expected="dates, months such as 1949-01, or whole numbers",
-                fix="write data.time_format, for example '%d %B %Y'",
+                fix="name the column that says when",
                 place=Place(table.facts.files[0].path),
             )
         )
