@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 def spoiled_under_the_run(change: Callable[[Path], object], *words: str) -> Ran:
     """Train, and change the data as soon as the training has begun."""
-    build = training.build_learner
+    build = training.learner_of
 
     def changed(*given: object) -> object:
         if Path("rows.csv").exists() and not Path("spoiled").exists():
@@ -36,7 +36,7 @@ def spoiled_under_the_run(change: Callable[[Path], object], *words: str) -> Ran:
             Path("spoiled").touch()
         return build(*given)  # type: ignore[arg-type]
 
-    with mock.patch.object(training, "build_learner", changed):
+    with mock.patch.object(training, "learner_of", changed):
         return command("train", "small.yaml", "--run", "one", *words)
 
 

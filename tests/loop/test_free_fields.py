@@ -55,7 +55,10 @@ CHANGES: dict[str, str] = {
 OF_A_BASE = {"model.revision", "model.base.commit", "model.base.licence"}
 """Of encoders of texts, whose own tests show them."""
 
-ELSEWHERE = {"tracking.sinks", *(f"data.{field}" for field in DELIVERY), *OF_A_BASE}
+OF_OWN_CODE = {"resume.code_changed"}
+"""Of models of the user's own code, whose own tests show it."""
+
+ELSEWHERE = {"tracking.sinks", *(f"data.{field}" for field in DELIVERY), *OF_A_BASE, *OF_OWN_CODE}
 """Not built yet, or shown by the tests of the feed."""
 
 

@@ -15,8 +15,9 @@ from command import project_in, train_one
 from trainwright.data.read_table import RawTable
 from trainwright.planner.plan import Plan
 from trainwright.run import train
-from trainwright.run.learners.learner import Learner, build_learner
+from trainwright.run.learners.learner import Learner
 from trainwright.run.prepare_run import Ready, make_ready
+from trainwright.run.repeats.train_folds import learner_of
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def test_only_folds_keep_them(
     def looked(plan: Plan) -> Learner:
         gc.collect()
         found.append(read[0]() is not None)
-        return build_learner(plan)
+        return learner_of(plan)
 
     monkeypatch.setattr(train, "make_ready", made)
-    monkeypatch.setattr(train, "build_learner", looked)
+    monkeypatch.setattr(train, "learner_of", looked)
     assert project.is_dir()
     train_one(*folds)
     assert found == [held]
