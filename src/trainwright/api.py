@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ from trainwright.data.sources.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.verdict import Verdict
-from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.fit_contract import (
     ContractFit,
@@ -34,7 +32,7 @@ from trainwright.run.fit_contract import (
     fit_contract,
     judge_fit,
 )
-from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.check_own_files import read_model, read_own_bundle
 from trainwright.run.prepare_run import Additions, Request
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.run_result import Result
@@ -42,7 +40,6 @@ from trainwright.run.screen import StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model
 from trainwright.run.train import train as train_contract
 from trainwright.tracking.observers import Observer
-from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 if TYPE_CHECKING:
     from trainwright.engine.job import Job
@@ -383,17 +380,5 @@ def load(run: str | Path, *, allow_code: bool = False) -> Predictor:
         Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
             without PyTorch. StorageFailed: the run's files belong to another run.
     """
-    folder = Path(run)
     with code_allowed(allow_code):
-        if (folder / MANIFEST).exists() or not is_run_folder(folder):
-            return read_bundle(folder)
-        bundle = RunFolder.open(folder).bundle
-        if bundle.is_dir():
-            return read_own_bundle(RunFolder.open(folder))
-    raise Mistake(
-        Problem(
-            f"run {folder.name} has no model yet",
-            found=f"no {bundle.name} in {folder}",
-            fix=f"let it end: trainwright resume {shlex.quote(str(folder))}",
-        )
-    )
+        return read_model(Path(run))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.lazy_table import LazyTable
+from trainwright.data.base.table import Bytes, Part
+from trainwright.data.columns.target_kind import Target
+from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.modalities.modality import Modality, SplitSettings
 from trainwright.data.read_table import Raw
@@ -60,6 +65,18 @@ def prepare_joined(
     """As `Modality.prepare_refit`."""
     split = SplitSettings(section, task, seed, texts)
     return modality_of(section.kind).prepare_refit(raw, split)
+
+
+def rows_as_given(raw: Raw, section: Data, part: Part) -> Iterator[pl.DataFrame | Bytes]:
+    """As `Modality.rows_as_given`."""
+    return modality_of(section.kind).rows_as_given(raw, part)
+
+
+def part_as_read(
+    raw: Raw, section: Data, part: Part, features: Encoding, target: Target
+) -> Part | None:
+    """As `Modality.part_as_read`."""
+    return modality_of(section.kind).part_as_read(raw, part, features, target)
 
 
 def prepare(raw: Raw, section: Data, task: TaskKind, seed: int, texts: TextReading) -> Prepared:

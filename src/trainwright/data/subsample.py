@@ -83,4 +83,5 @@ def _taken(part: Part, rows: Integers) -> Part:
         rows=part.rows[rows],
         units=part.units[rows],
         weights=part.weights[rows] if len(part.weights) else part.weights,
+        soft_targets=part.soft_targets[rows] if len(part.soft_targets) else part.soft_targets,
     )

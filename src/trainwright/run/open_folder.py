@@ -32,7 +32,7 @@ from trainwright.run.attempt_record import start_record
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut
 from trainwright.run.folder.planned_contract import read_started
-from trainwright.run.judging.trained_rows import write_trained_rows
+from trainwright.run.folder.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
@@ -326,7 +326,11 @@ def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
     with damage_in(manifest):
         files = read_json(manifest)["facts"]["files"]
         before = {str(file["path"]): file["sha256"] for file in files}
-    return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
+        taught = read_json(manifest).get("teacher", {})
+    changed = [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
+    if taught.get("sha256", "") != ready.teacher.get("sha256", ""):
+        changed.append(f"the teacher {ready.teacher.get('path', '')}".rstrip())
+    return changed
 
 
 def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:
@@ -354,6 +358,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
         "facts": facts,
         "notes": list(ready.raw.notes),
         "done": [one.to_json() for one in ready.prepared.done],
+        **({"teacher": dict(ready.teacher)} if ready.teacher else {}),
         "revisions": [
             one.to_json()
             for one in find_revisions(ready.raw.facts.files, ready.document.source.folder)

@@ -24,6 +24,7 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import DELIVERY
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
+from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.encoders.text_encoder import TextReading
@@ -96,7 +97,7 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """Everything known before budget is spent. `files` are those that were read, `seconds_before`
-    is the time until the run's folder was opened."""
+    is the time until the run's folder was opened. `teacher` describes that of the contract."""
 
     document: Document
     raw: Raw
@@ -105,6 +106,7 @@ class Ready:
     prepared: Prepared
     files: FilesRead
     seconds_before: float = 0.0
+    teacher: Mapping[str, Json] = field(default_factory=dict)
 
 
 def without_undivided(ready: Ready) -> Ready:
@@ -138,12 +140,27 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document)
+    prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device)
-    notes = (labelled("note", note) for note in document.notes)
+    said = (*document.notes, *filter(None, [str(teacher.get("note", ""))]))
+    notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     files = FilesRead(raw.facts.files, document.source.folder, since)
-    return Ready(document, raw, device, decided, prepared, files)
+    return Ready(document, raw, device, decided, prepared, files, teacher=teacher)
+
+
+def _taught(
+    prepared: Prepared, decided: Plan, raw: Raw, document: Document, stages: StageTimes
+) -> tuple[Prepared, Mapping[str, Json]]:
+    """With what the contract's teacher, if it has one, predicts of the training rows."""
+    if decided.contract.training.teacher == "none":
+        return prepared, {}
+    # Imported here: few trainings have a teacher.
+    from trainwright.run.soft_targets import teach
+
+    with stages("teacher"), _blaming(document.source):
+        return teach(prepared, decided.contract, raw, document.source.folder)
 
 
 def plan_again(ready: Ready, request: Request) -> Ready:
@@ -204,6 +221,7 @@ def _preparation(contract: Contract) -> Iterator[tuple[str, object]]:
         yield f"data.{name}", value
     yield "task", contract.task
     yield "split_seed", contract.split_seed
+    yield "training.teacher", contract.model_dump(mode="json")["training"]["teacher"]
 
 
 def _read_available(request: Request) -> Document:

@@ -7,6 +7,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
@@ -77,6 +78,8 @@ def describe_plan(decided: Plan) -> str:
         parts.append(library_family(model).describe(model))
     if contract.training.refit:
         parts.append("then again on training and validation rows")
+    if isinstance(teacher := contract.training.teacher, Teacher):
+        parts.append(f"learns from {teacher.bundle} ({teacher.weight:.0%} of the loss)")
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
 

@@ -37,6 +37,7 @@ from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
 from trainwright.contract.rules.seed_rules import check_refit, check_seeds
 from trainwright.contract.rules.size_rules import sizes_are_possible
 from trainwright.contract.rules.source_rules import SOURCE_RULES
+from trainwright.contract.rules.teacher_rules import check_teacher
 from trainwright.contract.rules.tracking_rules import check_inspect
 from trainwright.contract.rules.validation_rules import VALIDATION_RULES
 from trainwright.core.errors import Mistake, Problem
@@ -192,6 +193,7 @@ RULES: tuple[Rule, ...] = (
     training_has_effect,
     check_seeds,
     check_refit,
+    check_teacher,
     check_schedule_free,
     check_one_mean,
     check_batch_scaling,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import kinds_with
-from trainwright.contract.sections.training.training import AFTER_THE_FIT
+from trainwright.contract.sections.training.training import OF_EVERY_MODEL
 from trainwright.core.errors import Problem
 
 
@@ -17,7 +17,9 @@ def training_has_effect(contract: Contract, written: frozenset[str]) -> Iterator
     if traits.trained_by != "library" or "training" not in written:
         return
     of_training = {path for path in written if path.startswith("training.")}
-    without = of_training - traits.training_keys - AFTER_THE_FIT
+    without = {
+        path for path in of_training - traits.training_keys if _key(path) not in OF_EVERY_MODEL
+    }
     if without or not of_training:
         kept = ", and how often they are kept" if len(traits.training_keys) > 1 else ""
         also = f"; of {traits.unit}s seeds{kept}"

@@ -342,6 +342,9 @@ def as_columns(inputs: Inputs) -> TableInputs:
 NO_WEIGHTS: Floats = np.empty(0)
 """Weights of rows that all count alike."""
 
+NO_SOFT_TARGETS: Floats = np.empty((0, 0))
+"""Those of rows without a teacher."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -352,7 +355,8 @@ class Part:
     0-based positions in the source file, `units` int64 [N] the independent unit of each row, which
     the bootstrap resamples (its group under a group split, a time block under a time split,
     otherwise the row itself). `weights` float64 [N] say how much each row counts in the training;
-    empty where all count alike.
+    empty where all count alike. `soft_targets` float64 [N, C] are what a teacher predicts of them;
+    without one [0, 0].
     """
 
     name: PartName
@@ -362,6 +366,7 @@ class Part:
     rows: Integers
     units: Integers
     weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
+    soft_targets: Floats = field(default_factory=lambda: NO_SOFT_TARGETS)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -7,6 +7,7 @@ Parameters are drawn on the host; pixels are transformed on the device.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -33,12 +34,20 @@ class ImageDataset:
     `take` gives `pixels` uint8 [B, C, H, W] and `target` int64 [B]; with mixup or cutmix also
     `other_target`, the label of the other image, and `share` [B], that of the first, where mixup
     makes the pixels float32. The other image is a random training image with its own augmentation
-    of that epoch.
+    of that epoch. `more` are tensors beside the label, [N, ...], of images that are not blended.
     """
 
-    def __init__(self, pixels: PixelRows, labels: Tensor, section: Augment, seed: int) -> None:
+    def __init__(
+        self,
+        pixels: PixelRows,
+        labels: Tensor,
+        section: Augment,
+        seed: int,
+        more: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self._pixels = pixels
         self._labels = labels
+        self._more = more or {}
         self._section = section
         self._seed = seed
         self.rows = len(pixels)
@@ -47,10 +56,12 @@ class ImageDataset:
     def take(self, epoch: int, rows: Positions) -> Batch:
         """The images of an epoch."""
         device = self._pixels.device
-        labels = self._labels.index_select(0, sent(rows, device))
+        at = sent(rows, device)
+        labels = self._labels.index_select(0, at)
         pixels = self._changed(epoch, rows)
         if not (self._section.mixup or self._section.cutmix):
-            return Batch({"pixels": pixels, "target": labels}, rows=rows)
+            more = {name: one.index_select(0, at) for name, one in self._more.items()}
+            return Batch({"pixels": pixels, "target": labels, **more}, rows=rows)
         others = integers(self.rows, self._seed, "other", epoch, rows)
         drawn = self._changed(epoch, others)
         pixels, shares = self._blended(epoch, rows, pixels, drawn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -13,6 +13,7 @@ from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.base.table import Bytes, ImageInputs, Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
@@ -98,6 +99,10 @@ class ImageModality(Modality[ImageData, RawImages]):
         """Faults of the images."""
         raw = read_images(section, folder)
         return find_image_faults(raw, _divided(raw, section, seed, tell), effort)
+
+    def rows_as_given(self, _raw: RawImages, part: Part, /) -> Iterator[Bytes]:
+        """The pixels."""
+        return ImageInputs.of_kind(part.inputs).blocks()
 
     def read_labelled(
         self, data: str, features: Encoding, target: Target, section: ImageData, _reading: Reading

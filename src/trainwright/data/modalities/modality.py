@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, final
@@ -145,6 +145,22 @@ class Modality(ABC, Generic[S, R]):
             As `prepare`, which raises every mistake first.
         """
         raise AssertionError(f"{type(split.section).__name__} is trained once")
+
+    def rows_as_given(self, raw: R, part: Part, /) -> Iterator[pl.DataFrame | Bytes]:
+        """The rows of a part as a predictor of another contract reads them, in blocks, where the
+        trait `can_be_taught` says that there are such models."""
+        raise AssertionError(f"{type(raw).__name__} of {part.name} are scored by no other model")
+
+    def part_as_read(
+        self, _raw: R, _part: Part, _features: Encoding, _target: Target, /
+    ) -> Part | None:
+        """A part of this data with its targets as the model of another contract reads it; None
+        where rows of two contracts cannot be compared.
+
+        Raises:
+            DataMistake: that model cannot read them.
+        """
+        return None
 
     def after_split(self, raw: R, _section: S, /) -> R:
         """The same without what only the split needed, which a training cannot afford to keep."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
+
+import numpy as np
+import polars as pl
 
 from trainwright.contract.sections.data.data import (
     GroupSplit,
@@ -18,7 +21,8 @@ from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.table import Part
+from trainwright.data.base.row_storage import IN_MEMORY, taken
+from trainwright.data.base.table import Part, PartName
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding
 from trainwright.data.modalities.modality import (
@@ -48,6 +52,9 @@ from trainwright.data.versions.snapshot import snapshot_of_run
 if TYPE_CHECKING:
     from trainwright.data.quality.run_checks import Effort
     from trainwright.data.quality.views import ExaminedData
+
+
+_BLOCK_ROWS = 100_000
 
 
 @final
@@ -124,6 +131,25 @@ class TableModality(Modality[TableData, RawTable]):
         faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
         faults = unanswered(faults, section.split)
         return worst_first((*faults, *findings_beside(audited, faults)))
+
+    def rows_as_given(self, raw: RawTable, part: Part, /) -> Iterator[pl.DataFrame]:
+        """All columns, typed, before any action of the contract on their values."""
+        name: PartName = part.name if part.name in raw.frames else "train"
+        places = np.searchsorted(raw.positions[name], part.rows)
+        for start in range(0, len(places), _BLOCK_ROWS):
+            yield IN_MEMORY.frame(taken(raw.frames[name], places[start : start + _BLOCK_ROWS]))
+
+    def part_as_read(
+        self, raw: RawTable, part: Part, features: Encoding, target: Target, /
+    ) -> Part | None:
+        """All rows, for a model of tables."""
+        if features.modality != "table":
+            return None
+        # Imported here: a training without a teacher reads no labelled rows.
+        from trainwright.data.labelled_part import read_part
+
+        frame = pl.concat(self.rows_as_given(raw, part))
+        return read_part(frame, FrameEncoding.of_kind(features), target)
 
     def read_labelled(
         self, data: str, features: Encoding, target: Target, section: TableData, reading: Reading

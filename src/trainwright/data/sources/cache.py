@@ -4,7 +4,7 @@
     <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
     <folder>/texts/<key>/       tokens.u · lengths.i64 · entry.json
     <folder>/downloads/<key>/   data · entry.json
-    <folder>/values/<key>/      data (JSON) · entry.json
+    <folder>/values/<key>/      data (JSON), or soft_targets.npy · entry.json
     <folder>/locks/<key>        held while an entry is built
     <folder>/.../.tmp-<key>-*   an unfinished entry
 
@@ -59,6 +59,9 @@ PIXELS, RECORDS = "pixels.u8", "records.arrow"
 
 TOKENS, LENGTHS = "tokens.u", "lengths.i64"
 """The files of an entry of texts."""
+
+SOFT_TARGETS = "soft_targets.npy"
+"""The file of what a teacher predicts."""
 
 _PRIVATE = 0o700
 
@@ -234,7 +237,7 @@ class Cache:
 
 
 _SHELVES: tuple[Shelf, ...] = ("tables", "images", "texts", "downloads", "values")
-_KEPT = frozenset({_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS})
+_KEPT = frozenset({_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS, SOFT_TARGETS})
 
 
 def open_cache(written: str, folder: Path) -> Tables:

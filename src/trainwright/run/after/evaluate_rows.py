@@ -26,7 +26,7 @@ from trainwright.run.after.new_rows import reading_of, whole_reading_of
 from trainwright.run.folder.baseline_bundles import read_baselines
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.judging.trained_rows import find_trained_rows
+from trainwright.run.folder.trained_rows import find_trained_rows
 from trainwright.run.run_result import Result
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder

@@ -10,6 +10,7 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats
 from trainwright.data.loading.batch import Batch, element_targets, row_targets
@@ -30,6 +31,7 @@ from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.model.families import network_family
+from trainwright.objective.distillation import Distilled
 from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
 from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.ranking_losses import ByQuery
@@ -93,13 +95,17 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """Training loss: of rows, of blended rows, of rows with weights, or of queries; that of the
-    model's family if it has its own."""
+    """Training loss: of rows, of blended rows, of rows with weights or with a teacher, or of
+    queries; that of the model's family if it has its own."""
     own = network_family(contract.model).own_objective(contract.model)
     if callable(own):
         return OwnObjective(own)
     if contract.task == "ranking":
         return ByQuery(loss)
+    if isinstance(teacher := contract.training.teacher, Teacher):
+        return Distilled(
+            loss, teacher.weight, teacher.temperature, classes=contract.task == "classification"
+        )
     if contract.data.weight_column:
         return RowWeighted(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)

@@ -35,6 +35,7 @@ from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.text.padding import padded_shapes
 from trainwright.data.types import Prepared
+from trainwright.objective.distillation import SOFT_TARGET
 from trainwright.objective.output_link import OutputLink
 
 Drawn: TypeAlias = tuple[RowDataset, Sampler]
@@ -57,7 +58,9 @@ def _images(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
     data, inputs = ImageData.of(contract.data), ImageInputs.of_kind(prepared.train.inputs)
     labels = torch.tensor(prepared.train.target).to(device)
     pixels = build_pixels(inputs, device)
-    store = ImageDataset(pixels, labels, data.augment, contract.seed)
+    beside = _beside(prepared.train, prepared)
+    more = {name: torch.from_numpy(one).to(device) for name, one in beside.items()}
+    store = ImageDataset(pixels, labels, data.augment, contract.seed, more)
     return store, _draws(contract, prepared, store)
 
 
@@ -70,7 +73,7 @@ def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
 def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
     part = prepared.train
     target = OutputLink(prepared.target).learned(torch.tensor(part.target))
-    more = {"weight": torch.from_numpy(mean_weights(part))} if len(part.weights) else {}
+    more = {name: torch.from_numpy(one) for name, one in _beside(part, prepared).items()}
     store = TokenizedRows(TextInputs.of_kind(part.inputs), target, device, more)
     buckets, data = contract.model.row_buckets, contract.data
     if buckets > 1 and data.shuffle and isinstance(data.sampling, Uniform):
@@ -90,26 +93,40 @@ def mean_weights(part: Part) -> npt.NDArray[np.float32]:
     return np.asarray(part.weights / part.weights.mean(), np.float32)
 
 
+def _beside(part: Part, prepared: Prepared) -> dict[str, npt.NDArray[np.float32]]:
+    """What the loss knows of training rows beside the target: their weights [N], and what a teacher
+    predicts of them, as the loss compares it: probabilities [N, C], or standardised values [N]."""
+    found: dict[str, npt.NDArray[np.float32]] = {}
+    if len(part.weights):
+        found["weight"] = mean_weights(part)
+    if len(part.soft_targets):
+        scores = part.soft_targets if prepared.target.classes else part.soft_targets[:, 0]
+        found[SOFT_TARGET] = (
+            OutputLink(prepared.target).learned(torch.tensor(scores)).float().numpy()
+        )
+    return found
+
+
 def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
-    """Part of a table as a dataset: the inputs, the target as the loss expects it, and the weights
-    of training rows that have some. Rows in files stay there."""
+    """Part of a table as a dataset: inputs, the target as the loss expects it, and what it knows
+    beside it. Rows in files stay there."""
     part = part.learned()
     table = TableInputs.of_kind(part.inputs).dense()
     finish = OutputLink(prepared.target).learned
-    weights = {"weight": mean_weights(part)} if len(part.weights) else {}
+    beside = _beside(part, prepared)
     if table.in_files:
         arrays: dict[str, npt.NDArray[Any]] = {
             "numeric": table.numeric,
             "categories": table.categories,
             "target": part.target,
-            **weights,
+            **beside,
         }
         return MemmapDataset(arrays, finish, device)
     tensors = {
         "numeric": torch.tensor(table.numeric),
         "categories": torch.tensor(table.categories),
         "target": finish(torch.tensor(part.target)),
-        **{name: torch.from_numpy(one) for name, one in weights.items()},
+        **{name: torch.from_numpy(one) for name, one in beside.items()},
     }
     return TensorRowDataset({name: tensor.to(device) for name, tensor in tensors.items()})
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from trainwright.core.code_permission import is_code_allowed, look_for_code_in
-from trainwright.core.errors import StorageFailed
+from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import Json, damage_in, read_json
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.identity import Identity, read_identity
-from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 LINEAGE = "lineage"
 
@@ -54,6 +55,27 @@ def read_own_bundle(folder: RunFolder) -> Predictor:
     predictor = read_bundle(folder.bundle)
     check_owner(folder, read_json(folder.bundle / MANIFEST)["about"], read_identity(folder))
     return predictor
+
+
+def read_model(folder: Path) -> Predictor:
+    """Model of a run, by its folder, or of a bundle; every file is verified first.
+
+    Raises:
+        Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
+            without PyTorch. StorageFailed: the run's files belong to another run.
+    """
+    if (folder / MANIFEST).exists() or not is_run_folder(folder):
+        return read_bundle(folder)
+    bundle = RunFolder.open(folder).bundle
+    if bundle.is_dir():
+        return read_own_bundle(RunFolder.open(folder))
+    raise Mistake(
+        Problem(
+            f"run {folder.name} has no model yet",
+            found=f"no {bundle.name} in {folder}",
+            fix=f"let it end: trainwright resume {shlex.quote(str(folder))}",
+        )
+    )
 
 
 def _look_beside_contract(folder: RunFolder) -> None:

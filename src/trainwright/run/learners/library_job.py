@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metric_values import measure
@@ -13,11 +18,14 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.query_rows import NO_RANKING, QueryRows, RankingJob, rows_by_query
 
+_LEAST_WEIGHT = 1e-6
+"""Classes that are less likely than this cost a row and teach nothing."""
+
 
 def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
     """Training and validation rows with what a library must know of them."""
     return LibraryJob(
-        train=prepared.train.learned(),
+        train=_taught(prepared.train.learned(), prepared, contract.training.teacher),
         validation=prepared.validation.learned(),
         outputs=prepared.target.outputs,
         cardinalities=prepared.features.cardinalities,
@@ -28,6 +36,31 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         quantiles=prepared.target.quantiles,
         monotone=_monotone(contract, prepared),
         ranking=_ranking(contract.metric, prepared),
+    )
+
+
+def _taught(part: Part, prepared: Prepared, teacher: Literal["none"] | Teacher) -> Part:
+    """Training rows for a library that learns from a teacher too: of numbers the mixture of target
+    and teacher, whose squared error has the same minimum as that of the mixed squared errors; of
+    classes each row once for every class, weighted by the mixture of its probabilities. The loss is
+    then the cross-entropy to that mixture."""
+    if not isinstance(teacher, Teacher):
+        return part
+    share, scores = teacher.weight, part.soft_targets
+    if not prepared.target.classes:
+        return replace(part, target=(1 - share) * part.target + share * scores[:, 0])
+    mixed = share * scores
+    mixed[np.arange(len(part)), part.target] += 1 - share
+    rows, classes = np.nonzero(mixed >= _LEAST_WEIGHT)
+    own = part.weights[rows] if len(part.weights) else 1.0
+    return Part(
+        part.name,
+        frame=part.frame[rows],
+        inputs=part.inputs.take(rows),
+        target=classes,
+        rows=part.rows[rows],
+        units=part.units[rows],
+        weights=mixed[rows, classes] * own,
     )
 
 

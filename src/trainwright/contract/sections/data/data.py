@@ -308,6 +308,7 @@ class TableData(Feeding):
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression", "ranking")
     reads_frames: ClassVar[bool] = True
+    can_be_taught: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
 

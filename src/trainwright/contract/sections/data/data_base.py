@@ -42,6 +42,9 @@ class Feeding(Section):
     reads_frames: ClassVar[bool] = False
     """May rows come from a frame in memory?"""
 
+    can_be_taught: ClassVar[bool] = False
+    """Can a trained model score its training rows for another one?"""
+
     samples_test: ClassVar[bool] = True
     """May a budget judge fewer test rows?"""
 

@@ -235,6 +235,7 @@ class ImageData(Feeding):
     )
     is_slow_to_improve: ClassVar[bool] = True
     is_augmentable: ClassVar[bool] = True
+    can_be_taught: ClassVar[bool] = True
 
     @property
     def source(self) -> str:

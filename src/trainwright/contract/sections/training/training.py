@@ -19,11 +19,14 @@ from trainwright.contract.sections.training.optimizer import AdamW, Optimizer
 from trainwright.contract.sections.training.ramps import Ramps
 from trainwright.contract.sections.training.scheduler import CosineWithWarmup, Scheduler
 from trainwright.contract.sections.training.stop import Stop
+from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.contract.sections.training.validation import ValidationPass
 
 Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
 
-AFTER_THE_FIT = frozenset({"training.calibration", "training.threshold", "training.refit"})
+OF_EVERY_MODEL = frozenset(
+    {"training.calibration", "training.threshold", "training.refit", "training.teacher"}
+)
 """Keys that concern every kind of model, also one that a library fits."""
 
 USUAL_PATIENCE = 5
@@ -76,6 +79,10 @@ class Training(Section):
     shown how long to train: trees as many as were kept, a network as many updates, on the same
     schedule. This second model is the run's. Its calibration and threshold are those of the first,
     and it has no validation rows. For tables, and every kind of model."""
+
+    teacher: Literal["none"] | Teacher = "none"
+    """A trained model to learn from beside the targets. For every kind of model but neighbours and
+    `auto`, of tables and images."""
 
     num_epochs: Auto | Count = "auto"
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer

@@ -1,0 +1,102 @@
+"""Rules on `training.teacher`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.rules.number_rules import asks_for_counts
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.model import kinds_with
+from trainwright.contract.sections.training.objective import AutoLoss, CrossEntropy, SquaredError
+from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.core.errors import Problem
+
+_PATH = "training.teacher"
+_REMOVE = "remove training.teacher"
+
+
+def check_teacher(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Rows that a teacher can score, and a loss and a model that can take its scores."""
+    teacher = contract.training.teacher
+    if isinstance(teacher, Teacher):
+        yield from _data_problems(contract)
+        yield from _model_problems(contract, teacher)
+        yield from _training_problems(contract)
+
+
+def _data_problems(contract: Contract) -> Iterator[Problem]:
+    data = contract.data
+    if not data.can_be_taught or contract.task in ("ranking", "forecasting", "generation"):
+        yield Problem(
+            "a teacher scores rows of a table or images, for classification or regression",
+            path=_PATH,
+            found=f"data.kind {data.kind} and task {contract.task}",
+            expected="classification or regression of a table or of images",
+            fix=_REMOVE,
+        )
+    elif data.is_blended:
+        yield Problem(
+            "images that are blended have no score of the teacher",
+            path="data.augment",
+            found="mixup or cutmix, beside training.teacher",
+            expected="one of the two",
+            fix=f"{_REMOVE}, or data.augment",
+        )
+
+
+def _model_problems(contract: Contract, teacher: Teacher) -> Iterator[Problem]:
+    model = contract.model
+    if not model.traits.weighs_rows:
+        fitting = kinds_with(lambda one: one.weighs_rows and contract.data.form in one.reads)
+        yield Problem(
+            f"a model of kind {model.kind} cannot learn from a teacher",
+            path=_PATH,
+            found=model.kind,
+            expected=f"one of these models: {', '.join(fitting)}",
+            fix=f"{_REMOVE}, or change model.kind",
+        )
+    elif not model.is_loop_trained and teacher.temperature != 1:
+        yield Problem(
+            "only a network has logits that a temperature could divide",
+            path=f"{_PATH}.temperature",
+            found=f"{teacher.temperature:g}, with model.kind {model.kind}",
+            expected="1",
+            fix=f"remove {_PATH}.temperature",
+        )
+    loss = contract.training.loss
+    if model.is_loop_trained and not isinstance(loss, AutoLoss | CrossEntropy | SquaredError):
+        yield Problem(
+            f"the loss {loss.name} has no form for the scores of a teacher",
+            path="training.loss.name",
+            found=f"{loss.name}, beside training.teacher",
+            expected="cross_entropy for classes, mse for numbers",
+            fix=f"{_REMOVE}, or training.loss",
+        )
+
+
+def _training_problems(contract: Contract) -> Iterator[Problem]:
+    several = [("data.split.folds", bool(fold_count(contract.data)))]
+    several.append(("training.refit", contract.training.refit))
+    for key, is_there in several:
+        if is_there:
+            yield Problem(
+                f"a teacher was trained on one split, and {key} trains on others",
+                path=_PATH,
+                found=f"a teacher, beside {key}",
+                expected="one of the two",
+                fix=f"{_REMOVE}, or {key}",
+            )
+    numbers = {
+        "metric.quantiles": contract.metric.quantiles,
+        "data.order": contract.data.class_order,
+        "metric.name": asks_for_counts(contract),
+    }
+    for key in (key for key, is_there in numbers.items() if is_there):
+        yield Problem(
+            f"a teacher shows a class or a mean, and {key} asks for something else",
+            path=_PATH,
+            found=f"a teacher, beside {key}",
+            expected="one of the two",
+            fix=_REMOVE if key == "metric.name" else f"{_REMOVE}, or {key}",
+        )

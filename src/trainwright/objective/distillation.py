@@ -1,0 +1,65 @@
+"""Loss of a model that learns from a teacher, in the notation of Hinton et al. 2015,
+arXiv:1503.02531, section 2."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainwright.data.loading.batch import Batch
+from trainwright.model.model_call import call_model
+from trainwright.objective.losses import LossSum, TargetLoss, in_fp32
+
+SOFT_TARGET = "soft_target"
+"""Name of the teacher's predictions in a batch."""
+
+_TINY = 1e-30
+"""Least probability whose logarithm is taken."""
+
+_BESIDE = frozenset({SOFT_TARGET, "weight"})
+
+
+@final
+class Distilled:
+    """(1 - weight) x the loss of the targets + weight x the distance from the teacher, for batches
+    whose tensors `soft_target`, [B, C] or [B], and `weight` [B], if any, are no inputs.
+
+    Of classes the distance is T^2 KL(p || q), where p are the teacher's probabilities at the
+    temperature T, proportional to their power 1 / T, and q = softmax(logits / T): the factor keeps
+    the gradient's size where T changes. Of numbers it is (output - teacher)^2.
+    """
+
+    def __init__(
+        self, loss: TargetLoss, weight: float, temperature: float, *, classes: bool
+    ) -> None:
+        self._loss = loss
+        self._weight = weight
+        self._temperature = temperature
+        self._classes = classes
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """Summed loss of a micro-batch."""
+        names, inputs, target, _ = batch.supervised()
+        kept = [at for at, name in enumerate(names) if name not in _BESIDE]
+        outputs = call_model(
+            model, tuple(names[at] for at in kept), tuple(inputs[at] for at in kept)
+        )
+        rows = self._weight * self._distance(in_fp32(outputs), batch[SOFT_TARGET])
+        if self._weight < 1:
+            rows = rows + (1 - self._weight) * self._loss.rows(outputs, target)
+        if "weight" in batch:
+            rows = batch["weight"] * rows
+        return LossSum(rows.sum(), len(target))
+
+    def _distance(self, outputs: Tensor, teacher: Tensor) -> Tensor:
+        """Distance of each row, [B]."""
+        if not self._classes:
+            return (outputs.view(teacher.shape) - teacher).square()
+        by = self._temperature
+        if by != 1:
+            teacher = torch.softmax(teacher.clamp_min(_TINY).log() / by, dim=1)
+        log_q = functional.log_softmax(outputs / by, dim=1)
+        return by**2 * functional.kl_div(log_q, teacher, reduction="none").sum(dim=1)

@@ -1,0 +1,28 @@
+"""Contracts whose teacher cannot teach."""
+
+from __future__ import annotations
+
+from advised.cases import NUMBERS, Case, csv
+
+TEACHER = "training.teacher={bundle: teacher}"
+
+CASES = (
+    Case("remove training.teacher", (TEACHER,), "text"),
+    Case("remove training.teacher, or data.augment", (TEACHER, "data.augment.mixup=0.2"), "images"),
+    Case(
+        "remove training.teacher, or change model.kind",
+        ("training={teacher: {bundle: teacher}, threshold: 0.4}", "model={kind: neighbours}"),
+    ),
+    Case(
+        "remove training.teacher, or training.loss",
+        (TEACHER, "training.loss={name: focal}"),
+        "network",
+    ),
+    Case("remove training.teacher, or training.refit", (TEACHER, "training.refit=true")),
+    Case(
+        "remove training.teacher, or metric.quantiles",
+        (TEACHER, "metric.quantiles=[0.1, 0.5, 0.9]"),
+        "network",
+        rows=csv(y=NUMBERS),
+    ),
+)
