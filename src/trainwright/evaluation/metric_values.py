@@ -2,7 +2,8 @@
 `weighted_metrics`, equal up to rounding.
 
 Of rows that models of folds scored `roc_auc` counts pairs of rows of one fold, and
-`average_precision` ranks the rows by their percentile ranks within the folds.
+`average_precision` and `precision_at_recall` rank the rows by their percentile ranks within the
+folds.
 
 An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
 f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
@@ -154,7 +155,8 @@ def _precision_at_recall(answers: Answers, section: Metric) -> float:
     truth = answers.is_positive()
     if not truth.any():
         return math.nan
-    precision, recall, _ = precision_recall_curve(truth, answers.positive_scores())
+    scores = answers.ranked_in_folds().positive_scores()
+    precision, recall, _ = precision_recall_curve(truth, scores)
     return float(precision[recall >= section.recall].max())
 
 

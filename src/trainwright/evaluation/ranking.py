@@ -223,8 +223,9 @@ def average_precision(answers: Answers, _: Metric) -> OneAgainstRest:
 
 
 def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:
-    """Best precision at the section's recall."""
-    return PrecisionAtRecall(_each(answers)[0], section.recall)
+    """Best precision at the section's recall; where models of folds gave the scores, of their ranks
+    within the folds."""
+    return PrecisionAtRecall(_each(answers.ranked_in_folds())[0], section.recall)
 
 
 def _each(answers: Answers) -> list[Ranked]:
