@@ -118,6 +118,23 @@ def test_every_family_of_a_library_is_trained_again(kind: str, tmp_path: Path) -
     assert scores[0] != scores[1]
 
 
+@pytest.mark.parametrize("kind", ["boosting", "linear"])
+def test_a_model_of_counts_is_trained_again_as_one(kind: str, tmp_path: Path) -> None:
+    frame = write_numbers(tmp_path)
+    draw = np.random.default_rng(4)
+    counts = pl.Series("label", draw.poisson(np.exp(frame["x"].to_numpy() / 2)))
+    frame.with_columns(counts).write_csv(tmp_path / "rows.csv")
+    contract = contract_of(tmp_path, kind)
+    contract["task"] = "regression"
+    del contract["data"]["positive"]
+    contract["metric"]["name"] = "poisson_deviance"
+    run = tw.train(contract, runs=tmp_path).folder
+    assert read_json(run / "bundle" / "target.json")["kind"] == "counts"
+    asked = pl.DataFrame({"x": [-3.0, 3.0], "z": [0.0, 0.0]})
+    low, high = tw.load(run).predict(asked).to_series(0).to_list()
+    assert 0 < low < 1 < high
+
+
 def test_trees_that_are_killed_in_the_second_training_end_the_same(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     (tmp_path / "c.yaml").write_text(json.dumps(contract_of(tmp_path)))

@@ -22,6 +22,7 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.planner.estimate import scheduled_steps
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
+from trainwright.run.contract_target import with_contract_target
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.prepare_run import Ready, decided_task, text_reading
@@ -103,6 +104,7 @@ def _joined(ready: Ready) -> Prepared:
     texts = text_reading(contract, ready.document.source.folder)
     task, seed = decided_task(contract), contract.split_seed
     prepared = prepare_joined(ready.raw, section, task, seed, texts)
+    prepared = with_contract_target(prepared, contract)
     assert prepared.target.classes == first.target.classes, "training rows have every class"
     return prepared
 
