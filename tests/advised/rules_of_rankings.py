@@ -27,6 +27,12 @@ CASES = (
         rows=RANKED,
     ),
     Case(
+        "remove data.order, or data.query",
+        (QUERY, TREES, 'data.order=["0", "1", "2"]'),
+        does=("-data.query",),
+        rows=RANKED,
+    ),
+    Case(
         "remove query, or write task: ranking",
         ("task=classification", QUERY, TREES),
         rows=RANKED,

@@ -32,8 +32,33 @@ CASES = (
     ),
     Case(
         "remove relation, or change relative_to",
-        (WEEK, TREES, "data.relative_to=nothing", "data.relation=ratio"),
+        (WEEK, TREES, "data.relative_to=nothing", "data.relation=difference"),
         does=("data.relative_to=last_value",),
+        rows=DAILY,
+    ),
+    Case(
+        "write data.relation: difference",
+        (WEEK, TREES, "data.relation=ratio"),
+        rows=DAILY,
+    ),
+    Case("remove metric.quantiles", (WEEK, TREES, "metric.quantiles=[0.1, 0.5, 0.9]"), rows=DAILY),
+    Case(
+        "remove training.calibration",
+        (WEEK, "model={kind: mlp}", "training={calibration: conformal, num_epochs: 2}"),
+        rows=DAILY,
+    ),
+    *(
+        Case("choose one of them", (WEEK, TREES, setting), does=(mended,), rows=DAILY)
+        for setting, mended in (
+            ("metric.name=rmsle", "metric.name=mae"),
+            ("metric.name=coverage", "metric.name=pinball"),
+            ("slices=[{column: shop_at_origin, metric: poisson_deviance}]", "slices.0.metric=mase"),
+        )
+    ),
+    Case(
+        "change it, or remove training.loss",
+        (WEEK, "model={kind: mlp}", "training={loss: {name: poisson}, num_epochs: 2}"),
+        does=("training.loss.name=mae",),
         rows=DAILY,
     ),
     Case(

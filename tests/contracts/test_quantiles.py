@@ -293,4 +293,4 @@ def test_classes_have_no_quantiles(tmp_path: Path) -> None:
     contract["data"]["target"] = "city"
     contract["task"] = "classification"
     contract["metric"] = {"name": "accuracy", "quantiles": list(QUANTILES)}
-    assert "quantiles are those of a number" in _refused(contract)
+    assert "several quantiles are predicted of a number" in _refused(contract)

@@ -95,16 +95,7 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
             )
         )
     elif is_conformal and not target.quantiles:
-        problems.append(
-            Problem(
-                "conformal calibrates quantiles, and the model predicts none",
-                path="training.calibration",
-                found="conformal",
-                expected="metric.quantiles, for example [0.05, 0.5, 0.95]",
-                fix="remove training.calibration, or add for example "
-                "metric.quantiles: [0.05, 0.5, 0.95]",
-            )
-        )
+        problems.append(_without_quantiles(target))
     elif training.calibration != "none" and not (target.quantiles or target.classes):
         problems.append(
             Problem(
@@ -138,3 +129,15 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
             )
         )
     return problems
+
+
+def _without_quantiles(target: Target) -> Problem:
+    is_number = target.task == "regression"
+    also = ", or add for example metric.quantiles: [0.05, 0.5, 0.95]" if is_number else ""
+    return Problem(
+        "conformal calibrates quantiles, and the model predicts none",
+        path="training.calibration",
+        found="conformal" if is_number else f"conformal beside task: {target.task}",
+        expected="quantiles of a number: metric.quantiles",
+        fix=f"remove training.calibration{also}",
+    )

@@ -29,10 +29,10 @@ def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
     if contract.metric.quantiles and not prepared.target.quantiles:
         return [
             Problem(
-                f"quantiles are those of a number, and the target is one of {contract.task}",
+                f"several quantiles are predicted of a number, not in a task of {contract.task}",
                 path="metric.quantiles",
-                found=contract.task,
-                expected="a target of numbers",
+                found=f"task {contract.task}",
+                expected="the task regression",
                 fix="remove metric.quantiles",
             )
         ]

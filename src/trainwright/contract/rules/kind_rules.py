@@ -12,6 +12,7 @@ from trainwright.contract.sections.training.objective import (
     LOSSES_OF_QUERIES,
     AutoLoss,
     CrossEntropy,
+    Poisson,
 )
 from trainwright.core.errors import Problem
 
@@ -56,11 +57,13 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     if task not in ("classification", "regression", "generation", "forecasting"):
         return
     of_classes, of_numbers = isinstance(loss, LOSSES_OF_CLASSES), task in NUMERIC_TASKS
-    if of_classes == of_numbers:
-        numeric = "mse, mae, huber, quantile or poisson"
+    of_rates = isinstance(loss, Poisson) and task == "forecasting"
+    if of_classes == of_numbers or of_rates:
+        rates = " or poisson" if task == "regression" else ""
+        numeric = f"mse, mae, huber or quantile{rates}"
         fitting = numeric if of_numbers else "cross_entropy"
         yield Problem(
-            f"{loss.name} is no loss of a {task}",
+            f"{loss.name} is no loss for {task}",
             path="training.loss.name",
             found=loss.name,
             expected=fitting,

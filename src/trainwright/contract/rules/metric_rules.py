@@ -8,9 +8,11 @@ from typing import get_args
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import nearest_word
-from trainwright.contract.sections.metric import METRICS, TaskKind, tasks_of_metrics
+from trainwright.contract.sections.metric import METRICS, MetricFact, TaskKind, tasks_of_metrics
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
+
+_OF = {"counts": "counts", "quantiles": "quantiles", "ranks": "ordered classes"}
 
 
 def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -95,7 +97,9 @@ def mode_problems(stopping: EarlyStopping, name: str) -> Iterator[Problem]:
 
 
 def task_of(contract: Contract) -> str:
-    """The task as written, else that of the metric; `auto` if neither is written."""
+    """The task as written, else that of the data or of the metric; `auto` if none is known."""
+    if len(contract.data.tasks) == 1:
+        return contract.data.tasks[0]
     if contract.task == "auto" and contract.metric.name in METRICS:
         return METRICS[contract.metric.name].task
     return contract.task
@@ -112,16 +116,24 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
             expected=f"one of: {', '.join(METRICS)}",
             fix=f"did you mean {close}?" if close else "choose one of them",
         )
-    elif task in get_args(TaskKind) and fact.task not in tasks_of_metrics(task):
-        tasks = tasks_of_metrics(task)
-        fitting = [prefix + other for other, known in METRICS.items() if known.task in tasks]
+    elif task in get_args(TaskKind) and not _is_of(fact, task):
+        fitting = [prefix + other for other, known in METRICS.items() if _is_of(known, task)]
+        what = fact.task if fact.of == "any" else _OF[fact.of]
+        is_open = (
+            "" if task in ("generation", "forecasting") else f", or change task to {fact.task}"
+        )
         yield Problem(
-            f"{name} is a metric of {fact.task}, but the task is {task}",
+            f"{name} is a metric of {what}, but the task is {task}",
             path=path,
             found=prefix + name,
             expected=f"one of: {', '.join(fitting)}",
-            fix=f"choose one of them, or change task to {fact.task}",
+            fix=f"choose one of them{is_open}",
         )
+
+
+def _is_of(fact: MetricFact, task: str) -> bool:
+    """Is it a metric of the task? A forecast is one number, and no rate of a count."""
+    return fact.task in tasks_of_metrics(task) and (task != "forecasting" or fact.of == "any")
 
 
 def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:

@@ -20,8 +20,15 @@ _EXAMPLE = "[0.05, 0.5, 0.95]"
 
 def asks_for_counts(contract: Contract) -> bool:
     """Is the target a count, whose rate is predicted? Its metric or its loss says so."""
+    if not _may_be_number(contract):
+        return False
     is_counted = isinstance(contract.training.loss, Poisson) and contract.model.is_loop_trained
     return is_counted or contract.metric.name in METRICS_OF_COUNTS
+
+
+def _may_be_number(contract: Contract) -> bool:
+    """Forecasts are numbers, too, but neither rates nor quantiles."""
+    return "regression" in contract.data.tasks
 
 
 def model_predicts_counts(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -43,7 +50,7 @@ def model_predicts_counts(contract: Contract, _written: frozenset[str]) -> Itera
 def loss_learns_rates(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """A network predicts rates above 0 only by a loss with a log link."""
     loss, name = contract.training.loss, contract.metric.name
-    if name not in METRICS_OF_COUNTS or not contract.model.is_loop_trained:
+    if not (asks_for_counts(contract) and contract.model.is_loop_trained):
         return
     if not isinstance(loss, AutoLoss | Poisson):
         yield Problem(
@@ -59,7 +66,7 @@ def metrics_of_counts_are_measured(
     contract: Contract, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """A slice or early stopping measures rates only where the model predicts them."""
-    if asks_for_counts(contract):
+    if asks_for_counts(contract) or not _may_be_number(contract):
         return
     stopping = contract.training.early_stopping
     watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
@@ -78,7 +85,7 @@ def metrics_of_counts_are_measured(
 def quantiles_ascend(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """The median, which is the prediction, lies between a lower and an upper quantile."""
     quantiles = contract.metric.quantiles
-    if not quantiles:
+    if not (quantiles and _may_be_number(contract)):
         return
     is_ascending = all(low < high for low, high in pairwise(quantiles))
     if not (is_ascending and quantiles[0] < 0.5 < quantiles[-1] and 0.5 in quantiles):
@@ -107,10 +114,23 @@ def quantiles_ascend(contract: Contract, written: frozenset[str]) -> Iterator[Pr
         )
 
 
+def quantiles_are_of_numbers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Data that has no task of regression has no quantiles."""
+    if contract.metric.quantiles and not _may_be_number(contract):
+        (task, *_) = contract.data.tasks
+        yield Problem(
+            f"several quantiles are predicted of a number, not in a task of {task}",
+            path="metric.quantiles",
+            found=f"data.kind {contract.data.kind}",
+            expected="a table, and the task regression",
+            fix="remove metric.quantiles",
+        )
+
+
 def model_predicts_quantiles(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The family has quantiles, and a network the loss that learns them."""
     model, loss = contract.model, contract.training.loss
-    if not contract.metric.quantiles:
+    if not (contract.metric.quantiles and _may_be_number(contract)):
         return
     if "quantiles" not in model.traits.predicts:
         form = contract.data.form
@@ -135,6 +155,8 @@ def model_predicts_quantiles(contract: Contract, _written: frozenset[str]) -> It
 def intervals_are_predicted(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """A metric of intervals needs quantiles; a clause of one a number, which no baseline gives."""
     metric, stopping = contract.metric, contract.training.early_stopping
+    if not _may_be_number(contract):
+        return
     watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
     named = [("metric.name", metric.name), ("training.early_stopping.metric", watched)]
     named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
@@ -163,6 +185,7 @@ NUMBER_RULES = (
     loss_learns_rates,
     metrics_of_counts_are_measured,
     quantiles_ascend,
+    quantiles_are_of_numbers,
     model_predicts_quantiles,
     intervals_are_predicted,
 )

@@ -25,11 +25,11 @@ def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterato
             expected="the classes from the lowest to the highest",
             fix=f"{_FIRST}, each once",
         )
-    if contract.task == "regression":
+    if contract.task in ("regression", "ranking"):
         yield Problem(
             "numbers have an order of their own",
             path="data.order",
-            found="data.order beside task: regression",
+            found=f"data.order beside task: {contract.task}",
             expected="ordered classes, or numbers",
             fix="remove data.order, or write task: classification",
         )
@@ -37,7 +37,7 @@ def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterato
 
 def ranks_need_an_order(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Metrics and the loss of ranks are those of ordered classes."""
-    if contract.data.class_order:
+    if contract.data.class_order or "classification" not in contract.data.tasks:
         return
     stopping = contract.training.early_stopping
     watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")

@@ -50,6 +50,20 @@ def query_is_named(
         )
 
 
+def classes_are_not_ranked(
+    contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """`auto` is a ranking where queries are named, and a ranking has no classes."""
+    if contract.task == "auto" and is_ranking(contract, data) and data.order:
+        yield Problem(
+            "a ranking goes by numbers, which have an order of their own",
+            path="data.order",
+            found="data.order beside data.query",
+            expected="one of the two",
+            fix="remove data.order, or data.query",
+        )
+
+
 def queries_stay_whole(
     contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
@@ -135,5 +149,11 @@ def is_ranking(contract: Contract, data: TableData) -> bool:
     return contract.task == "ranking" or (contract.task == "auto" and bool(data.query))
 
 
-RANKING_RULES = (query_is_named, queries_stay_whole, model_ranks, options_have_effect)
+RANKING_RULES = (
+    query_is_named,
+    classes_are_not_ranked,
+    queries_stay_whole,
+    model_ranks,
+    options_have_effect,
+)
 """All of them, for the rules of a table."""

@@ -90,6 +90,7 @@ def read_series(
 def _decided(
     section: SeriesData, table: RawTable, columns: SeriesColumns, panel: SeriesPanel
 ) -> RawSeries:
+    _check_relation(section, panel)
     chosen: SeriesChoices = {}
     asked = section.season if section.season != "auto" else 1
     sizes = section.validation_steps, section.test_steps
@@ -117,6 +118,21 @@ def _decided(
     )
     notes = (*table.notes, *describe_gaps(panel))
     return RawSeries(panel, columns, table.cleaning, season, split, facts, notes)
+
+
+def _check_relation(section: SeriesData, panel: SeriesPanel) -> None:
+    """A ratio to a level is one of positive values."""
+    least = float(np.nanmin(panel.values, initial=np.inf))
+    if section.relation == "ratio" and least <= 0:
+        raise DataMistake(
+            Problem(
+                f"a ratio to values of {section.target!r} that are not all positive has no meaning",
+                path="data.relation",
+                found=f"values down to {least:g}",
+                expected="positive values, or the relation difference",
+                fix="write data.relation: difference",
+            )
+        )
 
 
 def _check_names(section: SeriesData, file: SourceFile) -> None:
