@@ -28,6 +28,25 @@ CASES = (
         rows=csv(y=NUMBERS),
     ),
     Case(
+        "remove training.average.start_epoch, or training.refit",
+        (
+            "training.refit=true",
+            "training.average={kind: swa, start_epoch: 1, every_n_steps: 1}",
+            "training.num_epochs=8",
+        ),
+        "network",
+        does=("-training.refit",),
+    ),
+    Case(
+        "write training.average.every_n_steps: 1, or remove training.refit",
+        (
+            "training.refit=true",
+            "training.average={kind: swa, start_ratio: 0.5}",
+            "training.num_epochs=8",
+        ),
+        "network",
+    ),
+    Case(
         "join the two files and name the part of each row in a column: data.split: {kind: column, "
         "column: NAME}, or remove training.refit",
         ("data={train_path: rows.csv, val_path: val.csv, target: y}", "training.refit=true"),

@@ -34,7 +34,7 @@ from trainwright.contract.rules.order_rules import ORDER_RULES
 from trainwright.contract.rules.ramp_rules import RAMP_RULES
 from trainwright.contract.rules.rules_by_data import data_section_rules
 from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
-from trainwright.contract.rules.seed_rules import check_refit, check_seeds
+from trainwright.contract.rules.seed_rules import SEED_RULES
 from trainwright.contract.rules.size_rules import sizes_are_possible
 from trainwright.contract.rules.source_rules import SOURCE_RULES
 from trainwright.contract.rules.teacher_rules import check_teacher
@@ -194,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     check_seeds,
     check_refit,
     check_teacher,
+    *SEED_RULES,
     check_schedule_free,
     check_one_mean,
     check_batch_scaling,

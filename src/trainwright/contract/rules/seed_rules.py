@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.training.averaging import Swa
 from trainwright.contract.sections.training.scheduler import ReduceOnPlateau
 from trainwright.core.errors import Problem
 
-_REFIT = "training.refit"
+_REFIT, _AVERAGE = "training.refit", "training.average"
 
 
 def check_seeds(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -78,3 +79,31 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="a schedule of steps",
             fix="remove training.scheduler, or training.refit",
         )
+
+
+def check_refit_average(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A mean of the weights at the ends of epochs: with more rows these are at other steps, and a
+    training of as many steps averages other weights, or none."""
+    average = contract.training.average
+    if not (contract.training.refit and isinstance(average, Swa)):
+        return
+    if average.start_epoch:
+        yield Problem(
+            "epochs of a second training, which has more rows, end at other steps",
+            path=f"{_AVERAGE}.start_epoch",
+            found=f"{average.start_epoch}, beside training.refit",
+            expected="start_ratio",
+            fix=f"remove {_AVERAGE}.start_epoch, or training.refit",
+        )
+    if average.every_n_steps == "epoch":
+        yield Problem(
+            "epochs of a second training, which has more rows, end at other steps",
+            path=f"{_AVERAGE}.every_n_steps",
+            found="epoch, beside training.refit",
+            expected="a number of steps",
+            fix=f"write {_AVERAGE}.every_n_steps: 1, or remove training.refit",
+        )
+
+
+SEED_RULES = (check_seeds, check_refit, check_refit_average)
+"""All of them, for the list of rules."""
