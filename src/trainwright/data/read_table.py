@@ -216,7 +216,10 @@ def _typed(
     of_target = next(one for one in cells["train"] if one.name == section.target)
     untyped = is_untyped(sources["train"].version.path)
     kind, found = target_kind(section, of_target, sources["train"])
-    target = TargetColumn(section, kind, found, label_type(of_target.dtype, untyped=untyped))
+    # Cleaned cells have words for booleans.
+    given = sources["train"].frame[section.target].dtype
+    dtype = given if given == pl.Boolean else of_target.dtype
+    target = TargetColumn(section, kind, found, label_type(dtype, untyped=untyped))
     problems += target.problems
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():

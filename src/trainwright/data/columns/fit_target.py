@@ -54,10 +54,21 @@ def fit_target(
                 fix="use a stratified split, or add rows of other classes",
             )
         )
-    if written == "integer" and not all(map(_INTEGER.fullmatch, names)):
+    if not _are_all(written, names):
         written = "text"
     code = _positive(counts, train.name, positive)
     return Classes(train.name, names, code, written, ordered=bool(order))
+
+
+def _are_all(written: LabelType, names: tuple[str, ...]) -> bool:
+    """Are the classes of this type, also after other spellings were put in their place?"""
+    match written:
+        case "integer":
+            return all(map(_INTEGER.fullmatch, names))
+        case "boolean":
+            return set(names) <= {"true", "false"}
+        case "text":
+            return True
 
 
 def _ordered(counts: dict[str, int], column: str, order: tuple[str, ...]) -> dict[str, int]:
