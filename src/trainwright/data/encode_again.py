@@ -3,7 +3,7 @@ folds. The test rows stay closed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self, final
 
@@ -14,7 +14,7 @@ import polars as pl
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.row_storage import IN_MEMORY, taken
-from trainwright.data.base.table import Integers, Part, PartName
+from trainwright.data.base.table import NO_WEIGHTS, Floats, Integers, Part, PartName
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
@@ -28,21 +28,25 @@ _SHUFFLE = 0x62616767
 @final
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """N typed rows with their targets, positions in the files and units, as those of a `Part`."""
+    """N typed rows with their targets, positions in the files, units and weights, as those of a
+    `Part`."""
 
     frame: pl.DataFrame
     target: npt.NDArray[Any]
     rows: Integers
     units: Integers
+    weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
 
     @classmethod
     def of(cls, part: Part) -> Self:
         """Those of a part."""
-        return cls(part.frame, part.target, part.rows, part.units)
+        return cls(part.frame, part.target, part.rows, part.units, part.weights)
 
     @classmethod
     def pooled(cls, prepared: Prepared) -> Self:
-        """Training and validation rows together; no unit has rows of both."""
+        """Training and validation rows together; no unit has rows of both. Only training rows have
+        weights, so that rows with weights cannot be pooled."""
+        assert not len(prepared.train.weights), "the rules refuse weights beside folds of both"
         train, validation = prepared.train, prepared.validation
         first = int(train.units.max(initial=-1)) + 1
         return cls(
@@ -58,7 +62,8 @@ class TypedRows:
     def take(self, rows: Integers) -> TypedRows:
         """The given rows, in the given order."""
         frame = IN_MEMORY.frame(taken(self.frame, rows))
-        return TypedRows(frame, self.target[rows], self.rows[rows], self.units[rows])
+        weights = self.weights[rows] if len(self.weights) else NO_WEIGHTS
+        return TypedRows(frame, self.target[rows], self.rows[rows], self.units[rows], weights)
 
 
 def encode_again(prepared: Prepared, section: TableData, seed: int) -> Prepared:
@@ -109,7 +114,9 @@ def _encoded(
 
     def part(name: PartName, rows: TypedRows) -> Part:
         encoded = inputs if rows is train else features.transform(rows.frame)
-        return Part(name, rows.frame, encoded, rows.target, rows.rows, rows.units)
+        return Part(
+            name, rows.frame, encoded, rows.target, rows.rows, rows.units, weights=rows.weights
+        )
 
     identity = {"prepared": prepared.version, "features": features.identity()}
     digest = {name: one.rows.tolist() for name, one in (("train", train), ("held", validation))}

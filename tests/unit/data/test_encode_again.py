@@ -57,6 +57,17 @@ def test_rows_encoded_again_have_the_bits_of_rows_prepared_so(
     assert len(found.test) == 0
 
 
+def test_rows_keep_their_weights(tmp_path: Path) -> None:
+    section, _ = prepared(tmp_path, TREES)
+    section = section.model_copy(update={"weight": "age"})
+    first = prepare_table(read_table(section, tmp_path), section, "classification", 3)
+    assert len(first.train.weights) == len(first.train)
+    found = encode_again(first, section.model_copy(update={"features": NETWORK}), 3)
+    np.testing.assert_array_equal(found.train.weights, first.train.weights)
+    with pytest.raises(AssertionError, match="weights"):
+        TypedRows.pooled(first)
+
+
 def test_folds_hold_out_each_row_once_and_train_on_all_others(tmp_path: Path) -> None:
     section, whole = prepared(tmp_path, TREES)
     pool = TypedRows.pooled(whole)
