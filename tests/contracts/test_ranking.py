@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from sklearn.metrics import ndcg_score
 
 import trainwright as tw
@@ -18,8 +21,11 @@ from guide import GUIDE, blocks
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.subsample import sampled_judged
 from trainwright.evaluation.plot_data import RankingCurves
+from trainwright.planner.budget_shares import Allotment
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
+from trainwright.run.beforehand import Beforehand
 from trainwright.run.judging.write_predictions import read_predictions
+from trainwright.run.prepare_run import Ready
 from trainwright.tracking.run_folder import RunFolder
 
 PAGE = GUIDE / "ranking.md"
@@ -226,3 +232,50 @@ def test_a_sample_of_validation_rows_holds_whole_queries(contract: Path) -> None
         ).height
     )
     assert sampled_judged(part, target, "all", seed=1) is part
+
+
+def test_the_memory_of_a_network_counts_the_rows_of_its_queries(contract: Path) -> None:
+    from trainwright.contract.reading.read_contract import ContractText
+    from trainwright.run.prepare_run import Request, make_ready
+    from trainwright.run.screen import StageTimes, StreamScreen
+
+    values = yaml.safe_load(contract.read_text())
+    values |= {"model": {"kind": "mlp", "hidden": [8]}, "training": {"num_epochs": 1}}
+    told = io.StringIO()
+    request = Request(ContractText.of(values, contract.parent))
+    ready = make_ready(request, StageTimes(), StreamScreen(told))
+    frame, plan = ready.prepared.train.frame, ready.plan
+    assert plan.memory is not None
+    longest = int(frame["search"].value_counts()["count"].max())
+    values["data"] |= {"exclude": ["search"]}
+    del values["data"]["query"], values["metric"]
+    values["task"] = "regression"
+    request = Request(ContractText.of(values, contract.parent))
+    plain = make_ready(request, StageTimes(), StreamScreen(told)).plan
+    assert plain.memory is not None
+    sizes = [one.contract.training.batch_size for one in (plan, plain)]
+    of_sample = [
+        one.activations / size for one, size in zip((plan.memory, plain.memory), sizes, strict=True)
+    ]
+    assert longest > 5
+    assert of_sample[0] == pytest.approx(longest * of_sample[1])
+    (chosen,) = (one for one in plan.choices if one.path == "training.batch_size")
+    assert "queries of a step" in chosen.reason
+
+
+def test_a_budget_judges_whole_queries(
+    contract: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(ready: Ready, *_: object) -> tuple[Ready, Beforehand]:
+        return replace(ready, plan=replace(ready.plan, allotment=Allotment(test_rows=60))), (
+            Beforehand()
+        )
+
+    monkeypatch.setattr("trainwright.run.train.allot_budget", few)
+    result = tw.train(contract, runs=tmp_path / "runs", overrides=[FEW, "metric.resamples=100"])
+    rows = read_predictions(RunFolder(result.folder)).rows
+    searches = pl.read_csv(tmp_path / "searches.csv")["search"]
+    judged = searches[rows.tolist()].value_counts()
+    whole = searches.value_counts(name="all").join(judged, on="search")
+    assert 0 < len(rows) <= 60
+    assert whole["count"].to_list() == whole["all"].to_list()

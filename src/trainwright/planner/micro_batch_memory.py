@@ -66,10 +66,15 @@ def widest_rows(contract: Contract) -> int:
 
 
 def estimate_memory(
-    contract: Contract, section: ModelSection, shape: Shape, parameters: int, held: tuple[int, int]
+    contract: Contract,
+    section: ModelSection,
+    shape: Shape,
+    parameters: int,
+    held: tuple[int, int],
+    longest: int = 1,
 ) -> MemoryEstimate:
     """Memory estimate of a resolved plan; `held` are the bytes of the encoded rows and of the
-    device."""
+    device, `longest` the most rows of a sample: those of a query, to which others are padded."""
     data, device = held
     training, family = contract.training, network_family(section)
     rows = widest_rows(contract)
@@ -83,7 +88,7 @@ def estimate_memory(
         weights=parameters * _NUMBER + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
-        activations=rows * _NUMBER * family.count_activations(section, shape),
+        activations=rows * longest * _NUMBER * family.count_activations(section, shape),
         data=data,
         device=device,
     )
@@ -129,12 +134,15 @@ def fit_micro_batch(
     batch = next(size for size in range(min(rows, fits), 0, -1) if rows % size == 0)
     if training.memory.update == "in_backward":
         batch = rows
-    about = f"{show_bytes(a_row)} of activations a row, {show_bytes(max(0, room))} for them"
+    one, several = ("query", "queries") if contract.task == "ranking" else ("row", "rows")
+    about = f"{show_bytes(a_row)} of activations a {one}, {show_bytes(max(0, room))} for them"
     reason = (
-        f"all {rows:,} rows of a step fit at once" if batch == rows else "the largest that fits"
+        f"all {rows:,} {several} of a step fit at once"
+        if batch == rows
+        else "the largest that fits"
     )
     made[path] = Choice(path, batch, f"{made[path].reason}; {reason}: {about}")
-    made[other] = Choice(other, rows // batch, "what the rows of a step need")
+    made[other] = Choice(other, rows // batch, f"what the {several} of a step need")
     sizes = {"batch_size": batch, "gradient_accumulation_steps": rows // batch}
     training = training.model_copy(update=sizes)
     return contract.model_copy(update={"training": training}), tuple(made.values())

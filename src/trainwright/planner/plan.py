@@ -85,9 +85,9 @@ class Plan:
         """Optimizer steps of a network's run within epochs and limits, as `most_steps`."""
         return most_steps(self.contract, self.estimate.train_rows)
 
-    def with_shape(self, shape: Shape, device: DeviceFacts) -> Plan:
+    def with_shape(self, shape: Shape, device: DeviceFacts, longest: int = 1) -> Plan:
         """Plan once the data is encoded: the size of a network is known, and what depends on it is
-        resolved."""
+        resolved. `longest` is the most rows of a sample: of a query, or 1."""
         model = self.contract.model
         if not model.is_loop_trained:
             return self
@@ -100,10 +100,10 @@ class Plan:
 
         held = (self.estimate.memory_bytes, device.memory_bytes)
         count = network_family(model).count_parameters(model, shape)
-        memory = estimate_memory(self.contract, model, shape, count, held)
+        memory = estimate_memory(self.contract, model, shape, count, held, longest)
         check_fits(self.contract, memory)
         contract, choices = fit_micro_batch(self.contract, self.choices, memory)
-        memory = estimate_memory(contract, model, shape, count, held)
+        memory = estimate_memory(contract, model, shape, count, held, longest)
         fitted = replace(self, contract=contract, choices=choices, memory=memory)
         return fitted._with_compute(shape, device)
 

@@ -37,7 +37,7 @@ from trainwright.run.audit_data import Looked, look_at_data, look_uncached
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.folder.planned_contract import read_started
-from trainwright.run.input_shapes import shape_of
+from trainwright.run.input_shapes import longest_sample, shape_of
 from trainwright.run.measured_choices import as_started
 from trainwright.run.open_folder import find_begun
 from trainwright.run.prepare_run import Ready, Request
@@ -233,7 +233,9 @@ def _with_settings(ready: Ready, settings: Mapping[str, Json]) -> Ready:
     if problems := problems_of_rules(contract, document.written):
         raise ContractMistake(placed(problems, document.source))
     decided = plan(replace(document, contract=contract), ready.raw.facts, ready.device)
-    decided = decided.with_shape(shape_of(ready.prepared), ready.device)
+    decided = decided.with_shape(
+        shape_of(ready.prepared), ready.device, longest_sample(ready.prepared)
+    )
     if contract.model.is_loop_trained:
         decided = as_started(decided, document.contract, before.to_json())
     if decided.contract.data.num_workers == "auto":

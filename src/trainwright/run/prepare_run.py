@@ -40,7 +40,7 @@ from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
 from trainwright.run.contract_target import target_problems, with_contract_target
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
-from trainwright.run.input_shapes import shape_of
+from trainwright.run.input_shapes import longest_sample, shape_of
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_data, describe_plan, labelled
 from trainwright.tracking.events import Event
@@ -141,7 +141,7 @@ def make_ready(
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
-    decided = decided.with_shape(shape_of(prepared), device)
+    decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
     said = (*document.notes, *filter(None, [str(teacher.get("note", ""))]))
     notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
@@ -182,7 +182,7 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
         _check_prepared(decided, prepared, document)
-    decided = decided.with_shape(shape_of(prepared), device)
+    decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
     return replace(ready, document=document, device=device, plan=decided, prepared=prepared)
 
 

@@ -17,7 +17,7 @@ from trainwright.core.files import Json, storage_errors
 from trainwright.core.formatting import show_price
 from trainwright.core.hashing import hash_value
 from trainwright.data.sources.file_guard import FilesRead
-from trainwright.data.subsample import sampled
+from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines
@@ -324,8 +324,9 @@ def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
     said = [*doubt_of_extensions(len(plan.extensions)), *doubt_warnings(ready.raw.facts)]
     if (rows := plan.allotment.test_rows) == "all":
         return prepared, said
-    said.append(_judged_rows(rows, len(prepared.test)))
-    return replace(prepared, test=sampled(prepared.test, rows, plan.contract.split_seed)), said
+    test = sampled_judged(prepared.test, prepared.target, rows, plan.contract.split_seed)
+    said.append(_judged_rows(len(test), len(prepared.test)))
+    return replace(prepared, test=test), said
 
 
 def _write_model(ready: Ready, predictor: Predictor, started: StartedRun) -> None:

@@ -191,8 +191,6 @@ RULES: tuple[Rule, ...] = (
     *SAMPLING_RULES,
     batch_arithmetic,
     training_has_effect,
-    check_seeds,
-    check_refit,
     check_teacher,
     *SEED_RULES,
     check_schedule_free,
