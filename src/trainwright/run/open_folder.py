@@ -30,7 +30,12 @@ from trainwright.data.statistics.histograms import distributions_of, distributio
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
 from trainwright.run.folder.check_own_files import check_own
-from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut
+from trainwright.run.folder.interruption import (
+    is_finished,
+    is_fitted,
+    note_cut,
+    note_lost_record,
+)
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.folder.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
@@ -107,7 +112,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
-        notes = _check_same(folder, ready) if goes_on else []
+        notes = [*_check_same(folder, ready), *note_lost_record(folder)] if goes_on else []
         if goes_on and is_finished(folder):
             check_own(folder)
             if not request.extend.count:

@@ -96,6 +96,17 @@ def test_a_killed_run_is_interrupted_and_comes_to_its_verdict(project: Path) -> 
     assert len(read_json(run / "record.json")["attempts"]) == 2
 
 
+def test_a_lost_record_is_told_where_it_begins_anew(project: Path) -> None:
+    run = trained()
+    unended(run)
+    (run / "record.json").unlink()
+    ran = command("train", "small.yaml", "--resume", "--run", "one")
+    assert ran.code in (0, 3), ran.err
+    assert "record.json is missing: it begins anew" in ran.err
+    assert "record_missing" in [one["kind"] for one in events_of_one("noted")]
+    assert len(read_json(run / "record.json")["attempts"]) == 1
+
+
 def test_the_newest_unfinished_run_of_the_contract_goes_on(project: Path) -> None:
     for _ in range(2):
         assert command("train", "small.yaml").code in (0, 3)

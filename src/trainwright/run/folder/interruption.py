@@ -31,6 +31,15 @@ def note_cut(folder: RunFolder) -> Noted:
     return Noted("cut", text, {"step": step})
 
 
+def note_lost_record(folder: RunFolder) -> list[Noted]:
+    """What a missing record takes away of a run that has trained."""
+    has_trained = any(folder.checkpoints.glob("*")) or folder.bundle.is_dir()
+    if folder.record.exists() or not has_trained:
+        return []
+    text = "record.json is missing: it begins anew, without the attempts before"
+    return [Noted("record_missing", f"{text} and the time they took, which a budget cannot count")]
+
+
 def is_finished(folder: RunFolder) -> bool:
     """Does the run have a verdict, and does its record say so?"""
     if not (folder.evaluation.is_file() and folder.record.is_file()):
