@@ -58,7 +58,7 @@ def doubt_warnings(facts: DataFacts) -> list[str]:
 
     return [
         f"{doubt.column}: {doubt.reason} · to decide it, write "
-        f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"
+        + (doubt.write or f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}")
         for doubt in facts.doubts
     ]
 

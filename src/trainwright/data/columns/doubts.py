@@ -66,12 +66,14 @@ _REPEATS = 0.5
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """An ambiguity of a column: the proposed `settings`, the proposed entry `numbers` of
-    `data.reading.numbers`, and the `reason`."""
+    `data.reading.numbers`, the `reason`, and what to `write` where the data has no settings of
+    columns."""
 
     column: str
     settings: Column
     reason: str
     numbers: Literal[""] | Commas = ""
+    write: str = ""
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.key_paths import nearest_word
+from trainwright.contract.key_paths import as_key, nearest_word
 from trainwright.contract.sections.data.data import Column, TableData
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.core.errors import DataMistake, Place, Problem
@@ -19,6 +19,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.messages import some
 from trainwright.data.columns.column_kinds import ColumnType, Kind
+from trainwright.data.columns.doubts import Doubt
 from trainwright.data.read_table import DataFacts, Raw, RawTable, read_sources, read_table
 from trainwright.data.series.lookback import ORIGIN, STEP
 from trainwright.data.series.origins import OriginSplit, split_origins
@@ -114,10 +115,21 @@ def _decided(
     facts = replace(
         table.facts,
         choices=cache(choices),
+        doubts=_doubts(table.facts.doubts, columns),
         part_rows={"train": len(split.rows("train", panel.values, season, section.most_rows))},
     )
     notes = (*table.notes, *describe_gaps(panel))
     return RawSeries(panel, columns, table.cleaning, season, split, facts, notes)
+
+
+def _doubts(doubts: Sequence[Doubt], columns: SeriesColumns) -> tuple[Doubt, ...]:
+    """Those of features; a column of dates is none."""
+    features = {one.name for one in columns.features}
+    named = ((one, as_key(one.column)) for one in doubts if one.column in features)
+    return tuple(
+        replace(one, write=f"data.categorical: [{key}], or data.exclude: [{key}]")
+        for one, key in named
+    )
 
 
 def _check_relation(section: SeriesData, panel: SeriesPanel) -> None:
