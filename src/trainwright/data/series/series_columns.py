@@ -85,10 +85,10 @@ class SeriesColumns:
         found = spacing or infer_spacing(times, codes)
         numbers, fits = found.numbers(times)
         self._check_spacing(times, fits, found, places)
+        # A panel of mostly nothing may be larger than memory.
+        self._check_gaps(times, codes, numbers, found)
         values = frame[self.target.name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        panel = build_panel(frame, values, names, numbers, found)
-        self._check_gaps(panel, times)
-        return panel
+        return build_panel(frame, values, names, numbers, found)
 
     def _names(self, frame: pl.DataFrame) -> pl.Series:
         if not self.series:
@@ -155,17 +155,21 @@ class SeriesColumns:
             )
         )
 
-    def _check_gaps(self, panel: SeriesPanel, times: pl.Series) -> None:
-        missing = missing_steps(panel)
-        there = int((panel.rows >= 0).sum())
-        if len(missing) <= _MOST_MISSING * (there + len(missing)):
+    def _check_gaps(
+        self, times: pl.Series, codes: Integers, numbers: Integers, spacing: TimeSpacing
+    ) -> None:
+        """Most steps between the first and the last row of a series have a row: `codes` and
+        `numbers` [N] are the series and the step of each."""
+        rows = pl.DataFrame({"series": codes, "step": numbers}).group_by("series")
+        ends = rows.agg(pl.col("step").min().alias("first"), pl.col("step").max().alias("last"))
+        steps = int((ends["last"] - ends["first"] + 1).sum())
+        if steps - len(codes) <= _MOST_MISSING * steps:
             return
         raise DataMistake(
             Problem(
                 "most time steps have no row",
                 path="data.time",
-                found=f"{there:,} rows in {there + len(missing):,} steps of a "
-                f"{panel.spacing.name} {_ends(times)}",
+                found=f"{len(codes):,} rows in {steps:,} steps of a {spacing.name} {_ends(times)}",
                 expected="times that are equally spaced, with few gaps",
                 fix="aggregate the rows to equal steps beforehand, or name the column of the "
                 "series in data.series",
