@@ -22,6 +22,11 @@ CASES = tuple(
             ("task=classification", "training.loss.name=mse"),
             does=("training.loss.name=cross_entropy",),
         ),
+        Case(
+            "change it, or remove training.loss",
+            ("training.loss.name=mse",),
+            does=("training.loss.name=cross_entropy",),
+        ),
         Case("remove training, or change model.kind to mlp", ("model={kind: boosting}",)),
         Case(
             "write training.checkpointing.save_optimizer_state: true, or "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.kind_rules import loss_fits_task
 from trainwright.contract.rules.metric_rules import (
     check_floors,
     check_metric,
@@ -37,6 +38,7 @@ def problems_with_data(
     return [
         *planner.column_problems(),
         *planner.problems(written),
+        *loss_fits_task(contract, written),
         *check_metric(contract, written),
         *check_target(contract, written),
         *check_watched(contract, written),

@@ -59,8 +59,8 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     of_classes, of_numbers = isinstance(loss, LOSSES_OF_CLASSES), task in NUMERIC_TASKS
     of_rates = isinstance(loss, Poisson) and task == "forecasting"
     if of_classes == of_numbers or of_rates:
-        rates = " or poisson" if task == "regression" else ""
-        numeric = f"mse, mae, huber or quantile{rates}"
+        last = "huber or quantile" if task == "forecasting" else "huber, quantile or poisson"
+        numeric = f"mse, mae, {last}"
         fitting = numeric if of_numbers else "cross_entropy"
         yield Problem(
             f"{loss.name} is no loss for {task}",
