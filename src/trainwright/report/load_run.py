@@ -51,11 +51,11 @@ class StoredEvaluation:
 @dataclass(frozen=True, slots=True)
 class Trees:
     """`bundle/boosting.json`: (trees, value on training rows, value on validation rows), and the
-    trees kept, 0 if unknown."""
+    trees kept of each model, one a quantile; empty if unknown."""
 
     metric: str
     curve: Sequence[tuple[float, float, float]]
-    kept: int = 0
+    kept: tuple[int, ...] = ()
 
 
 @final
@@ -224,4 +224,6 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
 
 def _trees(value: Json) -> Trees:
     curve = [(float(a), float(b), float(c)) for a, b, c in value["curve"]]
-    return Trees(str(value.get("metric", "loss")), curve, int(value.get("kept", 0)))
+    kept = value.get("kept", [])
+    each = kept if isinstance(kept, list) else [kept]
+    return Trees(str(value.get("metric", "loss")), curve, tuple(int(one) for one in each if one))

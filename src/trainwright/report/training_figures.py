@@ -270,8 +270,8 @@ def _trees(trees: Trees) -> Figure:
     def draw(axes: Axes) -> None:
         axes.plot(curve[:, 0], curve[:, 1], color=SERIES[0])
         axes.plot(curve[:, 0], curve[:, 2], color=SERIES[1])
-        if trees.kept:
-            axes.axvline(trees.kept, color=MUTED, linestyle=":", linewidth=1.2)
+        for kept in sorted({*trees.kept}):
+            axes.axvline(kept, color=MUTED, linestyle=":", linewidth=1.2)
         axes.set_xlabel("trees")
         axes.set_ylabel("value")
 
@@ -279,10 +279,18 @@ def _trees(trees: Trees) -> Figure:
         clean(f"Boosting: {trees.metric}", 80),
         clean(f"{trees.metric} on training and validation rows over trees", 120),
         _svg("trees", draw),
-        "Training ends when the validation score stops improving."
-        + (f" The dotted line: the {trees.kept:,} trees kept." if trees.kept else ""),
+        "Training ends when the validation score stops improving." + _kept(trees.kept),
         (Key(0, "training rows"), Key(1, "validation rows")),
     )
+
+
+def _kept(trees: Sequence[int]) -> str:
+    if not trees:
+        return ""
+    if len(trees) == 1:
+        return f" The dotted line: the {trees[0]:,} trees kept."
+    listed = f"{', '.join(f'{one:,}' for one in trees[:-1])} and {trees[-1]:,}"
+    return f" The dotted lines: the {listed} trees kept of each quantile."
 
 
 def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:

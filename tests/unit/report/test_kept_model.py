@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import trainwright as tw
+from trainwright.core.files import write_json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.plot_data import ClassificationCurves
 from trainwright.report.confusion import view_confusion
@@ -17,6 +18,7 @@ from trainwright.report.evaluation_figures import draw_forecast
 from trainwright.report.load_run import Contents, Forecast, Trees, read_contents
 from trainwright.report.training_figures import kept_step, view_training
 from trainwright.report.verdict_section import _meaning
+from trainwright.tracking.run_folder import RunFolder
 
 KEPT = {"ending": {"state": "finished", "kept_step": 20}}
 EVENTS = [
@@ -57,9 +59,20 @@ def test_the_step_whose_weights_were_kept_is_marked(
 
 
 def test_the_trees_that_were_kept_are_marked() -> None:
-    trees = Trees("auc", [(1, 0.7, 0.6), (10, 0.8, 0.7)], 7)
+    trees = Trees("auc", [(1, 0.7, 0.6), (10, 0.8, 0.7)], (7,))
     (figure,) = view_training(Contents("run", trees=(trees,))).figures
     assert "the 7 trees kept" in figure.caption
+
+
+def test_the_trees_of_several_quantiles_are_marked(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.bundle.mkdir()
+    content = {"metric": "quantile", "kept": [60, 58], "curve": [[1, 0.3, 0.4], [11, 0.2, 0.3]]}
+    write_json(folder.bundle / "boosting.json", content)
+    contents = read_contents(folder)
+    assert contents.damaged == ()
+    (figure,) = view_training(contents).figures
+    assert "the 60 and 58 trees kept of each quantile" in figure.caption
 
 
 def test_very_large_numbers_do_not_widen_the_page() -> None:
