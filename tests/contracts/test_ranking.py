@@ -234,6 +234,16 @@ def test_a_sample_of_validation_rows_holds_whole_queries(contract: Path) -> None
     assert sampled_judged(part, target, "all", seed=1) is part
 
 
+def test_a_ranking_by_time_has_no_naive_forecasts(contract: Path, tmp_path: Path) -> None:
+    file = tmp_path / "searches.csv"
+    rows = pl.read_csv(file)
+    days = pl.Series("day", rows["search"].rank("dense").cast(pl.Int64) // 4)
+    rows.with_columns(days).write_csv(file)
+    settings = [FEW, "metric.resamples=100", "data.split={kind: time, column: day}"]
+    result = tw.train(contract, runs=tmp_path / "runs", overrides=settings)
+    assert set(result.evaluation.baselines) == {"dummy", "linear"}
+
+
 def test_the_memory_of_a_network_counts_the_rows_of_its_queries(contract: Path) -> None:
     from trainwright.contract.reading.read_contract import ContractText
     from trainwright.run.prepare_run import Request, make_ready

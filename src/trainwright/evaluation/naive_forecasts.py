@@ -36,7 +36,8 @@ LEAST_COUNT = 0.5
 
 def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
     """Scores of both for the test rows of a time split, [N, C] or [N, 1]; `seasonal_naive` only if
-    the training rows show a season. Empty for other splits.
+    the training rows show a season. Empty for other splits, and for a ranking: what was relevant to
+    an earlier query says nothing of the rows of this one.
 
     A target is known at the next timestamp, or `gap` later. With `history` each group is a series,
     and `horizon` is the lag in timestamps of the newest known target. Rows of one series and
@@ -48,7 +49,7 @@ def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
 
 
 def _forecast_table(prepared: Prepared, data: TableData) -> dict[str, Floats]:
-    if not isinstance(data.split, TimeSplit):
+    if not isinstance(data.split, TimeSplit) or data.query:
         return {}
     series = _series(prepared, data.split, data.features.history)
     test, train = series.rows["test"], series.rows["train"]
