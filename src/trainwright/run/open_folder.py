@@ -389,7 +389,9 @@ def describe_rows(folder: RunFolder, ready: Ready) -> None:
     write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
     section = ready.plan.contract.data
     modality_of(section.kind).keep_rows(ready.raw, section, folder.name, folder.data)
-    write_trained_rows(ready.prepared, folder.data)
+    contract = ready.plan.contract
+    on_both = contract.training.refit or contract.model.is_selection
+    write_trained_rows(ready.prepared, folder.data, on_both=on_both)
 
 
 def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:

@@ -135,6 +135,16 @@ def test_a_model_of_counts_is_trained_again_as_one(kind: str, tmp_path: Path) ->
     assert 0 < low < 1 < high
 
 
+def test_validation_rows_are_known_as_rows_that_trained_it(tmp_path: Path) -> None:
+    frame = write_numbers(tmp_path)
+    run = tw.train(contract_of(tmp_path), runs=tmp_path).folder
+    tested = pl.read_parquet(run / "predictions.parquet")["row"].to_numpy()
+    others = np.setdiff1d(np.arange(frame.height), tested)
+    frame[others.tolist()].write_csv(tmp_path / "others.csv")
+    ran = command("evaluate", str(run), str(tmp_path / "others.csv"))
+    assert "510 of the 510 rows (100.0%) equal rows" in ran.out + ran.err
+
+
 def test_trees_that_are_killed_in_the_second_training_end_the_same(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     (tmp_path / "c.yaml").write_text(json.dumps(contract_of(tmp_path)))

@@ -25,20 +25,23 @@ _SURE_DEVIATIONS = 3.0
 _LEAST_SHARE = 0.01
 
 
-def write_trained_rows(prepared: Prepared, folder: Path) -> None:
+def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = False) -> None:
     """Store a 64-bit hash of each training row (features and target), and the share of test rows
     that equal one: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
 
     With folds the share is of the rows that a fold's model did not see (validation and test) and
     equal one of that fold's own training rows: the run's own model trains on those as well.
+    `on_both`: a model of the run is trained on validation rows, too.
 
     Raises:
         StorageFailed: the disk.
     """
     features = prepared.features
-    if not features.hashed_columns or len(prepared.train) > MOST_ROWS:
+    parts = [prepared.train, *([prepared.validation] if on_both else [])]
+    count = sum(map(len, parts))
+    if not features.hashed_columns or count > MOST_ROWS:
         return
-    trained = np.unique(_hashes(prepared.train, features))
+    trained = np.unique(np.concatenate([_hashes(part, features) for part in parts]))
     packed = io.BytesIO()
     pl.DataFrame({"row": trained}).write_parquet(packed)
     write_atomic(folder / _ROWS, packed.getvalue())
@@ -48,7 +51,7 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
     else:
         of_test = _hashes(prepared.test, features)
         repeats = float(np.isin(of_test, trained).mean()) if len(of_test) else 0.0
-    write_json(folder / _ABOUT, {"rows": len(prepared.train), "test_rows_repeated": repeats})
+    write_json(folder / _ABOUT, {"rows": count, "test_rows_repeated": repeats})
 
 
 def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list[str]:
