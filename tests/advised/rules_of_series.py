@@ -41,6 +41,7 @@ CASES = (
         (WEEK, TREES, "data.relation=ratio"),
         rows=DAILY,
     ),
+    Case("remove serving.latency_ms", (WEEK, TREES, "serving.latency_ms=50"), rows=DAILY),
     Case("remove metric.quantiles", (WEEK, TREES, "metric.quantiles=[0.1, 0.5, 0.9]"), rows=DAILY),
     Case(
         "remove training.calibration",

@@ -88,11 +88,26 @@ def one_family_forecasts(
         )
 
 
+def latency_is_of_rows(
+    contract: Contract, _data: SeriesData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """A forecast reads the history of its series, of any length."""
+    if contract.serving.latency_ms != "unlimited":
+        yield Problem(
+            "the time of a forecast depends on the history that it is given",
+            path="serving.latency_ms",
+            found=f"{contract.serving.latency_ms:g}",
+            expected="a limit of latency only for predictions of rows",
+            fix="remove serving.latency_ms",
+        )
+
+
 SERIES_RULES = (
     roles_are_apart,
     parts_hold_horizon,
     ratio_needs_level,
     past_is_made_here,
     one_family_forecasts,
+    latency_is_of_rows,
 )
 """All of them, for the rules of each kind of data."""

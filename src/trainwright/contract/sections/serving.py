@@ -15,7 +15,8 @@ class Serving(Section):
 
     latency_ms: Literal["unlimited"] | Positive = "unlimited"
     """Most milliseconds of a prediction of one row by the model of the bundle, once it is loaded
-    and warm; of a table from its columns, encoding included."""
+    and warm; of a table from its columns, encoding included. Not of forecasts: their time depends
+    on the history that they are given."""
 
     percentile: Annotated[float, Field(ge=50, le=99.9)] = 95.0
     """Percentile of the times of the predictions that `latency_ms` limits."""
