@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainwright.checkpoint.store import Checkpoints as Checkpoints
     from trainwright.checkpoint.store import Loaded as Loaded
     from trainwright.contract.reading.read_contract import read_contract as read_contract
+    from trainwright.contract.sections.data.chats import ChatData as ChatData
     from trainwright.contract.sections.data.tokens import TokenData as TokenData
     from trainwright.contract.sections.training.guard import Guard as Guard
     from trainwright.contract.sections.training.memory import ByOp as ByOp
@@ -152,6 +153,7 @@ if not TYPE_CHECKING:
         "contract.sections.training.guard": "Guard",
         "contract.sections.training.memory": "ByOp",
         "contract.reading.read_contract": "read_contract",
+        "contract.sections.data.chats": "ChatData",
         "contract.sections.data.tokens": "TokenData",
         "core.errors": "ContractMistake DamagedFile DataChanged DataMistake Interrupted "
         "MissingExtra Mistake NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked "

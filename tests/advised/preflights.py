@@ -16,6 +16,7 @@ from advised.cases import (
     written,
 )
 from advised.following import Values
+from advised.rules_of_chats import CHATS, LONG
 from made_pictures import samples
 from trainwright.core.errors import Problem
 from trainwright.data.quality.finding import Finding
@@ -92,6 +93,13 @@ CASES = (
         "text",
         does=(("data.windows=packed", "-data.padding"),),
         files=ALIKE,
+    ),
+    Case(
+        "raise model.context to 78",
+        (CHATS, "model.context=60"),
+        "text",
+        does=("model.context=78",),
+        files=LONG,
     ),
     Case(
         "data.split.folds tests every row",

@@ -16,7 +16,17 @@ from trainwright.data.types import ENCODINGS
 
 PACKAGE = Path(import_module("trainwright").__file__ or "").parent
 
-FAMILIES = {"Feeding", "Raw", "Inputs", "Encoding", "Target", "Modality", "DataPlanner"}
+FAMILIES = {
+    "Feeding",
+    "TokenFeeding",
+    "TokenEncoding",
+    "Raw",
+    "Inputs",
+    "Encoding",
+    "Target",
+    "Modality",
+    "DataPlanner",
+}
 """The interfaces whose implementations are those of a kind of data."""
 
 SHAPES = {"TableShape", "ImageShape", "TokenShape"}

@@ -24,6 +24,7 @@ PUBLIC = frozenset(
         "BucketSampler",
         "ByOp",
         "RollbackBackoff",
+        "ChatData",
         "Checkpoints",
         "Classifier",
         "ContractMistake",

@@ -1,4 +1,4 @@
-"""The page of language models and its example: their commands run and say what is shown."""
+"""The pages of language models and their examples: the commands run and say what is shown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from page_runs import run_page
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.parametrize("page", ["language-models.md", "chats.md"])
 def test_the_page_shows_what_its_commands_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    run_page("language-models.md", "## An example", monkeypatch)
+    run_page(page, "## An example", monkeypatch)

@@ -42,7 +42,8 @@ Overrides = Annotated[
 AllowCode = Annotated[
     bool,
     typer.Option(
-        "--allow-code", help="Run the code that the contract names (model.kind: imported)."
+        "--allow-code",
+        help="Run the code that the contract names (model.kind: imported, a template).",
     ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]

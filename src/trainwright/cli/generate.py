@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
 
 if TYPE_CHECKING:
     from trainwright.predictor.text_generation import Continuation, TextGenerator
+    from trainwright.run.after.generate_text import Asked
 
 _NO_FILE = Path("-")
 
@@ -47,31 +49,36 @@ def generate(
         typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
     ] = [],  # noqa: B006  typer reads the default
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the draws.")] = 0,
+    chat: Annotated[bool, typer.Option("--chat", help="Answer a user, or messages.")] = False,
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Continue a prompt with the decoder of a run, or each prompt of a file.
 
     A seed, the number of the prompt and the options give the same text again. A text also ends
-    where the document ends, if the training texts were documents."""
+    where the document ends, if the training texts were documents. With --chat, prompts are written
+    by the template of the chats that the model was trained on, and an answer ends its turn."""
     from trainwright.cli.damage import naming_damage
+    from trainwright.core.code_permission import code_allowed
     from trainwright.core.optional_dependencies import need_torch
     from trainwright.run.folder.planned_contract import find_run
 
     _check_request(prompt, prompts, output)
     need_torch("", "a decoder")
     from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
-    from trainwright.run.after.generate_text import open_generator
+    from trainwright.run.after.generate_text import open_generator, read_prompts
 
     ends = (DOCUMENT_END, *(one for one in stop if one))
     decoding = DecodingOptions(tokens, temperature, top_k, top_p, ends, seed)
-    folder = find_run(run, runs)
-    with naming_damage(folder):
-        generator = open_generator(folder, decoding)
-    if prompts != _NO_FILE:
-        _generate_all(generator, prompts, output)
+    with code_allowed(allow_code), naming_damage(folder := find_run(run, runs)):
+        generator, reader = open_generator(folder, decoding, is_chat=chat)
+        alone = prompts == _NO_FILE
+        asked = [reader.read(prompt)] if alone else list(read_prompts(prompts, reader))
+    if alone:
+        _generate_one(generator, asked[0], as_json=as_json)
     else:
-        _generate_one(generator, prompt, as_json=as_json)
+        _generate_all(generator, asked, output)
 
 
 def _check_request(prompt: str, prompts: Path, output: Path) -> None:
@@ -101,32 +108,30 @@ def _check_request(prompt: str, prompts: Path, output: Path) -> None:
     check_folder(output)
 
 
-def _generate_one(generator: TextGenerator, prompt: str, *, as_json: bool) -> None:
+def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:
     from trainwright.cli.render import show_json
     from trainwright.core.terminal import show_safely
 
     if as_json:
-        show_json(_as_json(prompt, generator.generate(prompt)))
+        show_json(_as_json(prompt, generator.generate(prompt.pieces)))
         return
 
     def tell(text: str) -> None:
         sys.stdout.write(show_safely(text))
         sys.stdout.flush()
 
-    found = generator.generate(prompt, tell=tell)
+    found = generator.generate(prompt.pieces, tell=tell)
     sys.stdout.write("\n")
     _tell_doubts(found, "the prompt")
 
 
-def _generate_all(generator: TextGenerator, prompts: Path, output: Path) -> None:
+def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path) -> None:
     from trainwright.core.files import write_text
     from trainwright.core.terminal import show_safely
-    from trainwright.run.after.generate_text import read_prompts
 
-    given = list(read_prompts(prompts))
     lines = []
     for row, prompt in enumerate(given):
-        found = generator.generate(prompt, row)
+        found = generator.generate(prompt.pieces, row)
         _tell_doubts(found, f"prompt {row + 1}")
         lines.append(json.dumps(_as_json(prompt, found), ensure_ascii=output == _NO_FILE))
         if output == _NO_FILE:
@@ -149,9 +154,9 @@ def _tell_doubts(found: Continuation, what: str) -> None:
         sys.stderr.write(labelled("warning", text) + "\n")
 
 
-def _as_json(prompt: str, found: Continuation) -> dict[str, object]:
+def _as_json(prompt: Asked, found: Continuation) -> dict[str, object]:
     return {
-        "prompt": prompt,
+        "prompt": prompt.given,
         "text": found.text,
         "tokens": found.tokens,
         "ended_by": found.ended_by,

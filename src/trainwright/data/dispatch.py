@@ -28,6 +28,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "table": f"{_HERE}.table_modality:TableModality",
         "images": f"{_HERE}.image_modality:ImageModality",
         "tokens": f"{_HERE}.token_modality:TokenModality",
+        "chats": f"{_HERE}.chat_modality:ChatModality",
         "series": f"{_HERE}.series_modality:SeriesModality",
     },
     build=lambda modality: modality(),

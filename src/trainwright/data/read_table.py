@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ from trainwright.data.base.row_storage import (
     place_rows,
     taken,
 )
-from trainwright.data.base.table import Integers, PartName
+from trainwright.data.base.table import AnswerSpans, Integers, PartName
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
 from trainwright.data.columns.date_formats import check_formats
 from trainwright.data.columns.doubts import Doubt
@@ -75,9 +75,9 @@ _MOST_NAMES = 4
 @dataclass(frozen=True, slots=True)
 class DataFacts:
     """Facts about the data for the plan. `rows` counts all files; `given` names the parts with
-    their own file; `columns` excludes the target. `documents` are the token counts of the training
-    documents of a text by source, `placing` is the storage of the rows of a table, `doubts` are its
-    ambiguous columns. `choices` says what `auto` means by the rows, given whether trees learn."""
+    their own file; `columns` excludes the target. `documents` are the tokens of the training
+    documents by source, `answers` lie in chats, `placing` is the storage of the rows of a table,
+    `doubts` its ambiguous columns, `choices` what `auto` means by the rows, if trees learn."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -88,6 +88,7 @@ class DataFacts:
     documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     placing: Placing = IS_SMALL
     doubts: tuple[Doubt, ...] = ()
+    answers: AnswerSpans | Literal["none"] = field(default="none", compare=False)
     choices: Callable[[bool], Mapping[str, tuple[Json, str]]] = lambda _: {}
 
     def to_json(self) -> Json:
@@ -125,8 +126,7 @@ class Raw(ABC):
 @dataclass(frozen=True, slots=True)
 class RawTable(Raw):
     """Typed rows before the split. `frames` holds `train` and the given parts; `positions` int64 is
-    the 0-based row of each in its file; `notes` are messages; `space` is the storage of the rows
-    and derived arrays."""
+    the 0-based row of each in its file; `notes` are messages; `space` stores rows and arrays."""
 
     frames: Mapping[PartName, pl.DataFrame]
     positions: Mapping[PartName, Integers]

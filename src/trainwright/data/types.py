@@ -29,6 +29,7 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "images": f"{_HERE}.pixel_statistics:Pixels",
         "colours": f"{_HERE}.colour_statistics:ColourStatistics",
         "tokens": f"{_HERE}.vocabulary:TextVocabulary",
+        "chats": "trainwright.data.chats.chat_encoding:ChatEncoding",
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
     }
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
-from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
@@ -24,6 +24,7 @@ from trainwright.evaluation.intervals import LEAST_UNITS
 from trainwright.evaluation.resampling_units import count_units, number_units
 from trainwright.model.families import library_family
 from trainwright.planner.count_validations import idle_rules
+from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def preflight(
         (
             *of_data(prepared, faults, audited, metric, can_fold=_can_fold(decided, facts)),
             *_of_model(decided, prepared),
+            *planner_of(decided.contract, facts).findings(),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
             *_validations(decided),
@@ -147,7 +149,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model = decided.contract.model
     if not decided.contract.data.is_packed:
         return ()
-    data = TokenData.of(decided.contract.data)
+    data = TokenFeeding.of(decided.contract.data)
     inputs = TokenInputs.of_kind(prepared.train.inputs)
     from trainwright.data.text.packing import pack_inputs
 
@@ -166,7 +168,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
             "warning" if is_much else "info",
             message,
             packing.cut,
-            fix="choose another model.context, or data.long_documents: split" if is_much else "",
+            fix=_another_context("choose another", data.split_fix) if is_much else "",
         ),
     )
 
@@ -177,7 +179,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model, training = contract.model, contract.training
     if not contract.data.is_padded:
         return ()
-    data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
+    data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
     from trainwright.data.sampling.length_buckets import BucketSampler
     from trainwright.data.text.chunks import cut_documents
     from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
@@ -215,16 +217,20 @@ def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) ->
     return mixture_sampler(sampling, inputs.sources.names, codes, seed)
 
 
-def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenData) -> Finding:
+def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenFeeding) -> Finding:
     fix = ""
     if pieces.lost:
-        fix = "raise model.context, or write data.long_documents: split"
+        fix = _another_context("raise", data.split_fix, "write ")
     elif padding > _MUCH_PADDING:
         fix = "lower data.padding.multiple, or write data.windows: packed and remove data.padding"
         if isinstance(data.sampling, Uniform):
             fix = f"raise data.padding.buckets, {fix}"
     severity: Severity = "warning" if fix else "info"
     return Finding("padding", severity, message, pieces.cut, fix=fix)
+
+
+def _another_context(verb: str, split_fix: str, write: str = "") -> str:
+    return f"{verb} model.context" + (f", or {write}{split_fix}" if split_fix else "")
 
 
 def _disk(decided: Plan, runs: Path) -> Finding:

@@ -163,6 +163,23 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
     )
 
 
+def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
+    """Unigram model (dummy) and bigram model (linear) of the answers."""
+    from trainwright.model.ngram_baseline import fit_frequencies
+
+    inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
+    single, double = (
+        fit_frequencies(inputs, target.outputs, pairs=pairs, segments=True)
+        for pairs in (False, True)
+    )
+    return Baselines(
+        dummy=Predictor(prepared.features, target, single),
+        linear=Predictor(prepared.features, target, double),
+        shares={},
+        warnings=(),
+    )
+
+
 def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     """Fit both on the same columns.
 
@@ -257,6 +274,7 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "table": BaselineFit(_of_table, _seen_of_table),
         "images": BaselineFit(_of_images, _seen_columns),
         "tokens": BaselineFit(_of_text, lambda _: 0),
+        "chats": BaselineFit(_of_chats, lambda _: 0),
         "series": BaselineFit(_of_series, _seen_of_table),
     }
 )

@@ -47,26 +47,39 @@ class Frequencies:
         return self.surprise[tokens[:-1], tokens[1:]]
 
 
-def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequencies:
-    """Count tokens in the training part. With `pairs`, bigram frequencies are smoothed by the
-    unigram, which counts as one more pair; every token has one pseudo-count."""
+def fit_frequencies(
+    inputs: TokenInputs, size: int, *, pairs: bool, segments: bool = False
+) -> Frequencies:
+    """Count tokens in the training part, or in its segments alone. With `pairs`, bigram frequencies
+    are smoothed by the unigram, which counts as one more pair; every token has one pseudo-count."""
     counts = np.ones(size)
-    for tokens in _blocks(inputs, 0):
+    spans = _segment_spans(inputs) if segments else _source_spans(inputs)
+    for tokens in _blocks(inputs, spans, 0):
         counts += np.bincount(tokens, minlength=size)
     shares = counts / counts.sum()
     if not pairs or size**2 > _MOST_PAIRS:
         return Frequencies(-np.log(shares))
     together = np.zeros(size**2, dtype=np.int64)
-    for tokens in _blocks(inputs, 1):
+    for tokens in _blocks(inputs, spans, 1):
         together += np.bincount(tokens[:-1] * size + tokens[1:], minlength=size**2)
     table = together.reshape(size, size).astype(np.float64)
     table = (table + shares) / (table.sum(axis=1, keepdims=True) + 1)
     return Frequencies(-np.log(table))
 
 
-def _blocks(inputs: TokenInputs, beyond: int) -> Iterator[Integers]:
-    """Chunks of the tokens of each source, and of the tokens that follow them."""
-    for _, start, end in inputs.source_spans().tolist():
+def _source_spans(inputs: TokenInputs) -> Integers:
+    """Half-open ranges of the predicted tokens of each source, [S, 2]."""
+    return inputs.source_spans()[:, 1:]
+
+
+def _segment_spans(inputs: TokenInputs) -> Integers:
+    """Half-open ranges of the segments, [N, 2]."""
+    return np.stack([inputs.starts, inputs.starts + inputs.lengths], axis=1)
+
+
+def _blocks(inputs: TokenInputs, spans: Integers, beyond: int) -> Iterator[Integers]:
+    """Chunks of the tokens of each span, and of the tokens that follow them."""
+    for start, end in spans.tolist():
         for at in range(start - 1, end, _BLOCK_TOKENS):
             yield inputs.tokens[at : min(end, at + _BLOCK_TOKENS + beyond)].astype(np.int64)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -74,9 +74,13 @@ class TextGenerator:
         self._decoding = decoding
 
     def generate(
-        self, prompt: str, row: int = 0, tell: Callable[[str], object] = lambda _: None
+        self,
+        prompt: str | Sequence[str],
+        row: int = 0,
+        tell: Callable[[str], object] = lambda _: None,
     ) -> Continuation:
-        """Continue a prompt; `tell` gets the text piece by piece.
+        """Continue a prompt, a text or pieces of one between which no token reaches; `tell` gets
+        the text piece by piece.
 
         The random numbers depend on the seed and `row` alone. A window that is full begins again
         with its later half.
@@ -84,7 +88,8 @@ class TextGenerator:
         Raises:
             Mistake: the prompt has no token.
         """
-        given = self._vocabulary.encode(prompt)
+        pieces = [prompt] if isinstance(prompt, str) else prompt
+        given = np.concatenate(self._vocabulary.encode_each(pieces))
         if not len(given):
             raise Mistake(
                 Problem("the prompt is empty", expected="a text to continue", fix="write one")

@@ -22,7 +22,13 @@ from trainwright.report.load_run import Contents, StoredEvaluation
 from trainwright.report.markdown import block, bullets, code, plain, table, without_folders
 from trainwright.report.record_section import view_record, view_times
 
-_KINDS = {"table": "tabular", "images": "image", "tokens": "text", "series": "time series"}
+_KINDS = {
+    "table": "tabular",
+    "images": "image",
+    "tokens": "text",
+    "series": "time series",
+    "chats": "chat",
+}
 _CONTRACT_LETTERS = 20_000
 _SHOWN_FACTS = ("hardware", "threads", "active time", "price", "started", "ended", "extended")
 _REPEATED_FACTS = ("source", "seeds", "Python", "main libraries")

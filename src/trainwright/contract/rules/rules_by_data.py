@@ -19,6 +19,7 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
         "table": f"{_HERE}.table_rules:TABLE_RULES",
         "images": f"{_HERE}.image_rules:IMAGE_RULES",
         "tokens": f"{_HERE}.token_rules:TOKEN_RULES",
+        "chats": f"{_HERE}.chat_rules:CHAT_RULES",
         "series": f"{_HERE}.series_rules:SERIES_RULES",
     }
 )

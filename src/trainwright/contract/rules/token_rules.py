@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.sampling_rules import no_source_column
 from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
@@ -16,7 +17,7 @@ _MOST_COMPILED = 32
 
 
 def vocabulary_is_whole(
-    _contract: Contract, data: TokenData, written: frozenset[str]
+    _contract: Contract, data: TokenFeeding, written: frozenset[str]
 ) -> Iterator[Problem]:
     """A tokenizer is named where it is used, and a size where one is made."""
     if data.vocabulary == "tokenizer" and not data.tokenizer:
@@ -45,7 +46,7 @@ def vocabulary_is_whole(
 
 
 def packing_has_effect(
-    contract: Contract, data: TokenData, written: frozenset[str]
+    contract: Contract, data: TokenFeeding, written: frozenset[str]
 ) -> Iterator[Problem]:
     """Only documents that are kept apart can be too long, or have an attention of their own."""
     if "data.long_documents" in written and data.windows == "across":
@@ -68,7 +69,7 @@ def packing_has_effect(
 
 
 def padding_has_effect(
-    _contract: Contract, data: TokenData, written: frozenset[str]
+    _contract: Contract, data: TokenFeeding, written: frozenset[str]
 ) -> Iterator[Problem]:
     """Only padded documents have widths, and buckets are shuffled."""
     is_written = any(path.startswith("data.padding") for path in written)
@@ -91,7 +92,7 @@ def padding_has_effect(
 
 
 def padding_changes_widths(
-    contract: Contract, data: TokenData, _written: frozenset[str]
+    contract: Contract, data: TokenFeeding, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """What is made for one width, or for few, does not go with batches of many."""
     model, training = contract.model, contract.training
@@ -119,7 +120,7 @@ def padding_changes_widths(
         )
 
 
-def _most_places(data: TokenData, context: int, training: Training) -> Iterator[Problem]:
+def _most_places(data: TokenFeeding, context: int, training: Training) -> Iterator[Problem]:
     """A limit of places holds the longest document, and divides steps as it needs."""
     most = data.padding.max_tokens
     if most == "off":

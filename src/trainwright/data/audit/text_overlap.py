@@ -12,7 +12,7 @@ from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments
 from trainwright.data.base.table import Part, TokenInputs
-from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.types import Prepared
 
@@ -50,7 +50,7 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
 def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
     """N-gram overlap of the segments of the parts [N] with the training text."""
     train = TokenInputs.of_kind(prepared.train.inputs)
-    vocabulary = TextVocabulary.of_kind(prepared.features)
+    vocabulary = TokenEncoding.of_kind(prepared.features).vocabulary
     inputs = [TokenInputs.of_kind(part.inputs) for part in parts]
     held_out = replace(
         inputs[0],

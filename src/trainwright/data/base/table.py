@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -331,6 +331,29 @@ def _last_begun(begins: Integers, places: Integers) -> Integers:
 def _firsts(codes: Integers) -> Integers:
     """Start indices of runs of equal codes."""
     return np.flatnonzero(np.diff(codes, prepend=-1))
+
+
+class AnswerSpans(NamedTuple):
+    """A answers of C chats: `chats` [A] is the chat of each, `messages` [A] its message, `starts`
+    and `stops` [A] its half-open range in the tokens of the chat. `rows` [C] are the rows of the
+    chats in their file, `lines` what each is called."""
+
+    chats: Integers
+    messages: Integers
+    starts: Integers
+    stops: Integers
+    rows: Integers
+    lines: tuple[str, ...]
+
+    @property
+    def lengths(self) -> Integers:
+        """Tokens of each answer."""
+        lengths: Integers = self.stops - self.starts
+        return lengths
+
+    def firsts(self) -> Integers:
+        """Where the first answer of each chat begins, [C]."""
+        return self.starts[np.flatnonzero(np.diff(self.chats, prepend=-1))]
 
 
 def as_columns(inputs: Inputs) -> TableInputs:

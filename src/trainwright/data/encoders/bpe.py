@@ -54,6 +54,15 @@ def train_pieces(blocks: Iterable[str], size: int) -> str:
     return str(tokenizer.to_str())
 
 
+def with_marks(text: str, marks: Sequence[str]) -> str:
+    """The tokenizer, as JSON, with each of these marks as a token of its own, behind the others."""
+    from tokenizers import AddedToken, Tokenizer
+
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer.add_special_tokens([AddedToken(mark, normalized=False) for mark in marks])
+    return str(tokenizer.to_str())
+
+
 def read_pieces(file: Path, written: str) -> str:
     """A `tokenizer.json`, checked.
 

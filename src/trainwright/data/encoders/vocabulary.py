@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never, final
@@ -10,7 +11,7 @@ from typing import ClassVar, Literal, assert_never, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.errors import NotAvailable, Problem
+from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.row_distribution import rounded, safe_quantiles
@@ -23,9 +24,44 @@ UNKNOWN = 0
 """The token of a character that the training part does not hold."""
 
 
+class TokenEncoding(Encoding):
+    """Encoding by a vocabulary of tokens."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> TextVocabulary:
+        """What a token is."""
+
+    @property
+    def turn_end(self) -> str:
+        """What ends an answer; empty where texts have none.
+
+        Raises:
+            Mistake: the template of the chats is a program that may not run.
+        """
+        return ""
+
+    def ask(self, _messages: str, _tools: str = "", /) -> list[str]:
+        """The text after which the model answers messages, a list in JSON; no token reaches from
+        one of its pieces into the next.
+
+        Raises:
+            Mistake: texts have no messages, or they are no messages.
+        """
+        raise Mistake(
+            Problem(
+                "the model was trained on texts, which have no messages",
+                path="--chat",
+                fix="leave out --chat, or train on data of kind chats",
+            )
+        )
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class TextVocabulary(Encoding):
+class TextVocabulary(TokenEncoding):
     """The tokens of a text. `characters`: token 0 is any character not in `symbols`, token i the
     i-th of `symbols`, which are sorted. `bytes`: the 256 values; `symbols` is empty. `subwords`:
     pieces of words; `symbols` is the tokenizer as JSON."""
@@ -36,6 +72,11 @@ class TextVocabulary(Encoding):
     modality: ClassVar[str] = "tokens"
 
     profiled_rows: ClassVar[int] = sys.maxsize
+
+    @property
+    def vocabulary(self) -> TextVocabulary:
+        """Itself."""
+        return self
 
     def profile(self, part: Part, /) -> dict[str, Json]:
         """Lengths of the documents, and the share of unknown characters."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainwright.data.base.table import Integers
 
-LongDocuments = Literal["split", "cut"]
+LongDocuments = Literal["split", "cut", "exclude"]
 
 
 @final
@@ -18,7 +18,7 @@ LongDocuments = Literal["split", "cut"]
 class Chunks:
     """Chunks in document order: `documents` [P] is the document of each, `offsets` [P] its start in
     the document, `lengths` [P] its number of inputs, each followed by the token that it predicts.
-    `cut` documents were truncated by a total of `lost` tokens."""
+    `cut` documents were truncated, or excluded, by a total of `lost` tokens."""
 
     documents: Integers
     offsets: Integers
@@ -29,10 +29,12 @@ class Chunks:
 
 def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Chunks:
     """Split documents of `lengths` tokens into chunks of at most `context` inputs. A document of
-    one token predicts nothing and has no chunk."""
+    one token predicts nothing and has no chunk, nor has an excluded one."""
     inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
     over = inputs > context
     kept = np.minimum(inputs, context) if long == "cut" else inputs
+    if long == "exclude":
+        kept = np.where(over, 0, inputs)
     count = -(-kept // context)
     documents = np.repeat(np.arange(len(kept)), count)
     offsets = count_within(count) * context
@@ -40,7 +42,7 @@ def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDoc
         documents=documents,
         offsets=offsets,
         lengths=np.minimum(context, kept[documents] - offsets),
-        cut=int(over.sum()) if long == "cut" else 0,
+        cut=int(over.sum()) if long != "split" else 0,
         lost=int((inputs - kept).sum()),
     )
 

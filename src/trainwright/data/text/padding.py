@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.data.base.permutation import even_pieces
 from trainwright.data.base.table import Integers
 from trainwright.data.sampling.length_buckets import BucketSampler
@@ -48,7 +48,7 @@ class PaddedShapes:
         return sizes
 
 
-def padded_shapes(section: TokenData, context: int) -> PaddedShapes:
+def padded_shapes(section: TokenFeeding, context: int) -> PaddedShapes:
     """Batch shapes of a contract for rows of at most `context` tokens."""
     padding = section.padding
     places = math.inf if padding.max_tokens == "off" else padding.max_tokens

@@ -10,7 +10,7 @@ from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.core.errors import Problem
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.encoders.encoding import Encoding
-from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, NetworkFamily
 from trainwright.model.input_shape import Shape, TokenShape
 
@@ -32,7 +32,7 @@ class GptFamily(NetworkFamily[Gpt]):
 
     def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
-        vocabulary = TextVocabulary.of_kind(encoding)
+        vocabulary = TokenEncoding.of_kind(encoding).vocabulary
         if 0 < section.vocabulary < vocabulary.size:
             yield Problem(
                 "the data has tokens that the model does not know",

@@ -10,6 +10,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import ColumnSplit, FileSplit, Split, StratifiedSplit
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.core.errors import Problem
+from trainwright.data.quality.finding import Finding
 from trainwright.data.read_table import DataFacts
 from trainwright.data.split.fractions import Shares
 from trainwright.data.split.splits import rows_of_class
@@ -53,6 +54,10 @@ class DataPlanner(ABC, Generic[S]):
 
     def problems(self, _written: frozenset[str]) -> Iterator[Problem]:
         """All other problems of the section."""
+        return iter(())
+
+    def findings(self) -> Iterator[Finding]:
+        """What is worth a look before the training, though nothing is wrong."""
         return iter(())
 
     def storage_problems(self) -> Iterator[Problem]:

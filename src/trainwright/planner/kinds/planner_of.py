@@ -17,6 +17,7 @@ PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
         "table": f"{_HERE}.table_planner:TablePlanner",
         "images": f"{_HERE}.image_planner:ImagePlanner",
         "tokens": f"{_HERE}.token_planner:TokenPlanner",
+        "chats": f"{_HERE}.chat_planner:ChatPlanner",
         "series": f"{_HERE}.series_planner:SeriesPlanner",
     }
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never, final
 
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts
@@ -39,17 +40,24 @@ class TokenPlanner(DataPlanner[TokenData]):
                 expected=f"at most {most:,}",
                 fix="lower it, or give a longer text",
             )
-        elif data.windows != "across" and text_rows(data, context, facts) < 2:
-            what = "windows" if data.windows == "packed" else "rows"
-            yield Problem(
-                f"the training documents fill fewer than two {what}",
-                path="model.context",
-                found=f"{sum(tokens.values()):,} tokens, {what} of at most {context:,}",
-                fix="lower it, or give more documents",
-            )
+        elif data.windows != "across":
+            yield from few_documents(data, context, facts)
 
 
-def text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
+def few_documents(data: TokenFeeding, context: int, facts: DataFacts) -> Iterator[Problem]:
+    """Documents that are packed or padded fill two windows or rows."""
+    if text_rows(data, context, facts) < 2:
+        what = "windows" if data.windows == "packed" else "rows"
+        tokens = sum(map(sum, facts.documents.values()))
+        yield Problem(
+            f"the training documents fill fewer than two {what}",
+            path="model.context",
+            found=f"{tokens:,} tokens, {what} of at most {context:,}",
+            fix="lower it, or give more documents",
+        )
+
+
+def text_rows(data: TokenFeeding, context: int, facts: DataFacts) -> int:
     """Windows or documents of an epoch, if no source is shorter than the context."""
     match data.windows:
         case "across":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.sampling import Mixture
-from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
@@ -16,8 +16,8 @@ _PATH = "data.padding.buckets"
 
 
 def decide_padding(
-    contract: Contract, data: TokenData, facts: DataFacts, choosing: Choosing
-) -> TokenData:
+    contract: Contract, data: TokenFeeding, facts: DataFacts, choosing: Choosing
+) -> TokenFeeding:
     """The section with its buckets resolved, given resolved batch sizes. Unchanged if no document
     is padded."""
     if data.padding.buckets != "auto":
@@ -30,7 +30,7 @@ def decide_padding(
     return data.model_copy(update={"padding": padding})
 
 
-def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
+def _choose(contract: Contract, data: TokenFeeding, facts: DataFacts) -> Choice:
     if not data.shuffle:
         return Choice(_PATH, 1, "documents are visited as they lie")
     if isinstance(data.sampling, Mixture):

@@ -60,7 +60,10 @@ from trainwright.planner.resolve.worker_choices import workers_by_rule
 DataChooser: TypeAlias = Callable[[Contract, Any, DataFacts, Choosing], Data]
 
 BATCH_CHOOSERS: Mapping[str, DataChooser] = LazyTable(
-    {"tokens": "trainwright.planner.resolve.padding_choices:decide_padding"}
+    {
+        "tokens": "trainwright.planner.resolve.padding_choices:decide_padding",
+        "chats": "trainwright.planner.resolve.padding_choices:decide_padding",
+    }
 )
 """What `auto` means there that depends on the batch size."""
 

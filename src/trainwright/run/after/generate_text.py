@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, final
 
 from trainwright.core.errors import Mistake, Place, Problem
-from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.core.files import Json
+from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.token_decoder import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.text_generation import DecodingOptions, TextGenerator
@@ -15,8 +18,38 @@ from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
 
-def open_generator(folder: RunFolder, decoding: DecodingOptions) -> TextGenerator:
-    """A generator with the model of a finished run.
+class Asked(NamedTuple):
+    """A prompt as it was given, and its pieces, between which no token reaches."""
+
+    given: Json
+    pieces: Sequence[str]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChatPrompts:
+    """How the model of a run reads prompts: as texts, or as messages of its template."""
+
+    encoding: TokenEncoding
+    are_messages: bool
+
+    def read(self, given: str | Sequence[Json], tools: str = "") -> Asked:
+        """A text, or what a user says; or a list of messages.
+
+        Raises:
+            Mistake: the model reads no messages, or they are none.
+        """
+        if isinstance(given, str) and not self.are_messages:
+            return Asked(given, (given,))
+        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        return Asked(given, self.encoding.ask(json.dumps(messages), tools))
+
+
+def open_generator(
+    folder: RunFolder, decoding: DecodingOptions, *, is_chat: bool = False
+) -> tuple[TextGenerator, ChatPrompts]:
+    """A generator with the model of a finished run, and how it reads prompts. Of a chat, an answer
+    also ends where the template ends it.
 
     Raises:
         Mistake: its model writes no texts. StorageFailed: its files were changed.
@@ -27,11 +60,16 @@ def open_generator(folder: RunFolder, decoding: DecodingOptions) -> TextGenerato
     scorer = predictor.scorer
     if not isinstance(scorer, NetworkScorer) or not isinstance(scorer.network, TokenDecoder):
         raise _writes_nothing(folder, f"a model of kind {scorer.kind}")
-    return TextGenerator(scorer.network, TextVocabulary.of_kind(predictor.features), decoding)
+    encoding = TokenEncoding.of_kind(predictor.features)
+    if is_chat:
+        decoding = replace(decoding, stop=(*filter(None, [encoding.turn_end]), *decoding.stop))
+    generator = TextGenerator(scorer.network, encoding.vocabulary, decoding)
+    return generator, ChatPrompts(encoding, is_chat)
 
 
-def read_prompts(file: Path) -> Iterator[str]:
-    """Prompts of a file: of .jsonl the key `prompt` of each line, of others each line.
+def read_prompts(file: Path, reader: ChatPrompts) -> Iterator[Asked]:
+    """Prompts of a file: of .jsonl the key `prompt` of each line, or of chats `messages` and
+    `tools`; of others each line.
 
     Raises:
         Mistake: it is missing, or a line has no prompt.
@@ -50,24 +88,31 @@ def read_prompts(file: Path) -> Iterator[str]:
         ) from error
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield _prompt_of(line, number, file) if file.suffix == ".jsonl" else line
+            is_json = file.suffix == ".jsonl"
+            yield _prompt_of(line, number, file, reader) if is_json else reader.read(line)
 
 
-def _prompt_of(line: str, number: int, file: Path) -> str:
+def _prompt_of(line: str, number: int, file: Path, reader: ChatPrompts) -> Asked:
     try:
-        found = json.loads(line)["prompt"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        found = None
-    if isinstance(found, str) and found:
-        return found
+        row = json.loads(line)
+        found = row.get("messages") if reader.are_messages else None
+        found, tools = found or row["prompt"], row.get("tools") or ""
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found, tools = None, ""
+    place = Place(str(file), number)
+    if isinstance(found, str | list) and found:
+        try:
+            return reader.read(found, tools if isinstance(tools, str) else json.dumps(tools))
+        except Mistake as wrong:
+            raise Mistake([replace(one, place=place) for one in wrong.problems]) from wrong
     raise Mistake(
         Problem(
             "a line has no prompt",
             path="--from",
             found=line[:80],
-            expected='{"prompt": "a text"}',
+            expected='{"prompt": "a text"}, or with --chat a list of messages',
             fix="repair the line",
-            place=Place(str(file), number),
+            place=place,
         )
     )
 

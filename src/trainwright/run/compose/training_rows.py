@@ -13,7 +13,7 @@ import torch
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
-from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
 from trainwright.data.base.text_inputs import TextInputs
@@ -65,7 +65,7 @@ def _images(contract: Contract, prepared: Prepared, device: torch.device) -> Dra
 
 
 def _tokens(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
-    data, inputs = TokenData.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
+    data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
     text = _text(data, contract.model.context_length, inputs, (device, contract.seed))
     return text, _text_draws(contract, prepared, inputs.sources.names, text)
 
@@ -139,7 +139,7 @@ def query_store(part: Part, prepared: Prepared, device: torch.device) -> QueryDa
 
 
 def _text(
-    section: TokenData, context: int, inputs: TokenInputs, run: tuple[torch.device, int]
+    section: TokenFeeding, context: int, inputs: TokenInputs, run: tuple[torch.device, int]
 ) -> TextDataset:
     """Windows or documents of a text, for a device and a seed."""
     device, seed = run
@@ -162,7 +162,7 @@ def _text_draws(
     if isinstance(contract.data.sampling, Mixture):
         return mixture_sampler(contract.data.sampling, names, store.sources, contract.seed)
     if isinstance(store, PaddedDataset):
-        buckets = settled(TokenData.of(contract.data).padding.buckets)
+        buckets = settled(TokenFeeding.of(contract.data).padding.buckets)
         if buckets > 1:
             group = settled(contract.training.effective_batch_size)
             return BucketSampler(store.lengths, buckets, group, contract.seed)

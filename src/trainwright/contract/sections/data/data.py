@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
+from trainwright.contract.sections.data.chats import ChatData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import ColumnFeatures, Features
 from trainwright.contract.sections.data.folds import Folded
@@ -382,10 +383,11 @@ Data = Annotated[
     Annotated[TableData, Tag("table")]
     | Annotated[ImageData, Tag("images")]
     | Annotated[TokenData, Tag("tokens")]
-    | Annotated[SeriesData, Tag("series")],
+    | Annotated[SeriesData, Tag("series")]
+    | Annotated[ChatData, Tag("chats")],
     tagged_by("kind", default="table"),
 ]
-"""What is learned from: the rows of a table, images with labels, a text, or series over time."""
+"""What is learned from: rows of a table, images with labels, a text, series, or chats."""
 
 
 def query_of(data: Feeding) -> str:

@@ -62,6 +62,7 @@ FindingKind = Literal[
     "undecidable",
     "unsplit_trees",
     "packing",
+    "cut_answers",
     "padding",
     "too_few_validations",
     "disk",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -65,8 +65,33 @@ def document_faults(
     if is_token_file(folder / section.path):
         return ()
     data, left_out = _examine(section, folder, parts)
-    if not len(data):
-        return ()
+    found = _faults(data, quick, tell) if len(data) else []
+    columns = (section.text,) if section.text else ()
+    found = [replace(one, columns=columns, fix=_FIX if one.count else "") for one in found]
+    return worst_first([*found, *left_out]) if len(data) else ()
+
+
+def text_faults(
+    name: str,
+    texts: Sequence[str],
+    parts: Integers,
+    *,
+    quick: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Finding, ...]:
+    """Findings of texts that are called `name`, most severe first; `parts` int64 [N] is the part of
+    each (0 training). Of many characters, a sample is examined."""
+    step = max(1, -(-sum(map(len, texts)) // MOST_CHARACTERS))
+    rows = np.arange(0, len(texts), step)
+    data = _examined(name, list(texts[::step]), rows, parts[rows])
+    found = [replace(one, fix=_FIX if one.count else "") for one in _faults(data, quick, tell)]
+    if step > 1:
+        text = f"the texts are long: only one in {step:,} of the {name} is checked"
+        found.append(Finding("long_text", "info", text))
+    return worst_first(found)
+
+
+def _faults(data: ExaminedData, quick: bool, tell: Callable[[str], None]) -> list[Finding]:
     divided = data.looks[0].name != _PARAGRAPHS
     found = [one for check in _OF_ANY_TEXT for one in check(data)]
     # Consecutive separators give empty documents, which are not duplicates.
@@ -79,9 +104,7 @@ def document_faults(
     if divided and not quick:
         tell("near duplicates")
         found += near_duplicates(full)
-    columns = (section.text,) if section.text else ()
-    found = [replace(one, columns=columns, fix=_FIX if one.count else "") for one in found]
-    return worst_first([*found, *left_out])
+    return found
 
 
 def document_parts(raw: RawTokens) -> Integers:

@@ -1,0 +1,69 @@
+"""`data` of `kind: chats`: conversations and instructions, whose answers are learned."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.section import Fraction
+
+Role = Literal["system", "user", "assistant", "function_call", "observation"]
+"""Who wrote a message."""
+
+
+class ChatData(TokenFeeding):
+    """Chats, a row each, divided by their prompts: chats with the same messages before the first
+    answer are in one part. The loss and the metrics count the answers alone, each to the mark that
+    ends it."""
+
+    kind: Literal["chats"]
+
+    path: str
+    """A table of chats (JSON Lines, Parquet and whatever else `data.path` of a table may be),
+    relative to the contract's folder. A row has a list of messages, each with `role` and `content`,
+    or with `from` and `value` as in ShareGPT; or an instruction, an input and an output, which are
+    two messages. Every other column can be sliced by."""
+
+    messages: str = ""
+    """The column of messages. Empty: `messages` or `conversations`, or the columns `instruction`,
+    `input` and `output`, whichever the table has."""
+
+    system: str = ""
+    """A column of system messages, which stand before the chats that have none."""
+
+    tools: str = ""
+    """A column of descriptions of tools, which follow the system message."""
+
+    template: Literal["chatml", "llama3", "plain", "tokenizer"] = "chatml"
+    """How messages become a text: as in ChatML (Qwen), as in Llama 3, or `plain`, with a heading
+    for each. The marks of a template are tokens of their own where the vocabulary is `bpe`, or
+    where the tokenizer has them. `tokenizer`: the jinja template beside `data.tokenizer`, in
+    `chat_template.jinja` or `tokenizer_config.json`; it is a program, so it runs in the sandbox of
+    jinja, and only with `--allow-code`."""
+
+    loss_on: tuple[Role, ...] = ("assistant", "function_call")
+    """The roles whose messages are answers."""
+
+    windows: Literal["packed", "padded"] = "packed"
+    """How chats become rows: `packed` into windows, none of which sees another, or each a row of
+    its own, `padded` to the longest of its batch."""
+
+    long_documents: Literal["cut", "exclude"] = "cut"
+    """What happens to a training chat that is longer than `model.context`: `cut` keeps its
+    beginning, `exclude` leaves it out. Which answers lose their end is told."""
+
+    validation: Fraction = 0.1
+    """Share of the chats that steers the training."""
+
+    test: Fraction = 0.1
+    """Share of the chats that is opened once, for the verdict."""
+
+    samplings: ClassVar[tuple[str, ...]] = ("uniform",)
+    sampling_limits: ClassVar[str] = "chats are packed or padded, and have no classes"
+
+    split_fix: ClassVar[str] = ""
+
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return self.path

@@ -1,0 +1,1 @@
+"""Chats: messages, templates, and the tokens of their answers."""

@@ -1,0 +1,234 @@
+"""Messages of chats, read from the rows of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, final, get_args
+
+import polars as pl
+
+from trainwright.contract.sections.data.chats import ChatData, Role
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import Json
+from trainwright.data.base.messages import nearest_option, quoted, some
+from trainwright.data.sources.data_source import SourceFile, read_source
+
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {
+        **{role: role for role in get_args(Role)},
+        "human": "user",
+        "gpt": "assistant",
+        "tool": "observation",
+    }
+)
+"""Roles by the words that stand for them."""
+
+_MESSAGES = ("messages", "conversations")
+_INSTRUCTION, _INPUT, _OUTPUT = "instruction", "input", "output"
+_SPELLINGS = (("role", "content"), ("from", "value"))
+_MOST_PROBLEMS = 6
+
+
+class Message(NamedTuple):
+    """A message and its writer."""
+
+    role: Role
+    content: str
+
+
+class Chat(NamedTuple):
+    """Messages of a chat, the tools described to the assistant, and its row (0-based)."""
+
+    messages: tuple[Message, ...]
+    tools: str = ""
+    row: int = 0
+
+    def count_to_last(self, roles: Sequence[Role]) -> int:
+        """Messages up to the last answer; 0 without one."""
+        answers = [at for at, one in enumerate(self.messages, 1) if one.role in roles]
+        return answers[-1] if answers else 0
+
+
+class UnreadableMessage(ValueError):
+    """What is wrong with a message: what was found, what was expected, and the fix."""
+
+    def __init__(self, message: str, found: str, expected: str, fix: str) -> None:
+        super().__init__(message)
+        self.found, self.expected, self.fix = found, expected, fix
+
+    def problem(self, path: str, place: Place) -> Problem:
+        """As a problem of a row."""
+        return Problem(str(self), path, self.found[:80], self.expected, self.fix, place)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChatTable:
+    """Chats of a table, and the other columns of its rows, by which they can be sliced."""
+
+    chats: tuple[Chat, ...]
+    columns: pl.DataFrame
+    source: SourceFile
+
+
+def read_chats(section: ChatData, folder: Path, path: str = "data.path") -> ChatTable:
+    """The chats of a table relative to `folder`; `path` is the contract path to blame.
+
+    Raises:
+        DataMistake: the table cannot be read, lacks a column, or has rows that are no chats with an
+            answer; the first few are named.
+    """
+    reading = section.reading.model_copy(update={"nested": "text"})
+    source = read_source(section.path, folder, path, reading)
+    columns = _columns_of(section, source)
+    chats: list[Chat] = []
+    problems: list[Problem] = []
+    for row, cells in enumerate(source.frame.select(columns.names).iter_rows(named=True)):
+        try:
+            chats.append(columns.chat(cells, row))
+            _check_answer(chats[-1], section.loss_on)
+        except UnreadableMessage as wrong:
+            problems.append(wrong.problem(columns.path, source.place(row)))
+            if len(problems) == _MOST_PROBLEMS:
+                break
+    if problems:
+        raise DataMistake(problems)
+    return ChatTable(tuple(chats), source.frame.drop(columns.names), source)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns that chats are read from: of messages, or `instruction` to `output` if that is
+    empty."""
+
+    messages: str
+    system: str
+    tools: str
+    has_input: bool
+
+    @property
+    def path(self) -> str:
+        """What is to blame for a row."""
+        return "data.messages" if self.messages else "data.path"
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        own = [self.messages] if self.messages else [_INSTRUCTION, _OUTPUT]
+        own += [_INPUT] if self.has_input and not self.messages else []
+        return [*own, *filter(None, (self.system, self.tools))]
+
+    def chat(self, cells: Mapping[str, str | None], row: int) -> Chat:
+        """The chat of a row."""
+        if self.messages:
+            messages = parse_messages(cells[self.messages] or "")
+        else:
+            messages = _of_instruction(cells)
+        system = cells[self.system] if self.system else ""
+        if system and (not messages or messages[0].role != "system"):
+            messages = (Message("system", system), *messages)
+        return Chat(messages, (cells[self.tools] if self.tools else "") or "", row)
+
+
+def _of_instruction(cells: Mapping[str, str | None]) -> tuple[Message, ...]:
+    asked = [cells.get(name) or "" for name in (_INSTRUCTION, _INPUT)]
+    answer = cells[_OUTPUT] or ""
+    question = "\n\n".join(filter(None, asked))
+    found = [Message("user", question)] if question else []
+    return (*found, Message("assistant", answer)) if answer else tuple(found)
+
+
+def parse_messages(text: str) -> tuple[Message, ...]:
+    """The messages of a list in JSON.
+
+    Raises:
+        UnreadableMessage: it is no list of messages with a known role and a text.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not found:
+        raise UnreadableMessage(
+            "a row has no list of messages",
+            text,
+            '[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]',
+            "name the column of messages in data.messages, or repair the row",
+        )
+    return tuple(_message(one, at) for at, one in enumerate(found, 1))
+
+
+def _message(given: Json, number: int) -> Message:
+    fields = given if isinstance(given, dict) else {}
+    names = next((pair for pair in _SPELLINGS if pair[0] in fields), _SPELLINGS[0])
+    role, content = (fields.get(name) for name in names)
+    if not isinstance(role, str) or role not in ROLES:
+        raise UnreadableMessage(
+            f"message {number} has an unknown role",
+            str(given if role is None else role),
+            f"one of: {', '.join(ROLES)}",
+            "correct the role, or remove the row",
+        )
+    if not isinstance(content, str) or not content.strip():
+        raise UnreadableMessage(
+            f"message {number} has no text",
+            json.dumps(given, ensure_ascii=False),
+            f"a text under {names[1]!r}",
+            "write the text of the message, a call of a function as role function_call, or remove "
+            "the row",
+        )
+    return Message(ROLES[role], content)
+
+
+def _check_answer(chat: Chat, roles: Sequence[Role]) -> None:
+    if not chat.count_to_last(roles):
+        raise UnreadableMessage(
+            "a chat has no answer",
+            ", ".join(message.role for message in chat.messages) or "no message",
+            f"a message by {' or '.join(roles)}",
+            "remove the row, or write its role to data.loss_on",
+        )
+
+
+def _columns_of(section: ChatData, source: SourceFile) -> _Columns:
+    """Where the chats of a table stand."""
+    names = source.frame.columns
+    named = ("messages", "system", "tools")
+    wrong = [
+        _no_column(f"data.{field}", name, source)
+        for field in named
+        if (name := getattr(section, field)) and name not in names
+    ]
+    if wrong:
+        raise DataMistake(wrong)
+    messages = section.messages or next((one for one in _MESSAGES if one in names), "")
+    if not messages and not {_INSTRUCTION, _OUTPUT} <= set(names):
+        raise DataMistake(
+            Problem(
+                "the table has no column of messages",
+                path="data.messages",
+                found=some(names, 12),
+                expected="messages, conversations, or instruction and output",
+                fix="name the column in data.messages",
+                place=source.place(),
+            )
+        )
+    return _Columns(messages, section.system, section.tools, _INPUT in names)
+
+
+def _no_column(path: str, name: str, source: SourceFile) -> Problem:
+    names = source.frame.columns
+    near = nearest_option(name, names)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=name,
+        expected=f"one of: {some(names, 12)}",
+        fix=f"did you mean {near!r}?" if near else f"name one of {quoted(names)}",
+        place=source.place(),
+    )
