@@ -12,7 +12,7 @@ from trainwright.contract.sections.model.traits import DataKind
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "trainwright"
-KINDS_OF_DATA = {*get_args(DataKind), "series", "chats"}
+KINDS_OF_DATA = {*get_args(DataKind), "series", "chats", "preferences"}
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 

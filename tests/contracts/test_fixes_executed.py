@@ -44,10 +44,15 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/explain_run.py: train a run with",
         "cli/generate.py: ",
         "data/encoders/vocabulary.py: leave out --chat",
+        "data/modalities/preference_modality.py: trainwright evaluate RUN",
+        "contract/rules/preference_rules.py: fine-tune a model",
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",
     ),
-    "needs a decoder in a folder (test_decoder_bases)": ("model/gpt/",),
+    "needs a decoder in a folder (test_decoder_bases, test_preferences)": (
+        "model/gpt/",
+        "planner/kinds/preference_planner.py",
+    ),
     "needs the permission to run code (test_imported)": (
         "model/imported/",
         "data/chats/jinja_template.py: choose data.template",

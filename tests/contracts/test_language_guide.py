@@ -14,7 +14,7 @@ from page_runs import run_page
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("page", ["language-models.md", "chats.md"])
+@pytest.mark.parametrize("page", ["language-models.md", "chats.md", "preferences.md"])
 def test_the_page_shows_what_its_commands_say(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "images": f"{_HERE}.image_modality:ImageModality",
         "tokens": f"{_HERE}.token_modality:TokenModality",
         "chats": f"{_HERE}.chat_modality:ChatModality",
+        "preferences": f"{_HERE}.preference_modality:PreferenceModality",
         "series": f"{_HERE}.series_modality:SeriesModality",
     },
     build=lambda modality: modality(),

@@ -41,13 +41,14 @@ from trainwright.data.base.row_storage import (
     place_rows,
     taken,
 )
-from trainwright.data.base.table import AnswerSpans, Integers, PartName
+from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
 from trainwright.data.columns.date_formats import check_formats
 from trainwright.data.columns.doubts import Doubt
 from trainwright.data.columns.fit_target import label_type
 from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
 from trainwright.data.columns.target_column import (
+    AnswerSpans,
     TargetColumn,
     TargetFacts,
     class_problems,
@@ -161,8 +162,7 @@ def read_table(
         MissingExtra: a package that reads a source is not installed.
     """
     sources = read_sources(section, folder, given)
-    problems = name_problems(section, sources)
-    if problems:
+    if problems := name_problems(section, sources):
         raise DataMistake(problems)
     placing, space = _placed(section, sources, folder)
     proposed = decide_columns(section, sources["train"], space)

@@ -30,6 +30,7 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "colours": f"{_HERE}.colour_statistics:ColourStatistics",
         "tokens": f"{_HERE}.vocabulary:TextVocabulary",
         "chats": "trainwright.data.chats.chat_encoding:ChatEncoding",
+        "preferences": "trainwright.data.chats.preference_encoding:PreferenceEncoding",
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
     }
 )

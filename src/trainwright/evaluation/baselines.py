@@ -180,6 +180,19 @@ def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baseline
     )
 
 
+def _of_preferences(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
+    """No preference (dummy), and the longer answer (linear)."""
+    from trainwright.model.answer_lengths import AnswerLengths
+
+    features, target = prepared.features, prepared.target
+    return Baselines(
+        dummy=Predictor(features, target, fit_constant(prepared.train.target, 1)),
+        linear=Predictor(features, target, AnswerLengths()),
+        shares={},
+        warnings=(),
+    )
+
+
 def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     """Fit both on the same columns.
 
@@ -275,6 +288,7 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "images": BaselineFit(_of_images, _seen_columns),
         "tokens": BaselineFit(_of_text, lambda _: 0),
         "chats": BaselineFit(_of_chats, lambda _: 0),
+        "preferences": BaselineFit(_of_preferences, lambda _: 0),
         "series": BaselineFit(_of_series, _seen_of_table),
     }
 )

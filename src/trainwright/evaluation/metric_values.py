@@ -45,6 +45,7 @@ def metrics_of(target: Target) -> tuple[str, ...]:
     has |= {"counts"} if target.is_count else set()
     has |= {"quantiles"} if target.quantiles else set()
     has |= {"ranks"} if target.is_ordered else set()
+    has |= {"pairs"} if target.is_paired else {"tokens"}
     return _names(target.task, target.outputs, has)
 
 
@@ -103,6 +104,12 @@ def _nats_per_token(answers: Answers, _: Metric) -> float:
 def _perplexity(answers: Answers, section: Metric) -> float:
     """exp(nats per token) (Jelinek et al. 1977)."""
     return _exp(_nats_per_token(answers, section))
+
+
+def preferred(answers: Answers) -> Floats:
+    """1 for each pair whose chosen answer has the higher reward, 0.5 for a tie, [N]."""
+    margins = answers.values()
+    return np.where(margins == 0, 0.5, (margins > 0).astype(np.float64))
 
 
 def _exp(value: float) -> float:
@@ -376,6 +383,8 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "smape": lambda answers, _: smape(answers),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
+        "preference_accuracy": lambda answers, _: float(preferred(answers).mean()),
+        "reward_margin": lambda answers, _: float(answers.values().mean()),
         **{name: _of_queries(name) for name in OF_QUERIES},
     }
 )

@@ -77,6 +77,14 @@ class NegativeLogLikelihoodCurves:
 
 
 @dataclass(frozen=True, slots=True)
+class MarginCurves:
+    """`edges` [B + 1] and `counts` [B]: a histogram of the margins of pairs of answers."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueryScore:
     """A query with its rows and its value."""
 
@@ -143,6 +151,7 @@ Curves = (
     ClassificationCurves
     | RegressionCurves
     | NegativeLogLikelihoodCurves
+    | MarginCurves
     | RankingCurves
     | ForecastCurves
 )
@@ -159,10 +168,10 @@ def draw_curves(answers: Answers, target: Target) -> Curves:
         case "regression" | "ranking" | "forecasting":
             return _of_numbers(answers)
         case "generation":
-            counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
-            return NegativeLogLikelihoodCurves(
-                tuple(float(edge) for edge in edges), tuple(int(count) for count in counts)
-            )
+            per_token = 1.0 if target.is_paired else answers.truth
+            counts, edges = np.histogram(answers.values() / per_token, _HISTOGRAM_BINS)
+            kind = MarginCurves if target.is_paired else NegativeLogLikelihoodCurves
+            return kind(tuple(float(edge) for edge in edges), tuple(int(n) for n in counts))
         case _:
             assert_never(target.task)
 
@@ -176,6 +185,8 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "regression"
         case NegativeLogLikelihoodCurves():
             kind = "generation"
+        case MarginCurves():
+            kind = "margins"
         case RankingCurves():
             kind = "ranking"
         case ForecastCurves():
@@ -189,6 +200,8 @@ def curves_from_json(json: Json) -> Curves:
     """The inverse of `curves_to_json`."""
     if json["kind"] == "generation":
         return NegativeLogLikelihoodCurves(tuple(json["edges"]), tuple(json["counts"]))
+    if json["kind"] == "margins":
+        return MarginCurves(tuple(json["edges"]), tuple(json["counts"]))
     if json["kind"] == "ranking":
         worst = tuple(QueryScore(**each) for each in json["worst"])
         edges, counts = tuple(json["edges"]), tuple(json["counts"])

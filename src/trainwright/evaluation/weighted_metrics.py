@@ -27,6 +27,7 @@ from trainwright.evaluation.metric_values import (
     interval_scores,
     interval_widths,
     is_inside,
+    preferred,
 )
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.random_groups import GroupSums, RowGroups
@@ -317,6 +318,8 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "smape": lambda answers, _: _mean(percentage_errors(answers)),
         "nats_per_token": _nats_per_token,
         "perplexity": _perplexity,
+        "preference_accuracy": lambda answers, _: _mean(preferred(answers)),
+        "reward_margin": lambda answers, _: _mean(answers.values()),
         **{name: _of_queries(name) for name in OF_QUERIES},
     }
 )

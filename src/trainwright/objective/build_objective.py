@@ -10,6 +10,7 @@ from trainwright.contract.sections.training.objective import (
     AbsoluteError,
     AutoLoss,
     CrossEntropy,
+    Dpo,
     Focal,
     Huber,
     ListNet,
@@ -23,6 +24,7 @@ from trainwright.contract.sections.training.objective import (
 from trainwright.data.base.table import Floats
 from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
 from trainwright.objective.losses import TargetLoss
+from trainwright.objective.preference_losses import DpoLoss
 from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
 from trainwright.objective.regression_losses import (
     AbsoluteErrorLoss,
@@ -69,6 +71,8 @@ def build_loss(
             return QuantilesLoss(quantiles) if quantiles else QuantileLoss(section.quantile)
         case Poisson():
             return PoissonLoss()
+        case Dpo():
+            return DpoLoss(section.beta, section.form)
         case ListNet():
             return ListNetLoss()
         case RankNet():

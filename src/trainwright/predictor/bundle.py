@@ -59,6 +59,7 @@ _FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
+        "answer_lengths": (),
         "ensemble": ("ensemble.json",),
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
@@ -260,6 +261,10 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
+        case "answer_lengths":
+            from trainwright.model.answer_lengths import AnswerLengths
+
+            return AnswerLengths()
         case "ensemble":
             from trainwright.predictor.ensemble_scorer import read_ensemble
 

@@ -128,7 +128,7 @@ class NetworkScorer:
 
     def _scored(self, inputs: Inputs) -> Floats:
         if self._target.task == "generation":
-            return self._segment_nll(TokenInputs.of_kind(inputs))
+            return inputs.from_likelihoods(self.segment_nll(inputs.segments))
         return self._finish(self._outputs(inputs))
 
     def _outputs(self, inputs: Inputs) -> Iterator[Tensor]:
@@ -145,7 +145,7 @@ class NetworkScorer:
             return np.zeros((0, self._shape.outputs))
         return self._link.scores(torch.cat(outputs)).numpy()
 
-    def _segment_nll(self, inputs: TokenInputs) -> Floats:
+    def segment_nll(self, inputs: TokenInputs) -> Floats:
         """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""
         context = self._section.context_length
         device = next(self._model.parameters()).device

@@ -14,6 +14,7 @@ from trainwright.evaluation.plot_data import (
     ClassificationCurves,
     Curves,
     ForecastCurves,
+    MarginCurves,
     NegativeLogLikelihoodCurves,
     RankingCurves,
     RegressionCurves,
@@ -58,6 +59,8 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             if sum(curves.residual_counts):
                 figures.append(_residuals(curves))
             return tuple(figures)
+        case MarginCurves():
+            return (_margins(curves),)
         case NegativeLogLikelihoodCurves():
             return (_likelihood(curves),) if sum(curves.counts) else ()
         case RankingCurves():
@@ -240,6 +243,24 @@ def _draw_histogram(
         alpha=0.75,
         edgecolor=LINE,
         linewidth=0.4,
+    )
+
+
+def _margins(curves: MarginCurves) -> Figure:
+    edges, counts = np.array(curves.edges), np.array(curves.counts)
+
+    def draw(axes: Axes) -> None:
+        _draw_histogram(axes, edges, counts)
+        axes.axvline(0.0, color=LINE, linewidth=0.8)
+        axes.set_xlabel("reward of the chosen answer minus that of the rejected one")
+        axes.set_ylabel("pairs")
+
+    return Figure(
+        "Margins",
+        "Histogram of the margins of the chosen answers",
+        draw_svg(Panel("margins", draw, 3.4)),
+        f"Over all {int(counts.sum()):,} pairs. Of those left of 0 the model prefers the other "
+        "answer.",
     )
 
 

@@ -28,6 +28,7 @@ _KINDS = {
     "tokens": "text",
     "series": "time series",
     "chats": "chat",
+    "preferences": "preference",
 }
 _CONTRACT_LETTERS = 20_000
 _SHOWN_FACTS = ("hardware", "threads", "active time", "price", "started", "ended", "extended")

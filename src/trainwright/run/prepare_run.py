@@ -140,6 +140,7 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document)
+        prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
     said = (*document.notes, *filter(None, [str(teacher.get("note", ""))]))
@@ -182,8 +183,18 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
         _check_prepared(decided, prepared, document)
+        prepared = _with_base(decided.contract, prepared, document.source.folder)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
     return replace(ready, document=document, device=device, plan=decided, prepared=prepared)
+
+
+def _with_base(contract: Contract, prepared: Prepared, folder: Path) -> Prepared:
+    """Pairs of answers with what the base says of them."""
+    if not contract.data.is_paired:
+        return prepared
+    from trainwright.run.reference_scores import with_reference
+
+    return with_reference(contract, prepared, folder)
 
 
 def _prepared_otherwise(changed: Sequence[str], document: Document) -> ContractMistake:

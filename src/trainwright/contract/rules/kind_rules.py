@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.preference_rules import pairs_have_dpo, pairs_have_metrics
 from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import (
@@ -12,6 +13,7 @@ from trainwright.contract.sections.training.objective import (
     LOSSES_OF_QUERIES,
     AutoLoss,
     CrossEntropy,
+    Dpo,
     Poisson,
 )
 from trainwright.core.errors import Problem
@@ -52,7 +54,7 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     loss = contract.training.loss
     known = contract.data.tasks
     task = known[0] if len(known) == 1 else str(contract.task)
-    if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES):
+    if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES | Dpo):
         return
     if task not in ("classification", "regression", "generation", "forecasting"):
         return
@@ -135,6 +137,8 @@ def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterato
 
 KIND_RULES = (
     model_reads_data,
+    pairs_have_dpo,
+    pairs_have_metrics,
     task_fits_data,
     loss_fits_task,
     model_is_consistent,

@@ -20,6 +20,7 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
         "images": f"{_HERE}.image_rules:IMAGE_RULES",
         "tokens": f"{_HERE}.token_rules:TOKEN_RULES",
         "chats": f"{_HERE}.chat_rules:CHAT_RULES",
+        "preferences": f"{_HERE}.preference_rules:PREFERENCE_RULES",
         "series": f"{_HERE}.series_rules:SERIES_RULES",
     }
 )

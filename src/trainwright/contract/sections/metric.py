@@ -23,14 +23,14 @@ NUMERIC_TASKS = ("regression", "forecasting")
 class MetricFact:
     """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
     for those that need a positive class and "any" for those that work for any number; `of` names
-    the targets that have it: "any", only "counts", only "quantiles", or only ordered classes,
-    "ranks"."""
+    the targets that have it: "any", only "counts", only "quantiles", only ordered classes,
+    "ranks", only "tokens" of texts, or only "pairs" of answers."""
 
     direction: Direction
     task: TaskKind
     bounds: tuple[float, float]
     classes: Literal["two", "any"] = "any"
-    of: Literal["any", "counts", "quantiles", "ranks"] = "any"
+    of: Literal["any", "counts", "quantiles", "ranks", "tokens", "pairs"] = "any"
 
 
 _SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
@@ -65,8 +65,10 @@ METRICS = MappingProxyType(
         "interval_score": MetricFact("min", "regression", _SIZE, of="quantiles"),
         "mase": MetricFact("min", "forecasting", _SIZE),
         "smape": MetricFact("min", "forecasting", (0.0, 200.0)),
-        "nats_per_token": MetricFact("min", "generation", _SIZE),
-        "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
+        "nats_per_token": MetricFact("min", "generation", _SIZE, of="tokens"),
+        "perplexity": MetricFact("min", "generation", (1.0, math.inf), of="tokens"),
+        "preference_accuracy": MetricFact("max", "generation", _SHARE, of="pairs"),
+        "reward_margin": MetricFact("max", "generation", (-math.inf, math.inf), of="pairs"),
         "ndcg": MetricFact("max", "ranking", _SHARE),
         "map": MetricFact("max", "ranking", _SHARE),
         "mrr": MetricFact("max", "ranking", _SHARE),

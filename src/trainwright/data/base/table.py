@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +69,15 @@ class Inputs(ABC):
     def scoring_order(self) -> Integers:
         """The order in which a network scores the rows, int64 [N]; empty for their own."""
         return np.zeros(0, dtype=np.int64)
+
+    @property
+    def segments(self) -> TokenInputs:
+        """What a decoder scores."""
+        raise AssertionError("only texts have segments")
+
+    def from_likelihoods(self, nll: Floats, /) -> Floats:
+        """Scores [N, 1] of the negative log-likelihoods of the segments [M, 1]."""
+        return nll
 
     @property
     def levels(self) -> Levels:
@@ -269,6 +278,11 @@ class TokenInputs(Inputs):
     def __len__(self) -> int:
         return len(self.starts)
 
+    @property
+    def segments(self) -> TokenInputs:
+        """Itself."""
+        return self
+
     def owners(self) -> Integers:
         """Document index of each segment, int64 [N]."""
         return _last_begun(self.documents, self.starts)
@@ -331,29 +345,6 @@ def _last_begun(begins: Integers, places: Integers) -> Integers:
 def _firsts(codes: Integers) -> Integers:
     """Start indices of runs of equal codes."""
     return np.flatnonzero(np.diff(codes, prepend=-1))
-
-
-class AnswerSpans(NamedTuple):
-    """A answers of C chats: `chats` [A] is the chat of each, `messages` [A] its message, `starts`
-    and `stops` [A] its half-open range in the tokens of the chat. `rows` [C] are the rows of the
-    chats in their file, `lines` what each is called."""
-
-    chats: Integers
-    messages: Integers
-    starts: Integers
-    stops: Integers
-    rows: Integers
-    lines: tuple[str, ...]
-
-    @property
-    def lengths(self) -> Integers:
-        """Tokens of each answer."""
-        lengths: Integers = self.stops - self.starts
-        return lengths
-
-    def firsts(self) -> Integers:
-        """Where the first answer of each chat begins, [C]."""
-        return self.starts[np.flatnonzero(np.diff(self.chats, prepend=-1))]
 
 
 def as_columns(inputs: Inputs) -> TableInputs:

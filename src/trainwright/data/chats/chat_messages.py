@@ -200,7 +200,7 @@ def _columns_of(section: ChatData, source: SourceFile) -> _Columns:
     names = source.frame.columns
     named = ("messages", "system", "tools")
     wrong = [
-        _no_column(f"data.{field}", name, source)
+        no_column(f"data.{field}", name, source)
         for field in named
         if (name := getattr(section, field)) and name not in names
     ]
@@ -221,7 +221,8 @@ def _columns_of(section: ChatData, source: SourceFile) -> _Columns:
     return _Columns(messages, section.system, section.tools, _INPUT in names)
 
 
-def _no_column(path: str, name: str, source: SourceFile) -> Problem:
+def no_column(path: str, name: str, source: SourceFile) -> Problem:
+    """The problem of a table without a column that the contract names."""
     names = source.frame.columns
     near = nearest_option(name, names)
     return Problem(

@@ -9,19 +9,19 @@ from typing import assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.chats import ChatData
+from trainwright.contract.sections.data.chats import ChatData, Role
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.optional_dependencies import need_tokenizers
-from trainwright.data.base.table import AnswerSpans, Integers, Part, PartName, TokenInputs
+from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding, EncodedChats, render_chats
 from trainwright.data.chats.chat_messages import ChatTable, read_chats
 from trainwright.data.chats.chat_template import ChatTemplate, Piece
 from trainwright.data.chats.jinja_template import read_jinja
-from trainwright.data.chats.split_chats import PromptGroups, split_chats
+from trainwright.data.chats.split_chats import PartShares, PromptGroups, split_chats
 from trainwright.data.columns.target import NextToken
-from trainwright.data.columns.target_column import TargetFacts
+from trainwright.data.columns.target_column import AnswerSpans, TargetFacts
 from trainwright.data.encoders.bpe import read_pieces, train_pieces, with_marks
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.read_table import DataFacts, Raw
@@ -63,9 +63,10 @@ def read_raw_chats(section: ChatData, folder: Path) -> RawChats:
             cannot be read. Mistake: a template that is a program, without the permission.
         MissingExtra: the vocabulary needs a library that is not installed.
     """
-    template = _template(section, folder)
+    template = read_template(section.template, section.loss_on, section.tokenizer, folder)
     table = read_chats(section, folder)
-    groups = split_chats(table.chats, section)
+    shares = PartShares(section.validation, section.test)
+    groups = split_chats(table.chats, section.loss_on, shares)
     pieces = render_chats(table, template)
     order = np.argsort(groups.parts, kind="stable")
     training = np.flatnonzero(groups.parts == 0)
@@ -99,7 +100,7 @@ def prepare_chats(raw: RawChats, section: ChatData) -> Prepared:
         test=test,
         features=raw.encoding,
         target=NextToken(raw.encoding.vocabulary.size),
-        split=_report(raw),
+        split=report_prompts(raw.facts, raw.groups),
         version=hash_value(
             {
                 "scheme": 1,
@@ -155,11 +156,17 @@ def _answers(
 _SCHEMA = pl.Schema({ROLE: pl.String(), TURN: pl.Int64(), TOKENS: pl.Int64()})
 
 
-def _template(section: ChatData, folder: Path) -> ChatTemplate:
-    if section.template != "tokenizer":
-        return ChatTemplate(section.template, section.loss_on)
-    program = read_jinja(folder / section.tokenizer, section.tokenizer)
-    return ChatTemplate(section.template, section.loss_on, program)
+def read_template(
+    name: str, answers: tuple[Role, ...], tokenizer: str, folder: Path
+) -> ChatTemplate:
+    """The template of a contract.
+
+    Raises:
+        DataMistake: the tokenizer has none. Mistake: it is a program, without the permission.
+    """
+    if name != "tokenizer":
+        return ChatTemplate(name, answers)
+    return ChatTemplate(name, answers, read_jinja(folder / tokenizer, tokenizer))
 
 
 def _vocabulary(
@@ -231,16 +238,17 @@ def _notes(encoded: EncodedChats) -> tuple[str, ...]:
     return (f"{answers} with {learned:,} of {tokens:,} tokens: {learned / tokens:.1%} are learned",)
 
 
-def _report(raw: RawChats) -> SplitReport:
-    prompts = len(np.unique(raw.groups.prompts))
+def report_prompts(facts: DataFacts, groups: PromptGroups) -> SplitReport:
+    """Report of a division by prompts."""
+    prompts = len(np.unique(groups.prompts))
     kept = {
-        str(part): len(np.unique(raw.groups.prompts[raw.groups.parts == at]))
+        str(part): len(np.unique(groups.prompts[groups.parts == at]))
         for at, part in enumerate(PARTS)
     }
     return SplitReport(
         kind="prompt",
-        reason=f"chats of the same prompt are in one part: {prompts:,} different prompts",
-        rows=dict(raw.facts.part_rows),
+        reason=f"those of the same prompt are in one part: {prompts:,} different prompts",
+        rows=dict(facts.part_rows),
         class_shares={},
         target_mean={},
         groups=kept,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainwright.contract.sections.data.chats import ChatData, Role
+from trainwright.contract.sections.data.chats import Role
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.table import Integers
 from trainwright.data.chats.chat_messages import Chat
@@ -25,7 +25,14 @@ class PromptGroups(NamedTuple):
     parts: Integers
 
 
-def split_chats(chats: Sequence[Chat], section: ChatData) -> PromptGroups:
+class PartShares(NamedTuple):
+    """PartShares of the validation and the test part."""
+
+    validation: float
+    test: float
+
+
+def split_chats(chats: Sequence[Chat], roles: Sequence[Role], shares: PartShares) -> PromptGroups:
     """Divide chats so that those of one prompt are in one part.
 
     Prompts are ordered by their BLAKE2b hash; the first have the validation part, the next the test
@@ -34,13 +41,13 @@ def split_chats(chats: Sequence[Chat], section: ChatData) -> PromptGroups:
     Raises:
         DataMistake: there are too few prompts for three parts.
     """
-    keys = [_key(chat, section.loss_on) for chat in chats]
+    keys = [_key(chat, roles) for chat in chats]
     hashes, prompts = np.unique(np.array(keys, dtype=np.uint64), return_inverse=True)
     if len(hashes) < _PARTS:
         raise _too_few(len(hashes), len(chats))
     ends = np.cumsum(np.bincount(prompts))
-    validation = _upto(ends, 0, section.validation, len(chats), 2)
-    test = _upto(ends, validation, section.test, len(chats), 1)
+    validation = _upto(ends, 0, shares.validation, len(chats), 2)
+    test = _upto(ends, validation, shares.test, len(chats), 1)
     of_prompt = np.zeros(len(hashes), dtype=np.int64)
     of_prompt[:validation], of_prompt[validation:test] = 1, 2
     return PromptGroups(prompts.astype(np.int64), of_prompt[prompts])

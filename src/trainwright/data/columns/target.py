@@ -232,11 +232,63 @@ class NextToken(Target):
         return cls(int(json["size"]))
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Preferred(Target):
+    """Which of two answers is preferred, by a model with a vocabulary of `size`. A pair is scored
+    by its margin, the reward of the chosen answer minus that of the rejected one; so a part's
+    target is 0 for each pair, which margins are compared with."""
+
+    size: int
+    column: str = "chosen"
+
+    kind: ClassVar[str] = "preferred"
+    task: ClassVar[Literal["generation"]] = "generation"
+    unit: ClassVar[str] = "pairs"
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model for each position: one per token."""
+        return self.size
+
+    @property
+    def score_columns(self) -> int:
+        """The margin."""
+        return 1
+
+    @property
+    def tokens(self) -> int:
+        """The size of the vocabulary."""
+        return self.size
+
+    @property
+    def is_paired(self) -> bool:
+        """Is it which of two answers is preferred?"""
+        return True
+
+    def encode(self, series: pl.Series) -> Floats:
+        """Zeros, [N]."""
+        return np.zeros(len(series))
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {"kind": self.kind, "size": self.size}
+
+    def describe(self, _shares: Mapping[str, float], /) -> str:
+        """No more than that."""
+        return "the preferred answer"
+
+    @classmethod
+    def from_json(cls, json: Json) -> Preferred:
+        """Inverse of `to_json`."""
+        return cls(int(json["size"]))
+
+
 TARGETS: Mapping[str, type[Target]] = MappingProxyType(
     {
         **{
             target.kind: target
-            for target in (Classes, Numbers, NextToken, Relevance, ForecastTarget)
+            for target in (Classes, Numbers, NextToken, Preferred, Relevance, ForecastTarget)
         },
         "counts": Numbers,
         "quantiles": Numbers,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
+import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
@@ -17,7 +18,7 @@ from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.row_storage import slices_of
-from trainwright.data.base.table import PartName
+from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import (
     MOSTLY,
     ColumnType,
@@ -31,6 +32,29 @@ MOST_CLASSES_OF_NUMBERS = 20
 """A numeric target with more distinct values than this is a regression target."""
 
 _FEWEST_AMOUNTS = 8
+
+
+class AnswerSpans(NamedTuple):
+    """A answers of C chats: `chats` [A] is the chat of each, `messages` [A] its message, `starts`
+    and `stops` [A] its half-open range in the tokens of the chat. `rows` [C] are the rows of the
+    chats in their file, `lines` what each is called."""
+
+    chats: Integers
+    messages: Integers
+    starts: Integers
+    stops: Integers
+    rows: Integers
+    lines: tuple[str, ...]
+
+    @property
+    def lengths(self) -> Integers:
+        """Tokens of each answer."""
+        lengths: Integers = self.stops - self.starts
+        return lengths
+
+    def firsts(self) -> Integers:
+        """Where the first answer of each chat begins, [C]."""
+        return self.starts[np.flatnonzero(np.diff(self.chats, prepend=-1))]
 
 
 @final

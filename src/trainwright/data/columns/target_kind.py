@@ -86,6 +86,11 @@ class Target(ABC):
         return False
 
     @property
+    def is_paired(self) -> bool:
+        """Is it which of two answers is preferred?"""
+        return False
+
+    @property
     def quantiles(self) -> tuple[float, ...]:
         """Quantiles that models predict, ascending, with 0.5 among them; empty for one number."""
         return ()

@@ -16,7 +16,7 @@ from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.chats.chat_encoding import ChatEncoding
 from trainwright.data.chats.chat_messages import ChatTable, read_chats
 from trainwright.data.chats.prepare_chats import RawChats, new_chats, prepare_chats, read_raw_chats
-from trainwright.data.chats.split_chats import split_chats
+from trainwright.data.chats.split_chats import PartShares, split_chats
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.modalities.modality import (
@@ -79,7 +79,8 @@ class ChatModality(Modality[ChatData, RawChats]):
         """Faults of the chats."""
         table = read_chats(section, folder)
         try:
-            parts = split_chats(table.chats, section).parts
+            shares = PartShares(section.validation, section.test)
+            parts = split_chats(table.chats, section.loss_on, shares).parts
         except Mistake as mistake:
             tell(f"faults in undivided chats, since they cannot be divided: {mistake.problems[0]}")
             parts = np.zeros(len(table.chats), dtype=np.int64)

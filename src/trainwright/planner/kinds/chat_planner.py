@@ -11,7 +11,8 @@ from trainwright.contract.sections.data.chats import ChatData
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import AnswerSpans, Integers
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.target_column import AnswerSpans
 from trainwright.data.quality.finding import Finding
 from trainwright.planner.kinds.data_planner import DataPlanner
 from trainwright.planner.kinds.token_planner import few_documents, text_rows

@@ -18,6 +18,7 @@ PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
         "images": f"{_HERE}.image_planner:ImagePlanner",
         "tokens": f"{_HERE}.token_planner:TokenPlanner",
         "chats": f"{_HERE}.chat_planner:ChatPlanner",
+        "preferences": f"{_HERE}.preference_planner:PreferencePlanner",
         "series": f"{_HERE}.series_planner:SeriesPlanner",
     }
 )

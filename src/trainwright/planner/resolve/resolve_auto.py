@@ -34,6 +34,7 @@ from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.objective import (
     AutoLoss,
     CrossEntropy,
+    Dpo,
     ListNet,
     Loss,
     Ordinal,
@@ -122,7 +123,7 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
         chosen = ("forecasting", "series go on in time")
     elif target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
-    elif contract.data.has_tokens:
+    elif contract.data.tasks == ("generation",):
         chosen = ("generation", "a text is continued")
     else:
         chosen = ("classification", f"the target has {len(target.classes)} classes")
@@ -136,7 +137,7 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("ndcg", "rows are ranked within queries")
     elif contract.task == "forecasting":
         chosen = ("mase", "errors of all series count in units of their own changes")
-    elif contract.task == "generation":
+    elif contract.task == "generation" and not contract.data.is_paired:
         chosen = ("nats_per_token", "what is predicted are tokens")
     elif contract.data.class_order:
         chosen = ("quadratic_kappa", "the classes have an order")
@@ -298,6 +299,8 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     reason = (
         "classes are predicted" if contract.task == "classification" else "tokens are predicted"
     )
+    if contract.data.is_paired:
+        chosen, reason = Dpo(name="dpo"), "one of two answers is preferred"
     if contract.data.class_order:
         chosen, reason = Ordinal(name="ordinal"), "the classes have an order"
     if contract.task in NUMERIC_TASKS:

@@ -21,6 +21,7 @@ from trainwright.data.loading.dataset import (
 from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
 from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
+from trainwright.data.loading.pair_dataset import PairBatches, PairDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset, query_targets
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
@@ -34,6 +35,7 @@ from trainwright.model.families import network_family
 from trainwright.objective.distillation import Distilled
 from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
 from trainwright.objective.own_objective import OwnObjective
+from trainwright.objective.preference_losses import ByPair
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
@@ -83,7 +85,7 @@ def build_feed(
 def trial_batch(contract: Contract, feed: Feed) -> Batch:
     """Micro-batch for benchmarks: the first one, or, if widths differ, the widest, which every
     variant must fit in memory."""
-    if isinstance(feed.forming, Trimmed | TrimmedRows | QueryBatches):
+    if isinstance(feed.forming, Trimmed | TrimmedRows | QueryBatches | PairBatches):
         return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
 
@@ -106,6 +108,8 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
         return Distilled(
             loss, teacher.weight, teacher.temperature, classes=contract.task == "classification"
         )
+    if contract.data.is_paired:
+        return ByPair(loss)
     if contract.data.weight_column:
         return RowWeighted(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
@@ -157,6 +161,8 @@ def _forming(store: RowDataset) -> Collate:
             return PackedBatches(store.packing)
         case TokenizedRows():
             return TrimmedRows(store.lengths)
+        case PairDataset():
+            return PairBatches(store.lengths)
         case QueryDataset():
             return QueryBatches(store)
         case _:

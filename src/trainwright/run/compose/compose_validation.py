@@ -92,6 +92,8 @@ def validation_loss(
     """Mean training loss over the validation rows, batched by `portions`; for a text, nats per
     token."""
     device = next(model.parameters()).device
+    if prepared.target.is_paired:
+        return lambda answers: _mean_of_margins(loss, answers)
     if prepared.target.task == "generation":
         return lambda answers: measure("nats_per_token", answers, Metric())
     if not prepared.validation.inputs.second_pass:
@@ -104,6 +106,11 @@ def validation_loss(
     store = part_store(prepared.validation, prepared, device)
     over_rows = _LossOverRows(Supervised(loss), model, store, portions)
     return lambda _: portions.complete(over_rows)
+
+
+def _mean_of_margins(loss: TargetLoss, answers: Answers) -> float:
+    margins = torch.from_numpy(answers.values())
+    return float(loss.rows(margins, margins).mean())
 
 
 @final

@@ -15,6 +15,7 @@ from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
+from trainwright.data.base.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
 from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.loading.augment import ImageDataset
@@ -27,6 +28,7 @@ from trainwright.data.loading.dataset import (
 from trainwright.data.loading.memmap_dataset import MemmapDataset
 from trainwright.data.loading.packed_dataset import PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset
+from trainwright.data.loading.pair_dataset import PairDataset
 from trainwright.data.loading.pixel_rows import build_pixels
 from trainwright.data.loading.query_dataset import QueryDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows
@@ -82,8 +84,13 @@ def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Draw
     return store, _draws(contract, prepared, store)
 
 
+def _pairs(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    store = PairDataset(PreferenceInputs.of_kind(prepared.train.inputs), device)
+    return store, _draws(contract, prepared, store)
+
+
 FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
-    {"table": _table, "texts": _texts, "images": _images, "tokens": _tokens}
+    {"table": _table, "texts": _texts, "images": _images, "tokens": _tokens, "preferences": _pairs}
 )
 """By the kind of the inputs."""
 

@@ -1,9 +1,12 @@
-"""`data` of `kind: chats`: conversations and instructions, whose answers are learned."""
+"""`data` of `kind: chats`, conversations and instructions whose answers are learned; and of `kind:
+preferences`, pairs of answers of which one is preferred."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import Fraction
 
@@ -67,3 +70,73 @@ class ChatData(TokenFeeding):
     def source(self) -> str:
         """The path of its rows; empty where they are named otherwise."""
         return self.path
+
+
+class PreferenceData(Feeding):
+    """Pairs of answers to prompts, a row each, divided by their prompts. A decoder that starts from
+    a base learns to prefer the chosen ones, measured against the base (`training.loss: dpo`)."""
+
+    kind: Literal["preferences"]
+
+    path: str
+    """A table (JSON Lines, Parquet and whatever else `data.path` of a table may be), relative to
+    the contract's folder, with a prompt and two answers a row; see `prompt`. Every other column
+    can be sliced by."""
+
+    prompt: str = "prompt"
+    """The column of prompts: a text, which a user says, or a list of messages."""
+
+    chosen: str = "chosen"
+    """The column of the preferred answers: a text, or a list of messages whose last one is the
+    answer. Where the table has no prompts, the messages before it are the prompt."""
+
+    rejected: str = "rejected"
+    """The column of the other answers, in the same form."""
+
+    tokenizer: str
+    """The `tokenizer.json` of the base, relative to the contract's folder."""
+
+    template: Literal["chatml", "llama3", "plain", "tokenizer"] = "chatml"
+    """How messages become a text, as of `kind: chats`; the one that the base was trained with."""
+
+    long_documents: Literal["refuse", "exclude"] = "refuse"
+    """What happens to a pair of which an answer with its prompt is longer than `model.context`;
+    `exclude` leaves the pair out of every part."""
+
+    validation: Fraction = 0.1
+    """Share of the pairs that steers the training."""
+
+    test: Fraction = 0.1
+    """Share of the pairs that is opened once, for the verdict."""
+
+    reading: Reading = Reading()
+    """How the table is read, and how far its file is trusted."""
+
+    form: ClassVar[str] = "tokens"
+    tasks: ClassVar[tuple[str, ...]] = ("generation",)
+    samplings: ClassVar[tuple[str, ...]] = ("uniform",)
+    sampling_limits: ClassVar[str] = "pairs have no classes"
+    usual_metric: ClassVar[tuple[str, str]] = (
+        "preference_accuracy",
+        "of two answers one is preferred",
+    )
+
+    @property
+    def source(self) -> str:
+        """The path of its rows; empty where they are named otherwise."""
+        return self.path
+
+    @property
+    def part_shares(self) -> tuple[str, dict[str, float]]:
+        """The section where the shares of the parts stand, and those that are divided off."""
+        return "data", {"validation": self.validation, "test": self.test}
+
+    @property
+    def file_reading(self) -> Reading:
+        """How its files are read."""
+        return self.reading
+
+    @property
+    def is_paired(self) -> bool:
+        """Is each row a pair of answers, of which one is preferred?"""
+        return True

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
-from trainwright.contract.sections.data.chats import ChatData
+from trainwright.contract.sections.data.chats import ChatData, PreferenceData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import ColumnFeatures, Features
 from trainwright.contract.sections.data.folds import Folded
@@ -131,8 +131,7 @@ class GroupSplit(_Parts):
 
 
 class StratifiedGroupSplit(_Parts):
-    """All rows of a group fall on the same side, and the class shares of all parts are as equal as
-    groups allow."""
+    """All rows of a group fall on the same side; class shares are as equal as groups allow."""
 
     kind: Literal["stratified_group"]
 
@@ -384,10 +383,11 @@ Data = Annotated[
     | Annotated[ImageData, Tag("images")]
     | Annotated[TokenData, Tag("tokens")]
     | Annotated[SeriesData, Tag("series")]
-    | Annotated[ChatData, Tag("chats")],
+    | Annotated[ChatData, Tag("chats")]
+    | Annotated[PreferenceData, Tag("preferences")],
     tagged_by("kind", default="table"),
 ]
-"""What is learned from: rows of a table, images with labels, a text, series, or chats."""
+"""What is learned from: rows of a table, images with labels, a text, series, chats, preferences."""
 
 
 def query_of(data: Feeding) -> str:

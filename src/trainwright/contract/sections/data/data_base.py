@@ -186,6 +186,11 @@ class Feeding(Section):
         return False
 
     @property
+    def is_paired(self) -> bool:
+        """Is each row a pair of answers, of which one is preferred?"""
+        return False
+
+    @property
     def batch_tokens(self) -> Literal["off"] | int:
         """Most tokens of a micro-batch, padding included."""
         return "off"

@@ -140,6 +140,11 @@ class Gpt(ModelSection):
         return self.context
 
     @property
+    def has_base(self) -> bool:
+        """Does it start from the weights of another model of its kind?"""
+        return bool(self.architecture) and self.weights == "pretrained"
+
+    @property
     def head_width(self) -> int:
         """Features of a head."""
         return self.width // self.heads

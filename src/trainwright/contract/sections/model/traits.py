@@ -96,6 +96,11 @@ class ModelSection(Section):
         return 0
 
     @property
+    def has_base(self) -> bool:
+        """Does it start from the weights of another model of its kind?"""
+        return False
+
+    @property
     def is_loop_trained(self) -> bool:
         """Is it a network, trained step by step?"""
         return self.traits.trained_by == "loop"

@@ -18,7 +18,8 @@ from trainwright.contract.sections.section import (
 class AutoLoss(Section):
     """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers,
     `poisson` for counts, which the metrics `poisson_deviance` and `rmsle` ask for, `quantile` for
-    `metric.quantiles`, `ordinal` for classes with an order, and `listnet` for a ranking."""
+    `metric.quantiles`, `ordinal` for classes with an order, `listnet` for a ranking, and `dpo` for
+    preferences."""
 
     name: Literal["auto"] = "auto"
 
@@ -115,6 +116,26 @@ class RankNet(Section):
     name: Literal["ranknet"]
 
 
+class Dpo(Section):
+    """Direct preference optimisation, for `data.kind: preferences` (Rafailov et al. 2023,
+    arXiv:2305.18290, equation 7). The reward of an answer is beta times the difference of its
+    log-probabilities by the model and by the base; the margin is that of the chosen answer over the
+    rejected one."""
+
+    name: Literal["dpo"]
+
+    beta: Positive = 0.1
+    """How strongly the model is held to the base."""
+
+    form: Literal["sigmoid", "ipo"] = "sigmoid"
+    """`sigmoid`: -log sigmoid(margin). `ipo`: (margin / beta - 1 / (2 beta))^2, which does not ask
+    for ever larger margins (Azar et al. 2023, arXiv:2310.12036, equation 17)."""
+
+    length_normalised: bool = False
+    """Whether the log-probability of an answer is its mean over its tokens, not their sum, so that
+    long answers weigh no more (Meng et al. 2024, arXiv:2405.14734, section 2.2)."""
+
+
 Loss = Annotated[
     Annotated[AutoLoss, Tag("auto")]
     | Annotated[CrossEntropy, Tag("cross_entropy")]
@@ -126,7 +147,8 @@ Loss = Annotated[
     | Annotated[Quantile, Tag("quantile")]
     | Annotated[ListNet, Tag("listnet")]
     | Annotated[RankNet, Tag("ranknet")]
-    | Annotated[Poisson, Tag("poisson")],
+    | Annotated[Poisson, Tag("poisson")]
+    | Annotated[Dpo, Tag("dpo")],
     tagged_by("name", default="auto"),
 ]
 
