@@ -57,6 +57,13 @@ CASES = (
         files={"chats.jsonl": chats("talk")},
     ),
     Case(
+        "raise it to 78",
+        (CHATS, "model.context=24", "data.long_documents=exclude"),
+        "text",
+        does=("model.context=78",),
+        files=LONG,
+    ),
+    Case(
         "raise it to 41, or write data.long_documents: exclude",
         (CHATS, "model.context=38"),
         "text",

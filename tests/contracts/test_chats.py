@@ -21,6 +21,7 @@ from canary import Killed
 from command import command, inside, tree
 from contract_runs import Run, bits, train
 from faults.tiers import also_slow
+from real_data import real_data
 from trainwright.core.errors import ContractMistake
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.chats.chat_encoding import ChatEncoding
@@ -293,3 +294,64 @@ def test_texts_have_no_template(tmp_path: Path) -> None:
         refused = command("generate", "texts", "--chat", "Hi")
     assert refused.code == 2
     assert "texts, which have no messages" in refused.err
+
+
+def test_the_loss_is_that_of_transformers_with_labels_of_minus_100(
+    contract: Path, tmp_path: Path
+) -> None:
+    """As trl fine-tunes: the mean over the labels of a padded batch that are not -100."""
+    transformers = pytest.importorskip("transformers")
+    shape = "norm: rms, feed_forward: swiglu, tied: false, layers: 1, heads: 2, width: 16"
+    llama = f"model={{kind: gpt, {shape}, context: 128}}"
+    with inside(tmp_path):
+        ran = command("train", "contract.yaml", "--run", "llama", "--set", llama)
+        exported = command("weights", "export", "llama", "--to", "huggingface", "-o", "base")
+    assert ran.code in (0, 3), ran.err
+    assert exported.code == 0, exported.err
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
+    prepared = ready_for(contract, llama).prepared
+    words, rows = ChatEncoding.of_kind(prepared.features), chat_rows()
+    chats = [by_hand(words, rows[row]["messages"]) for row in sorted(set(prepared.test.rows))]
+    width = max(len(tokens) for tokens, _ in chats)
+    tokens, labels, mask = (
+        torch.tensor([one + [fill] * (width - len(one)) for one in column])
+        for column, fill in (
+            ([tokens for tokens, _ in chats], 0),
+            ([labels for _, labels in chats], -100),
+            ([[1] * len(tokens) for tokens, _ in chats], 0),
+        )
+    )
+    with torch.no_grad():
+        loss = float(theirs(input_ids=tokens, attention_mask=mask, labels=labels).loss)
+    judged = json.loads((tmp_path / "runs/llama/evaluation.json").read_text())["evaluation"]
+    assert judged["metrics"]["nats_per_token"]["value"] == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "chats", "settings"),
+    [
+        (
+            "toolcall-chat-demo",
+            "glaive_toolcall_en_demo.jsonl",
+            300,
+            ("data.tools=tools", "data.long_documents=exclude", "model.context=2048"),
+        ),
+        ("alpaca-en-demo", "alpaca_en_demo.jsonl", 999, ("data.long_documents=exclude",)),
+    ],
+)
+def test_real_conversations_and_instructions(
+    contract: Path, name: str, file: str, chats: int, settings: tuple[str, ...]
+) -> None:
+    """Conversations of ShareGPT with calls of functions, and instructions with inputs."""
+    path = f"data.path={real_data(name) / file}"
+    few = ("data.vocabulary=bytes", "slices=[]", "training.stop.max_steps=2")
+    run = train(contract, name, path, *settings, *few)
+    prepared = run.ready.prepared
+    parts = (prepared.train, prepared.validation, prepared.test)
+    assert run.ready.raw.facts.rows == chats
+    assert sum(len(set(part.rows.tolist())) for part in parts) == chats
+    units = [set(part.units.tolist()) for part in parts]
+    assert not units[0] & units[1]
+    assert not units[0] & units[2]
+    assert not units[1] & units[2]
+    assert run.signals["loss"][0] == pytest.approx(np.log(256), rel=0.1)

@@ -28,6 +28,7 @@ from trainwright.contract.sections.training.objective import Dpo
 from trainwright.core.errors import Mistake
 from trainwright.data.chats.preference_encoding import PreferenceEncoding
 from trainwright.model.families import network_family
+from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run import reference_scores
 from trainwright.run.folder.check_own_files import read_own_bundle
@@ -237,6 +238,8 @@ def test_pairs_that_are_longer_than_the_window(contract: Path) -> None:
     wide = ready_for(contract, f"model.context={needed}", f"model.rotary_scaling={scaling}")
     assert len(wide.prepared.train) + len(wide.prepared.validation) + len(wide.prepared.test) == 48
     ready = ready_for(contract, "data.long_documents=exclude")
+    (finding,) = planner_of(ready.plan.contract, ready.raw.facts).findings()
+    assert "1 pair is longer than model.context 96 and excluded" in finding.message
     parts = (ready.prepared.train, ready.prepared.validation, ready.prepared.test)
     kept = sorted(row for part in parts for row in part.rows.tolist())
     assert kept == [row for row in range(48) if row != 3]

@@ -9,7 +9,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
-from trainwright.data.columns.target import Classes, NextToken
+from trainwright.data.columns.target import Classes, NextToken, Preferred
 from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
 from trainwright.evaluation.predictions import answers_of
 
@@ -29,7 +29,9 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert set(numbers) < set(counts)
     intervals = metrics_of(Numbers("n", 1.0, 1.0, quantiles=(0.1, 0.5, 0.9)))
     ranks = metrics_of(Classes("n", ("low", "high"), 1, ordered=True))
-    found = (counts, intervals, ranks, two, texts, queries, forecasts)
+    pairs = metrics_of(Preferred(3))
+    assert not set(pairs) & set(texts)
+    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs)
     assert set().union(*found) == set(METRICS)
 
 

@@ -18,6 +18,7 @@ from trainwright.planner.kinds.data_planner import DataPlanner
 from trainwright.planner.kinds.token_planner import few_documents, text_rows
 
 _MOST_NAMED = 5
+_FEWEST = 2
 
 
 @final
@@ -43,8 +44,20 @@ class ChatPlanner(DataPlanner[ChatData]):
             return
         if wrong := list(self._long_answers()):
             yield from wrong
+        elif self.data.long_documents == "exclude" and self._short_chats() < _FEWEST:
+            longest = max(self.facts.documents[""]) - 1
+            yield Problem(
+                "hardly a training chat fits into the window",
+                path="model.context",
+                found=f"{self._context:,}, with data.long_documents: exclude",
+                expected=f"up to {longest:,}, which all of them fit into",
+                fix=f"raise it to {longest}",
+            )
         else:
             yield from few_documents(self.data, self._context, self.facts)
+
+    def _short_chats(self) -> int:
+        return sum(length - 1 <= self._context for length in self.facts.documents[""])
 
     def _long_answers(self) -> Iterator[Problem]:
         if self.data.long_documents == "exclude":

@@ -11,6 +11,7 @@ import numpy as np
 from trainwright.contract.sections.data.chats import PreferenceData
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
+from trainwright.data.quality.finding import Finding
 from trainwright.planner.kinds.data_planner import DataPlanner
 
 
@@ -27,6 +28,19 @@ class PreferencePlanner(DataPlanner[PreferenceData]):
         if self.data.long_documents != "exclude":
             return len(lengths)
         return int((lengths <= self.contract.model.context_length + 1).sum())
+
+    def findings(self) -> Iterator[Finding]:
+        """Pairs that do not fit into a window."""
+        context = self.contract.model.context_length
+        lengths = {part: np.array(found) for part, found in self.facts.documents.items()}
+        over = {part: int((found > context + 1).sum()) for part, found in lengths.items()}
+        if count := sum(over.values()):
+            message = (
+                f"{many(count, 'pair is', 'pairs are')} longer than model.context {context:,} and "
+                f"excluded: {over['train']:,} of {len(lengths['train']):,} training pairs, "
+                f"{over['others']:,} of {len(lengths['others']):,} others"
+            )
+            yield Finding("cut_answers", "warning", message, count)
 
     def decisive_problems(self) -> Iterator[Problem]:
         """Every pair fits into a window, or enough of them are left."""
