@@ -67,7 +67,7 @@ CASES = (
         does=("training.batch_size=auto", "training.batch_size=1", "-training.batch_size"),
     ),
     Case(
-        "write a mapping with one of: table, images, tokens, series",
+        "write a mapping with one of: table, images, tokens, series, chats, preferences",
         ("data=3",),
         does=("data={kind: table, path: rows.csv, target: y}",),
     ),

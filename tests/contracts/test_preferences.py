@@ -153,6 +153,7 @@ def test_margins_and_losses_are_those_of_a_loop_by_hand(
     assert accuracy["value"] == pytest.approx(np.mean(np.array(margins) > 0))
     assert margin["value"] == pytest.approx(np.mean(margins), rel=1e-3, abs=1e-4)
     assert margin["low"] <= margin["value"] <= margin["high"]
+    assert accuracy["low"] < accuracy["high"]
     dummy = judged["baselines"]["dummy"]["preference_accuracy"]
     assert dummy["low"] == dummy["high"] == 0.5
     longer = [
@@ -290,6 +291,7 @@ def test_a_row_that_is_no_pair_is_one_error(contract: Path, row: dict[str, Any],
         ),
         ("data={kind: tokens, path: text.txt}", "preference_accuracy is no metric of data"),
         ("data.chosen=best", "there is no column 'best'"),
+        ("data.sampling={kind: balanced}", "expected: uniform"),
     ],
 )
 def test_what_does_not_go_with_preferences(contract: Path, setting: str, said: str) -> None:

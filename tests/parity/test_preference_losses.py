@@ -8,11 +8,15 @@ import pytest
 
 pytest.importorskip("torch")
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainwright.contract.sections.metric import Metric
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.document_batch import NO_TARGET
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
 from trainwright.objective.preference_losses import ByPair, DpoLoss
 
 pytestmark = pytest.mark.torch
@@ -99,3 +103,16 @@ def test_a_model_that_is_its_base_has_no_margin() -> None:
     with torch.no_grad():
         sums = [float(ByPair(DpoLoss(0.1, one))(same, batch).sum) for one in ("sigmoid", "ipo")]
     assert sums == pytest.approx([PAIRS * math.log(2), PAIRS * 25.0])
+
+
+def test_metrics_of_pairs_count_a_tie_half() -> None:
+    margins = np.array([0.4, -0.2, 0.0, 1.5, -0.1, 0.7])
+    answers = answers_of(np.zeros(6), margins[:, None])
+    section = Metric()
+    assert measure("preference_accuracy", answers, section) == pytest.approx(3.5 / 6)
+    assert measure("reward_margin", answers, section) == pytest.approx(margins.mean())
+    draw = np.random.default_rng(0)
+    chosen = draw.integers(0, 6, 20)
+    again = answers_of(np.zeros(20), margins[chosen][:, None])
+    ties = (margins[chosen] > 0).mean() + 0.5 * (margins[chosen] == 0).mean()
+    assert measure("preference_accuracy", again, section) == pytest.approx(ties)

@@ -38,11 +38,12 @@ SHARES = frozenset(
         "average_precision",
         *OF_QUERIES,
         "coverage",
+        "preference_accuracy",
     }
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
-OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage"})
+OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage", "preference_accuracy"})
 """Those of them that rest on all rows."""
 
 OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})

@@ -31,7 +31,7 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             data.sampling_limits,
             path=f"{_PATH}.kind",
             found=sampling.kind,
-            expected=f"{', '.join(others)} or {last}",
+            expected=f"{', '.join(others)} or {last}" if others else last,
             fix=remove,
         )
     elif not data.shuffle:
