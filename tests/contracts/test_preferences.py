@@ -228,6 +228,14 @@ def test_the_base_is_asked_once(contract: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(asked) == 3
 
 
+def test_the_plan_counts_both_answers_of_a_pair(contract: Path) -> None:
+    of_pairs = ready_for(contract).plan.memory
+    words = "vocabulary: tokenizer, tokenizer: base/tokenizer.json"
+    tokens = f"data={{kind: tokens, path: text.txt, {words}}}"
+    of_text = ready_for(contract, tokens, "metric.name=perplexity", "slices=[]").plan.memory
+    assert of_pairs.activations == 2 * of_text.activations > 0
+
+
 def test_pairs_that_are_longer_than_the_window(contract: Path) -> None:
     rows = pair_rows()
     rows[3]["rejected"] = "tide " * 90

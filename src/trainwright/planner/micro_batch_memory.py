@@ -88,7 +88,11 @@ def estimate_memory(
         weights=parameters * _NUMBER + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
-        activations=rows * longest * _NUMBER * family.count_activations(section, shape),
+        activations=rows
+        * longest
+        * contract.data.windows_a_row
+        * _NUMBER
+        * family.count_activations(section, shape),
         data=data,
         device=device,
     )

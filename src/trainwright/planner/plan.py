@@ -112,6 +112,7 @@ class Plan:
         model = self.contract.model
         choosing = Choosing()
         products = network_family(model).count_products(model, shape)
+        products *= self.contract.data.windows_a_row
         work = work_of(self.contract.training, products, self.steps)
         training = decide_compute(self.contract, work, device, choosing)
         too_short = why_not_measured(work, device)

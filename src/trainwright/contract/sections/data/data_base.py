@@ -191,6 +191,11 @@ class Feeding(Section):
         return False
 
     @property
+    def windows_a_row(self) -> int:
+        """Inputs of a model that a row consists of."""
+        return 2 if self.is_paired else 1
+
+    @property
     def batch_tokens(self) -> Literal["off"] | int:
         """Most tokens of a micro-batch, padding included."""
         return "off"
