@@ -46,6 +46,22 @@ def write_folder(folder: Path, count: int = 60, size: int = 12) -> Path:
     return folder
 
 
+def pair_rows(count: int = 60) -> list[str]:
+    """Lines of a table of images with captions, and a group for each four."""
+    words = ("low", "middle", "high")
+    lines = (f"shown/{at:02d}.png,{words[at % 3]} {at // 3},g{at // 4}" for at in range(count))
+    return ["image,caption,image_group", *lines]
+
+
+def write_pairs(folder: Path, count: int = 60, size: int = 8) -> Path:
+    """`pairs.csv`, and the images that it names."""
+    (folder / "shown").mkdir(parents=True, exist_ok=True)
+    for at in range(count):
+        (folder / "shown" / f"{at:02d}.png").write_bytes(encoded(picture(at, size)))
+    (folder / "pairs.csv").write_text("\n".join(pair_rows(count)) + "\n")
+    return folder / "pairs.csv"
+
+
 def write_table(folder: Path, count: int = 60, kind: str = ".csv") -> Path:
     """A table of paths, with a group for each four images, and the images beside it."""
     (folder / "files").mkdir(parents=True, exist_ok=True)

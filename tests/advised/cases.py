@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from advised.following import Values, followed, removed
-from made_pictures import write_folder
+from made_pictures import write_folder, write_pairs
 from mixed_texts import made
 from trainwright.contract.reading.overrides import read_settings, set_values
 from trainwright.contract.reading.read_contract import ContractText
@@ -19,7 +19,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
 
-Base = Literal["table", "network", "text", "images", "encoder"]
+Base = Literal["table", "network", "text", "images", "encoder", "pairs"]
 ROWS = 120
 LABELS = [("no", "yes")[at * 7 % 3 == 0] for at in range(ROWS)]
 NUMBERS = [at * 37 % 101 * 1.5 for at in range(ROWS)]
@@ -50,6 +50,16 @@ CONTRACTS: Mapping[Base, Values] = {
             },
         },
         "model": {"architecture": "base"},
+        "training": {"num_epochs": 2, "batch_size": 8},
+    },
+    "pairs": {
+        "data": {"kind": "pairs", "path": "pairs.csv"},
+        "model": {
+            "kind": "dual_encoder",
+            "width": 8,
+            "image": {"kind": "resnet", "blocks": [1], "width": 4},
+            "text": {"kind": "bag", "width": 8},
+        },
         "training": {"num_epochs": 2, "batch_size": 8},
     },
     "images": {
@@ -110,6 +120,7 @@ def write_bases(folder: Path) -> Path:
     (folder / "rows.csv").write_text(csv())
     (folder / "notes.txt").write_text("\n\n".join(text for _, text in made()))
     write_folder(folder / "pictures", 60, 8)
+    write_pairs(folder)
     # Imported here: transformers takes seconds.
     from made_image_bases import write_image_base
     from made_texts import write_base, write_columns

@@ -280,9 +280,4 @@ CASES = (
         "network",
         leaves="no column 'region'",
     ),
-    Case(
-        "choose classification, regression, ranking, generation or forecasting",
-        ("task=retrieval",),
-        does=("task=classification",),
-    ),
 )

@@ -67,7 +67,7 @@ CASES = (
         does=("training.batch_size=auto", "training.batch_size=1", "-training.batch_size"),
     ),
     Case(
-        "write a mapping with one of: table, images, tokens, series, chats, preferences",
+        "write a mapping with one of: table, images, tokens, series, chats, preferences, pairs",
         ("data=3",),
         does=("data={kind: table, path: rows.csv, target: y}",),
     ),

@@ -46,7 +46,7 @@ HOMES = (
 HOMES_OF_SHAPES = ("model/",)
 """A family of models reads the shape that it is for."""
 
-KINDS = {"table", "images", "tokens"}
+KINDS = {"table", "images", "tokens", "pairs"}
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -159,4 +159,9 @@ def test_every_section_has_a_modality_of_its_own_and_the_other_way_round() -> No
     assert {kind: modality_of(kind).section for kind in MODALITIES} == kinds
     assert {kind: ENCODINGS[kind].modality for kind in kinds} == {k: k for k in kinds}
     others = {kind: one.modality for kind, one in ENCODINGS.items() if kind not in kinds}
-    assert others == {"rows": "table", "texts": "table", "colours": "images"}
+    assert others == {
+        "rows": "table",
+        "texts": "table",
+        "colours": "images",
+        "terms_of_pairs": "pairs",
+    }

@@ -8,20 +8,26 @@ import numpy as np
 import pytest
 
 from library_jobs import job_of_rows
+from trainwright.contract.sections.data.pairs import CaptionTokens
 from trainwright.contract.sections.model import kinds_with, sections
+from trainwright.contract.sections.model.dual_encoder import DualEncoder
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
+from trainwright.data.columns.matching import Matching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, NextToken
+from trainwright.data.pairs.caption_tokenizer import fit_captions
 from trainwright.model.dummy import fit_constant, read_constant
 from trainwright.model.families import FAMILIES
 from trainwright.model.family import LearningTask
-from trainwright.model.input_shape import ImageShape, TableShape, TextShape, TokenShape
+from trainwright.model.input_shape import ImageShape, PairShape, TableShape, TextShape, TokenShape
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
+from trainwright.model.ridge_match import fit_ridge_match, read_ridge_match
 from trainwright.testing.scorer_conformance import (
     FakeScorer,
     ScorerCase,
@@ -73,6 +79,10 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return _of_library(family, outputs)
         case "encoder":
             return _encoder(outputs)
+        case "dual_encoder":
+            return _dual_encoder()
+        case "ridge_match":
+            return _ridge_match()
         case _:
             raise AssertionError(family)
 
@@ -169,6 +179,33 @@ def _encoder(outputs: int) -> ScorerCase:
     return ScorerCase(NetworkScorer(section, shape, target, network), inputs, outputs, read_network)
 
 
+def _dual_encoder() -> ScorerCase:
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.build_network import build_network
+    from trainwright.predictor.network_scorer import NetworkScorer, read_network
+
+    draw = np.random.default_rng(0)
+    pixels = draw.integers(0, 256, (30, 3, 8, 8), dtype=np.uint8)
+    words = [" ".join(draw.choice(["a", "red", "cat", "!"], 1 + at % 5)) for at in range(30)]
+    captions = fit_captions(words, CaptionTokens())
+    inputs = PairInputs(ImageInputs.of(pixels), captions.tokenize(words))
+    images = ResNet(kind="resnet", width=8, blocks=(1,))
+    section = DualEncoder(kind="dual_encoder", width=8, image=images)
+    shape = PairShape((3, 8, 8), (127.0,) * 3, (70.0,) * 3, captions.size, 64, 16)
+    target = Matching("caption", "image", 8)
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape).eval())
+    return ScorerCase(scorer, inputs, 16, read_network, gives_embeddings=True)
+
+
+def _ridge_match() -> ScorerCase:
+    draw = np.random.default_rng(0)
+    areas, terms = draw.random((40, 5)), draw.random((40, 3))
+    numbers = np.concatenate([areas, terms], axis=1).astype(np.float32)
+    inputs = TableInputs(numbers, np.empty((40, 0), np.int64))
+    fitted = fit_ridge_match(areas, terms)
+    return ScorerCase(fitted, inputs, 6, read_ridge_match, gives_embeddings=True)
+
+
 CASES = [
     *((kind, n) for kind in LIBRARY_KINDS for n in (1, 2, 4)),
     ("fake", 2),
@@ -178,6 +215,8 @@ CASES = [
     *((family, n) for family in ("constant", "network") for n in (1, 2, 4)),
     ("encoder", 1),
     ("encoder", 3),
+    ("dual_encoder", 16),
+    ("ridge_match", 6),
 ]
 
 

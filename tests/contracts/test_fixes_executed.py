@@ -22,6 +22,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/folder/check_own_files.py: let it end",
         "engine/update/optimizer_in_backward.py",
         "engine/loader_feed.py",
+        "engine/update/look_ahead.py",
         "optim/layerwise_lr.py",
         "run/script/",
         "run/after/evaluate_rows.py: predict in the script",

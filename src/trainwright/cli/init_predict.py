@@ -19,7 +19,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
 from trainwright.core.terminal import show_safely
 from trainwright.planner.init.first_contract import propose_contract
-from trainwright.run.after.evaluate_rows import predict_file
+from trainwright.run.after.evaluate_rows import match_file, predict_file
 from trainwright.run.summary import labelled
 from trainwright.tracking.run_folder import RunFolder
 
@@ -70,12 +70,15 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
 @final
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
-    """Destination of predictions, input columns to keep, and whether spreadsheet formulas are
-    neutralised."""
+    """Destination of predictions, input columns to keep, whether spreadsheet formulas are
+    neutralised, and for a model of image-text pairs the file of candidates and how many of them
+    are given for each row."""
 
     output: Path
     keep: Sequence[str] = ()
     guard_formulas: bool = False
+    candidates: str = ""
+    top: int = 1
 
 
 def predict_to_file(
@@ -101,7 +104,10 @@ def predict_to_file(
         )
     check_folder(output)
     with naming_damage(folder):
-        predicted = predict_file(folder, rows, overrides, wanted.keep)
+        if wanted.candidates:
+            predicted = match_file(folder, rows, wanted.candidates, wanted.top)
+        else:
+            predicted = predict_file(folder, rows, overrides, wanted.keep)
     predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
     for name, count in predicted.unseen.items():
         share = f"{count:,} of {predictions.height:,} rows"

@@ -194,6 +194,13 @@ def predict(
         ),
     ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
+    candidates: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="Texts for images, or images for texts: give the best matches."
+        ),
+    ] = "",
+    top: Annotated[int, typer.Option(min=1, metavar="K", help="How many of them.")] = 1,
     guard_formulas: Annotated[
         bool,
         typer.Option(
@@ -208,7 +215,7 @@ def predict(
     from trainwright.cli.init_predict import PredictionOutput, predict_to_file
     from trainwright.run.folder.planned_contract import find_run
 
-    written = PredictionOutput(output, keep, guard_formulas)
+    written = PredictionOutput(output, keep, guard_formulas, candidates, top)
     with code_allowed(allow_code):
         predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
 

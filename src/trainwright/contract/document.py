@@ -31,13 +31,14 @@ class Contract(Section):
     task: Auto | Task = "auto"
     """What is predicted: `classification` (a class), `regression` (a number), `ranking` (the order
     of the rows of a query), `generation` (the next token of a text), `forecasting` (the next values
-    of series). `auto`: ranking if `data.query` names a column, regression if the target is numeric
-    with more than 20 values, generation for a text, forecasting for series, else
-    classification."""
+    of series), `retrieval` (which image and text belong
+    together). `auto`: ranking if `data.query` names a column, regression if the target is numeric
+    with more than 20 values, generation for a text, forecasting for series,
+    retrieval for pairs, else classification."""
 
     data: Data
     """What is learned from, and how it is divided: a table (without `kind`), `images`,
-    `tokens` or `series`."""
+    `tokens`, `series` or `pairs`."""
 
     model: Model
     """Model."""

@@ -31,6 +31,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "chats": f"{_HERE}.chat_modality:ChatModality",
         "preferences": f"{_HERE}.preference_modality:PreferenceModality",
         "series": f"{_HERE}.series_modality:SeriesModality",
+        "pairs": f"{_HERE}.pair_modality:PairModality",
     },
     build=lambda modality: modality(),
 )

@@ -32,6 +32,8 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "chats": "trainwright.data.chats.chat_encoding:ChatEncoding",
         "preferences": "trainwright.data.chats.preference_encoding:PreferenceEncoding",
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
+        "pairs": "trainwright.data.pairs.pair_encoder:PairEncoder",
+        "terms_of_pairs": "trainwright.data.pairs.pair_terms:PairTerms",
     }
 )
 """By their kind in JSON."""

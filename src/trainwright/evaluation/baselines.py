@@ -248,6 +248,15 @@ def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
     )
 
 
+def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
+    """Chance, and a linear model of small images and terms."""
+    # Imported here, as all that only pairs need.
+    from trainwright.evaluation.pair_baselines import chance_of_pairs, match_linearly
+
+    linear = match_linearly(prepared, most_rows)
+    return Baselines(dummy=chance_of_pairs(prepared), linear=linear, shares={}, warnings=())
+
+
 def _as_learned(prepared: Prepared) -> Prepared:
     return replace(prepared, train=prepared.train.learned())
 
@@ -290,6 +299,7 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "chats": BaselineFit(_of_chats, lambda _: 0),
         "preferences": BaselineFit(_of_preferences, lambda _: 0),
         "series": BaselineFit(_of_series, _seen_of_table),
+        "pairs": BaselineFit(_of_pairs, lambda prepared: min(_MOST_SEEN, len(prepared.train))),
     }
 )
 """Of the kinds of data that have others."""

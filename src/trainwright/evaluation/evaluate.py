@@ -67,6 +67,11 @@ class Scored:
     def answers(self, who: str = MODEL) -> Answers:
         """Answers of the model, or of a baseline."""
         of_model = who == MODEL
+        if self.target.task == "retrieval":
+            from trainwright.evaluation.retrieval import answers_of_pairs
+
+            scores = self.scores if of_model else self.baselines[who]
+            return answers_of_pairs(self.part.target, scores)
         return answers_of(
             self.part.target,
             self.scores if of_model else self.baselines[who],
@@ -219,6 +224,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         warnings=(
             *scored.notes,
             *_query_notes(answers[MODEL], metric),
+            *_pool_notes(scored),
             *low_target(metric, baselines.get(DUMMY, {})),
             *wrong_coverage(scored.target.quantiles, of_model),
             *find_warnings(judged, size, of_model, linear),
@@ -235,6 +241,10 @@ def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> C
 
         names = query_names(scored.target, scored.part.frame)
         return draw_query_curves(answers[MODEL], metric, names)
+    if scored.target.task == "retrieval":
+        from trainwright.evaluation.retrieval_curves import draw_recalls
+
+        return draw_recalls(answers, scored.part.target)
     if scored.target.task == "forecasting":
         from trainwright.evaluation.draw_forecasts import draw_forecasts
 
@@ -248,6 +258,14 @@ def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:
     from trainwright.evaluation.query_curves import note_queries
 
     return note_queries(answers, metric)
+
+
+def _pool_notes(scored: Scored) -> tuple[str, ...]:
+    if scored.target.task != "retrieval":
+        return ()
+    from trainwright.evaluation.retrieval_curves import note_candidates
+
+    return note_candidates(scored.part.target)
 
 
 def _of(who: str, by_line: Mapping[tuple[str, str], ResampledMetric]) -> dict[str, ResampledMetric]:

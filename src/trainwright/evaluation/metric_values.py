@@ -36,6 +36,9 @@ _MOST_EXPONENT = 709.0
 OF_QUERIES = tuple(name for name, fact in METRICS.items() if fact.task == "ranking")
 """Metrics of the rows of a query, as means over the queries."""
 
+OF_PAIRS = tuple(name for name, fact in METRICS.items() if fact.task == "retrieval")
+"""Metrics of pairs, as means over the queries."""
+
 Measure = Callable[[Answers, Metric], float]
 
 
@@ -352,6 +355,15 @@ def _of_queries(name: str) -> Measure:
     return compute
 
 
+def _of_pairs(name: str) -> Measure:
+    def compute(answers: Answers, _: Metric) -> float:
+        from trainwright.evaluation.retrieval import values_of_pairs
+
+        return float(values_of_pairs(name, answers).mean())
+
+    return compute
+
+
 POINTS: Mapping[str, Measure] = MappingProxyType(
     {
         "accuracy": _accuracy,
@@ -386,5 +398,6 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "preference_accuracy": lambda answers, _: float(preferred(answers).mean()),
         "reward_margin": lambda answers, _: float(answers.values().mean()),
         **{name: _of_queries(name) for name in OF_QUERIES},
+        **{name: _of_pairs(name) for name in OF_PAIRS},
     }
 )

@@ -147,6 +147,27 @@ class ForecastCurves:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RetrievalCurves:
+    """Recall of the model and of each baseline among the first of so many `shown` candidates, of
+    `images` different images and `texts` different texts."""
+
+    images: int
+    texts: int
+    shown: tuple[int, ...]
+    image_to_text: Mapping[str, tuple[float, ...]]
+    text_to_image: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def from_json(cls, json: Json) -> RetrievalCurves:
+        """Inverse of `asdict`."""
+        there, back = (
+            {name: tuple(one) for name, one in json[side].items()}
+            for side in ("image_to_text", "text_to_image")
+        )
+        return cls(json["images"], json["texts"], tuple(json["shown"]), there, back)
+
+
 Curves = (
     ClassificationCurves
     | RegressionCurves
@@ -154,6 +175,7 @@ Curves = (
     | MarginCurves
     | RankingCurves
     | ForecastCurves
+    | RetrievalCurves
 )
 
 
@@ -165,6 +187,8 @@ def draw_curves(answers: Answers, target: Target) -> Curves:
             return ClassificationCurves(
                 labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
             )
+        case "retrieval":
+            raise AssertionError("those of a retrieval are `draw_recalls`")
         case "regression" | "ranking" | "forecasting":
             return _of_numbers(answers)
         case "generation":
@@ -191,6 +215,8 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "ranking"
         case ForecastCurves():
             kind = "forecasting"
+        case RetrievalCurves():
+            kind = "retrieval"
         case _:
             assert_never(curves)
     return {"kind": kind, **asdict(curves)}
@@ -208,6 +234,8 @@ def curves_from_json(json: Json) -> Curves:
         return RankingCurves(json["metric"], edges, counts, worst, json["left_out"])
     if json["kind"] == "forecasting":
         return ForecastCurves.from_json(json)
+    if json["kind"] == "retrieval":
+        return RetrievalCurves.from_json(json)
     if json["kind"] == "regression":
         return RegressionCurves(
             _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])

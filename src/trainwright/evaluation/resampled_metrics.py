@@ -18,7 +18,7 @@ from trainwright.evaluation.intervals import (
     share_interval,
     undefined_share,
 )
-from trainwright.evaluation.metric_values import OF_QUERIES, measure, present_classes
+from trainwright.evaluation.metric_values import OF_PAIRS, OF_QUERIES, measure, present_classes
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.random_groups import MOST_UNITS
 from trainwright.evaluation.resampling_units import count_units
@@ -37,13 +37,14 @@ SHARES = frozenset(
         "roc_auc",
         "average_precision",
         *OF_QUERIES,
+        *OF_PAIRS,
         "coverage",
         "preference_accuracy",
     }
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
-OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage", "preference_accuracy"})
+OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage", "preference_accuracy", *OF_PAIRS})
 """Those of them that rest on all rows."""
 
 OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})

@@ -21,6 +21,7 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
+    OF_PAIRS,
     OF_QUERIES,
     calibration_bins,
     calibration_pairs,
@@ -277,6 +278,15 @@ def _of_queries(name: str) -> Prepare:
     return prepare
 
 
+def _of_pairs(name: str) -> Prepare:
+    def prepare(answers: Answers, _: Metric) -> Sums:
+        from trainwright.evaluation.retrieval import values_of_pairs
+
+        return _mean(values_of_pairs(name, answers))
+
+    return prepare
+
+
 def _nats_per_token(answers: Answers, _: Metric) -> Sums:
     columns = np.stack([answers.values(), answers.truth.astype(np.float64)], axis=1)
     return Sums(columns, lambda sums, _: ratio(*sums.T))
@@ -321,5 +331,6 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "preference_accuracy": lambda answers, _: _mean(preferred(answers)),
         "reward_margin": lambda answers, _: _mean(answers.values()),
         **{name: _of_queries(name) for name in OF_QUERIES},
+        **{name: _of_pairs(name) for name in OF_PAIRS},
     }
 )

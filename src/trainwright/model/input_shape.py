@@ -132,7 +132,47 @@ class TextShape:
         return {"kind": self.kind, "length": self.length, "outputs": self.outputs}
 
 
-Shape = TableShape | ImageShape | TokenShape | TextShape
+@dataclass(frozen=True, slots=True)
+class PairShape:
+    """Size and channel statistics of the images, as of an `ImageShape`, tokens of the vocabulary
+    and of the longest caption, and number of outputs."""
+
+    size: tuple[int, int, int]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    vocabulary: int
+    length: int
+    outputs: int
+
+    kind: ClassVar[str] = "pairs"
+    names: ClassVar[tuple[str, ...]] = ("pixels", "input_ids")
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return min(self.outputs, self.length, self.vocabulary) >= 1
+
+    def empty_rows(self, rows: int, _context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        pixels = torch.empty(rows, *self.size, dtype=torch.uint8)
+        return pixels, torch.empty(rows, self.length, dtype=torch.int64)
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "size": list(self.size),
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "vocabulary": self.vocabulary,
+            "length": self.length,
+            "outputs": self.outputs,
+        }
+
+
+Shape = TableShape | ImageShape | TokenShape | TextShape | PairShape
 
 
 def shape_from_json(json: Json) -> Shape:
@@ -154,6 +194,12 @@ def shape_from_json(json: Json) -> Shape:
             return TokenShape(outputs)
         case "texts":
             return TextShape(int(json["length"]), outputs)
+        case "pairs":
+            channels, height, width = json["size"]
+            size, statistics = (channels, height, width), (json["mean"], json["deviation"])
+            mean, deviation = map(tuple, statistics)
+            sizes = int(json["vocabulary"]), int(json["length"])
+            return PairShape(size, mean, deviation, *sizes, outputs)
         case kind:
             raise ValueError(f"inputs of kind {kind!r}")
 

@@ -9,6 +9,7 @@ import torch
 from trainwright.contract.sections.training.objective import (
     AbsoluteError,
     AutoLoss,
+    Contrastive,
     CrossEntropy,
     Dpo,
     Focal,
@@ -23,6 +24,7 @@ from trainwright.contract.sections.training.objective import (
 )
 from trainwright.data.base.table import Floats
 from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
+from trainwright.objective.contrastive import ContrastiveLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.preference_losses import DpoLoss
 from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
@@ -73,6 +75,8 @@ def build_loss(
             return PoissonLoss()
         case Dpo():
             return DpoLoss(section.beta, section.form)
+        case Contrastive():
+            return ContrastiveLoss()
         case ListNet():
             return ListNetLoss()
         case RankNet():

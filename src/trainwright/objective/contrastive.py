@@ -1,12 +1,16 @@
 """Contrastive and triplet losses of embeddings.
 
-The negatives of a row are the other rows of its micro-batch, so these are the only losses that
-depend on how a step is split: the micro-batch is their unit, and accumulation adds no negatives.
+The negatives of a row are the other rows that a loss is given, so it depends on how a step is
+split: of a micro-batch alone, accumulation adds no negatives. `engine.update.gradient_cache` gives
+`ContrastiveLoss` all pairs of a step.
 """
 
 from __future__ import annotations
 
+from typing import final
+
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -48,6 +52,38 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.5) -> LossSum:
     rows = torch.arange(len(views), device=views.device)
     other = rows.roll(len(first))
     return LossSum(functional.cross_entropy(logits, other, reduction="sum"), len(views))
+
+
+@final
+class ContrastiveLoss:
+    """Symmetric InfoNCE of embeddings [B, 2 D], of images beside those of texts, whose products are
+    logits; `target` [B, 2] are codes of image and text.
+
+    Pairs that share an image or a text are no negatives of each other: only the logit of the
+    pair itself counts. As `symmetric_info_nce`, it depends on all pairs that it is
+    given.
+    """
+
+    def rows(
+        self, outputs: Float[Tensor, "B outputs"], target: Int[Tensor, "B 2"]
+    ) -> Float[Tensor, " B"]:
+        """Loss of each pair."""
+        images, texts = in_fp32(outputs).chunk(2, dim=1)
+        logits = (images @ texts.T).masked_fill(shared_pairs(target), float("-inf"))
+        right = torch.arange(len(logits), device=logits.device)
+        there = functional.cross_entropy(logits, right, reduction="none")
+        back = functional.cross_entropy(logits.T, right, reduction="none")
+        return (there + back) / 2
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Their sum; the count is B."""
+        return LossSum(self.rows(outputs, target).sum(), len(target))
+
+
+def shared_pairs(target: Int[Tensor, "B 2"]) -> Bool[Tensor, "B B"]:
+    """Which two different pairs share an image or a text."""
+    equal = (target[:, None] == target[None]).any(dim=2)
+    return equal & ~torch.eye(len(target), dtype=torch.bool, device=target.device)
 
 
 def triplet(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0) -> LossSum:

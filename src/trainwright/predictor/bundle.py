@@ -60,6 +60,7 @@ _FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "constant": ("constant.json",),
         "frequencies": ("frequencies.json",),
         "answer_lengths": (),
+        "ridge_match": ("ridge_match.npz",),
         "ensemble": ("ensemble.json",),
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
@@ -265,6 +266,10 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.answer_lengths import AnswerLengths
 
             return AnswerLengths()
+        case "ridge_match":
+            from trainwright.model.ridge_match import read_ridge_match
+
+            return read_ridge_match(folder)
         case "ensemble":
             from trainwright.predictor.ensemble_scorer import read_ensemble
 

@@ -18,6 +18,7 @@ from trainwright.evaluation.plot_data import (
     NegativeLogLikelihoodCurves,
     RankingCurves,
     RegressionCurves,
+    RetrievalCurves,
 )
 from trainwright.report.figures import (
     DASHES,
@@ -33,6 +34,7 @@ from trainwright.report.figures import (
 from trainwright.report.forecast_figures import draw_forecast_curves
 from trainwright.report.format import show_share, show_value
 from trainwright.report.load_run import Forecast
+from trainwright.report.retrieval_figures import draw_retrieval_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,6 +69,8 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             return (_queries(curves),) if sum(curves.counts) else ()
         case ForecastCurves():
             return draw_forecast_curves(curves)
+        case RetrievalCurves():
+            return draw_retrieval_curves(curves)
         case _:
             assert_never(curves)
 

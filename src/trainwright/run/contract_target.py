@@ -21,7 +21,7 @@ def with_contract_target(prepared: Prepared, contract: Contract) -> Prepared:
     data does not depend on it."""
     counts, quantiles = asks_for_counts(contract), contract.metric.quantiles
     target = prepared.target.as_predicted(counts=counts, quantiles=quantiles)
-    return replace(prepared, target=target)
+    return replace(prepared, target=target.with_width(contract.model.embedding_width))
 
 
 def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:

@@ -327,7 +327,9 @@ def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
 def decided_task(contract: Contract) -> TaskKind:
     """Task of a resolved contract."""
     match contract.task:
-        case ("classification" | "regression" | "generation" | "ranking" | "forecasting") as task:
+        case (
+            "classification" | "regression" | "generation" | "ranking" | "forecasting" | "retrieval"
+        ) as task:
             return task
         case other:
             raise AssertionError(f"a plan has no {other}: decided, and available")

@@ -30,6 +30,11 @@ _RARE = 0.15
 _SETTINGS: Mapping[str, Json] = {
     "ft_transformer": {"width": 16, "heads": 2, "layers": 2},
     "resnet": {"width": 8, "blocks": [1]},
+    "dual_encoder": {
+        "width": 16,
+        "image": {"kind": "resnet", "width": 8, "blocks": [1]},
+        "text": {"kind": "transformer", "width": 16, "layers": 1, "heads": 2},
+    },
     "gpt": {"layers": 1, "heads": 2, "width": 16, "context": 16},
 }
 """Networks that would train for minutes at their usual size."""
@@ -70,6 +75,8 @@ def write_family_case(kind: str, folder: Path) -> FamilyCase:
     }
     if traits.trained_by == "loop":
         contract["training"] = {"num_epochs": 2, "batch_size": 16}
+    if reads == "pairs":
+        contract["training"] = {"num_epochs": 3, "batch_size": 8, "gradient_accumulation_steps": 2}
     if traits.rounds:
         contract["model"][traits.rounds] = 12
         if "training.checkpointing" in traits.training_keys:
@@ -114,12 +121,37 @@ def _write_text(folder: Path) -> tuple[Json, str, str]:
     return {"kind": "tokens", "path": str(folder / "text.txt")}, "generation", "nats_per_token"
 
 
+def _write_pairs(folder: Path) -> tuple[Json, str, str]:
+    """Bright and dark images, whose captions say so and number them."""
+    draw = np.random.default_rng(0)
+    names, captions = [], []
+    (folder / "pictures").mkdir()
+    for row in range(96):
+        shade, side = ("dark", "bright", "grey")[row % 3], ("left", "right")[row // 3 % 2]
+        pixels = draw.integers(0, 20, (8, 8), dtype=np.uint8) + np.uint8(60 * (row % 3))
+        pixels[:, 4 * (row // 3 % 2) :][:, :4] += np.uint8(80)
+        names.append(f"pictures/{row:03d}.png")
+        captions.append(f"{shade} with light on the {side}, number {row % 7}")
+        Image.fromarray(pixels).save(folder / names[-1])
+    frame = pl.DataFrame({"image": names, "caption": captions})
+    frame.with_columns(frame["caption"].str.split(" ").list.first().alias("shade")).write_csv(
+        folder / "pairs.csv"
+    )
+    return {"kind": "pairs", "path": str(folder / "pairs.csv")}, "retrieval", "mean_recall"
+
+
 _SLICES: Mapping[str, Json] = {
     "table": {"column": "city"},
     "images": {"column": "label"},
+    "pairs": {"column": "shade"},
     "tokens": {"where": "position > 100", "name": "late"},
 }
-_WRITERS = {"table": _write_table, "images": _write_images, "tokens": _write_text}
+_WRITERS = {
+    "table": _write_table,
+    "images": _write_images,
+    "tokens": _write_text,
+    "pairs": _write_pairs,
+}
 
 
 @final
@@ -177,7 +209,8 @@ def check_batches(case: FamilyCase, run: Path) -> None:
     predict = tw.load(run).predict
     whole = _probabilities(predict(rows))
     assert bool(np.isfinite(whole).all())
-    np.testing.assert_allclose(whole.sum(axis=1), 1, atol=1e-6)
+    total = (whole**2).sum(axis=1) if case.reads == "pairs" else whole.sum(axis=1)
+    np.testing.assert_allclose(total, 1, atol=1e-6)
     for size in (1, 7):
         parts = [predict(rows[start : start + size]) for start in range(0, 21, size)]
         np.testing.assert_allclose(
@@ -193,7 +226,7 @@ def new_rows(case: FamilyCase) -> Any:
 
 
 def _probabilities(answer: pl.DataFrame) -> Any:
-    return answer.drop("prediction").to_numpy()
+    return answer.drop("prediction", strict=False).to_numpy()
 
 
 def check_unusual_values(run: Path) -> None:

@@ -36,7 +36,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "path", "found"),
     [
-        ("task=retrieval", "task", "retrieval"),
         ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
         ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
         ("distributed.backend=nccl", "distributed.backend", "nccl"),

@@ -7,6 +7,7 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.columns.forecast_target import ForecastTarget
+from trainwright.data.columns.matching import Matching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import Classes, NextToken, Preferred
@@ -31,7 +32,9 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     ranks = metrics_of(Classes("n", ("low", "high"), 1, ordered=True))
     pairs = metrics_of(Preferred(3))
     assert not set(pairs) & set(texts)
-    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs)
+    matches = metrics_of(Matching("caption", "image"))
+    assert len(matches) == 9
+    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs, matches)
     assert set().union(*found) == set(METRICS)
 
 

@@ -36,6 +36,9 @@ def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answ
     if task == "generation":
         truth = generator.integers(50, 64, rows)
         return answers_of(truth, (truth * generator.gamma(4.0, 0.5, rows))[:, None])
+    if task == "retrieval":
+        places = generator.geometric(0.2, (rows, 7)).astype(np.float64)
+        return Answers(np.zeros((rows, 2), np.int64), places)
     chances = np.r_[1 - share, np.full(classes - 1, share / (classes - 1))]
     truth = generator.choice(classes, rows, p=chances)
     # Rounded, so that some scores are equal.

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Problem
 
-_TASKS = ("retrieval",)
-
 
 def unavailable(contract: Contract) -> list[Problem]:
     """A problem for each key that asks for work which is not built, without places."""
     return [
-        *_task(contract),
         *_distributed(contract),
         *_tracking(contract),
     ]
@@ -22,16 +19,6 @@ def unavailable(contract: Contract) -> list[Problem]:
 
 def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
     return Problem(f"not available in this version: {what}", path=path, found=found, fix=fix)
-
-
-def _task(contract: Contract) -> Iterator[Problem]:
-    if contract.task in _TASKS:
-        yield _not_available(
-            f"the task {contract.task}",
-            "task",
-            contract.task,
-            "choose classification, regression, ranking, generation or forecasting",
-        )
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
 def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The task can be learned from the kind of data."""
     kind, task, tasks = contract.data.kind, contract.task, contract.data.tasks
-    if task in ("auto", "retrieval") or task in tasks:
+    if task == "auto" or task in tasks:
         return
     yield Problem(
         f"data of kind {kind} has no {task}",

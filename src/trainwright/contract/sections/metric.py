@@ -13,7 +13,9 @@ from pydantic import Field
 from trainwright.contract.sections.section import Auto, Count, Positive, Section
 
 Direction = Literal["min", "max"]
-TaskKind = Literal["classification", "regression", "generation", "ranking", "forecasting"]
+TaskKind = Literal[
+    "classification", "regression", "generation", "ranking", "forecasting", "retrieval"
+]
 
 NUMERIC_TASKS = ("regression", "forecasting")
 """Tasks whose target is a number."""
@@ -72,6 +74,15 @@ METRICS = MappingProxyType(
         "ndcg": MetricFact("max", "ranking", _SHARE),
         "map": MetricFact("max", "ranking", _SHARE),
         "mrr": MetricFact("max", "ranking", _SHARE),
+        "mean_recall": MetricFact("max", "retrieval", _SHARE),
+        "image_to_text_recall_at_1": MetricFact("max", "retrieval", _SHARE),
+        "image_to_text_recall_at_5": MetricFact("max", "retrieval", _SHARE),
+        "image_to_text_recall_at_10": MetricFact("max", "retrieval", _SHARE),
+        "image_to_text_mrr": MetricFact("max", "retrieval", _SHARE),
+        "text_to_image_recall_at_1": MetricFact("max", "retrieval", _SHARE),
+        "text_to_image_recall_at_5": MetricFact("max", "retrieval", _SHARE),
+        "text_to_image_recall_at_10": MetricFact("max", "retrieval", _SHARE),
+        "text_to_image_mrr": MetricFact("max", "retrieval", _SHARE),
     }
 )
 
@@ -104,7 +115,8 @@ class Metric(Section):
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
     `f1_macro` for several, `quadratic_kappa` for ordered ones, `accuracy` for images, `rmse` for
-    numbers, `nats_per_token` for a text, `ndcg` for a ranking, `mase` for forecasts."""
+    numbers, `nats_per_token` for a text, `ndcg` for a ranking, `mase` for forecasts, `mean_recall`
+    for image-text pairs: the mean of the recalls at 1, 5 and 10 in both directions."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult
@@ -52,13 +53,13 @@ def _crossing(group: Integers, sides: Integers) -> npt.NDArray[np.bool_]:
 
 
 def audit_images(
-    raw: RawImages, section: ImageData, prepared: Prepared, seed: int, groups: ImageGroups
+    raw: RawImages, section: Feeding, prepared: Prepared, seed: int, groups: ImageGroups
 ) -> tuple[AuditResult, ...]:
     """Held-out images that duplicate training images; `groups` come from `groups_of_raw`. Under
     cross-validation every image is held out once. Where only a sample was decoded, exact copies are
     checked over all files and near duplicates within the sample."""
     if fold_count(section):
-        sides = image_folds(raw, section, seed)
+        sides = image_folds(raw, ImageData.of(section), seed)
         held_out = np.ones(len(sides), dtype=np.bool_)
     else:
         sides = np.zeros(len(groups.exact), dtype=np.int64)

@@ -62,6 +62,10 @@ class Inputs(ABC):
         """The rows from `start` to `stop` as the arguments of a network, in its order: arrays in
         memory, the first axis the rows."""
 
+    def pictures(self) -> ImageInputs:
+        """The images among them; other rows have none."""
+        raise AssertionError(f"{self.kind} have no images")
+
     def document_sizes(self) -> Floats:
         """Tokens of each document [D]; empty without documents."""
         return np.zeros(0)
@@ -190,6 +194,10 @@ class ImageInputs(Inputs):
         """Channels, height and width."""
         channels, height, width = self.pixels.shape[1:]
         return channels, height, width
+
+    def pictures(self) -> ImageInputs:
+        """Itself."""
+        return self
 
     def take(self, rows: Integers) -> ImageInputs:
         """The given images, in the given order."""

@@ -20,6 +20,7 @@ from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.forecast_target import ForecastTarget
+from trainwright.data.columns.matching import Matching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target_kind import Target
@@ -288,7 +289,15 @@ TARGETS: Mapping[str, type[Target]] = MappingProxyType(
     {
         **{
             target.kind: target
-            for target in (Classes, Numbers, NextToken, Preferred, Relevance, ForecastTarget)
+            for target in (
+                Classes,
+                Numbers,
+                NextToken,
+                Preferred,
+                Relevance,
+                ForecastTarget,
+                Matching,
+            )
         },
         "counts": Numbers,
         "quantiles": Numbers,

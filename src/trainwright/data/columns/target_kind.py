@@ -27,7 +27,9 @@ class Target(ABC):
     kind: ClassVar[str]
     """Its name in JSON."""
 
-    task: ClassVar[Literal["classification", "regression", "generation", "ranking", "forecasting"]]
+    task: ClassVar[
+        Literal["classification", "regression", "generation", "ranking", "forecasting", "retrieval"]
+    ]
     """What its metrics and curves are those of."""
 
     unit: ClassVar[str] = "rows"
@@ -102,6 +104,10 @@ class Target(ABC):
 
     def as_predicted(self, *, counts: bool, quantiles: tuple[float, ...] = ()) -> Target:  # noqa: ARG002
         """What a contract predicts of it: of a number, with `counts` its rate, or its quantiles."""
+        return self
+
+    def with_width(self, width: int) -> Target:  # noqa: ARG002
+        """The same for a model whose embeddings have a width, 0 for one without."""
         return self
 
     def arrange(self, scores: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Dataset of pairs of answers. Needs torch."""
+"""Image-text pairs as a dataset. Needs torch."""
 
 from __future__ import annotations
 
@@ -7,68 +7,66 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainwright.data.base.permutation import Positions, even_pieces
-from trainwright.data.base.preference_inputs import PreferenceInputs
+from trainwright.data.base.table import Integers
+from trainwright.data.base.text_inputs import TextInputs
+from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import NO_TARGET, TokenPlaces, document_batch
-from trainwright.data.text.chunks import count_within
+
+_OF_TEXTS = ("input_ids", "attention_mask")
 
 
 @final
 class PairDataset:
-    """Pairs as rows: `tokens` and `target`, int64 [B, 2, W], of the chosen answer before the
-    rejected one; `reference` and `scale`, float32 [B, 2]. The target is `NO_TARGET` but for the
-    tokens of the answers. The same in every epoch."""
+    """N pairs: `pixels` as an `ImageDataset` augments them, `input_ids` and `attention_mask` int64
+    [B, W], W the width of the longest caption of all, and `target` int64 [B, 2], the codes of image
+    and caption."""
 
-    def __init__(self, inputs: PreferenceInputs, device: torch.device) -> None:
-        self._inputs = inputs
-        self._sizes = inputs.tokens_of_documents()
-        self.lengths = self._sizes.reshape(-1, 2).max(axis=1) - 1
-        self.rows = len(inputs)
-        self._width = int(self.lengths.max())
+    def __init__(self, images: ImageDataset, texts: TextInputs, device: torch.device) -> None:
+        self._images = images
+        self._texts = texts
         self._device = device
-        self.row_bytes = 4 * 8 * self._width
+        self._width = int(texts.lengths.max(initial=1))
+        self.rows = images.rows
+        self.row_bytes = images.row_bytes + 16 * self._width
 
-    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+    @property
+    def lengths(self) -> Integers:
+        """Tokens of each caption, int64 [N]."""
+        return self._texts.lengths
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
         """These pairs."""
-        inputs, width = self._inputs, self._width
-        both = np.stack([2 * rows, 2 * rows + 1], axis=1).reshape(-1)
-        sizes, answers = self._sizes[both] - 1, inputs.answers
-        row, column = np.repeat(np.arange(len(both)), sizes), count_within(sizes)
-        ends = answers.starts[both] + answers.lengths[both]
-        source = np.repeat(ends - sizes - 1, sizes) + column
-        places = TokenPlaces(row, column, column, source)
-        batch = document_batch(answers, both, width, places, self._device)
-        answered = np.arange(width) >= (sizes - answers.lengths[both])[:, None]
-        counted = torch.from_numpy(answered).to(self._device)
-        numbers = {
-            name: torch.from_numpy(values[both].astype(np.float32)).view(-1, 2).to(self._device)
-            for name, values in (("reference", inputs.reference), ("scale", inputs.scale))
-        }
-        target = batch["target"].where(counted, NO_TARGET)
-        shape = (len(rows), 2, width)
-        tensors = {"tokens": batch["tokens"].view(shape), "target": target.view(shape), **numbers}
-        return Batch(tensors, target="target", rows=rows)
+        images = self._images.take(epoch, rows)
+        arrays = self._texts.padded(rows, self._width)
+        texts = {name: torch.from_numpy(arrays[name]).to(self._device) for name in _OF_TEXTS}
+        tensors = {"pixels": images["pixels"], **texts, "target": images["target"]}
+        return Batch(tensors, rows=rows)
 
 
 @final
 class PairBatches:
-    """Micro-batches of pairs cut to the width of the longest answer with its prompt."""
+    """Micro-batches of pairs whose captions are cut to the width of the longest one.
 
-    def __init__(self, lengths: Positions) -> None:
-        self._lengths = lengths
+    Args:
+        lengths: of each caption of the store, [N].
+    """
+
+    def __init__(self, lengths: Integers) -> None:
+        self.lengths = lengths
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
-        """As few micro-batches as there can be."""
+        """As few as there can be, of equal sizes."""
         return even_pieces(len(rows), most)
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
-        """The micro-batch of these rows."""
-        width = int(self._lengths[rows].max(initial=1))
-        short = {name: batch[name][:, :, :width].contiguous() for name in ("tokens", "target")}
-        return batch.with_tensors(**short)
+        """The micro-batch of these pairs."""
+        width = int(self.lengths[rows].max(initial=1))
+        cut: dict[str, Tensor] = {name: batch[name][:, :width].contiguous() for name in _OF_TEXTS}
+        return batch.with_tensors(**cut)
 
     def widest(self, most: int) -> Positions:
-        """The rows of the widest micro-batch of at most so many."""
-        return np.argsort(-self._lengths, kind="stable")[:most]
+        """The micro-batch of at most so many pairs with the longest captions."""
+        return np.argsort(-self.lengths, kind="stable")[:most]

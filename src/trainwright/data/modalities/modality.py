@@ -221,14 +221,14 @@ class Modality(ABC, Generic[S, R]):
             Mistake: they cannot be read, or lack a column.
         """
         rows = read_source(data, Path(), "INPUT", reading).frame
-        return NewFile(rows, _kept(rows, keep))
+        return NewFile(rows, kept_columns(rows, keep))
 
     def names_of_files(self, _section: S, _folder: Path, /) -> NewFiles:
         """What a person gives to `predict` and `evaluate`."""
         return NewFiles("", "", "DATA")
 
 
-def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def kept_columns(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Columns to keep, renamed if they collide with a prediction column.
 
     Raises:

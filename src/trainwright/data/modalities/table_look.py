@@ -33,6 +33,7 @@ def table_task(split: SplitSettings[TableData]) -> TableTask:
     """The task of a table."""
     assert split.task != "generation", "the rules refuse it for a table"
     assert split.task != "forecasting", "the rules refuse it for a table"
+    assert split.task != "retrieval", "the rules refuse it for a table"
     return split.task
 
 

@@ -20,11 +20,13 @@ from trainwright.engine.execution.precision import Full, LossScale, Precision, U
 from trainwright.engine.signals.custom_signals import OwnSignals, no_signals
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
+from trainwright.engine.update.look_ahead import LookAhead, no_look_ahead, on_several_ranks
 from trainwright.engine.update.oom_policy import (
     OutOfMemoryPolicy,
     RaiseOutOfMemory,
     no_update,
 )
+from trainwright.engine.update.step_mistakes import no_gradient, no_targets, short_loss_sum
 from trainwright.objective.losses import SHORT, LossSum, Objective
 from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
@@ -114,6 +116,7 @@ class OptimizerStep:
         self._limit: Callable[[], float] = no_limit
         self._memory: OutOfMemoryPolicy = RaiseOutOfMemory()
         self._take_own: Callable[[], OwnNumbers] = no_signals
+        self._look_ahead: LookAhead = no_look_ahead
 
     def handling_memory(self, policy: OutOfMemoryPolicy) -> Self:
         """This step, with a policy for memory that runs out in its passes."""
@@ -135,6 +138,18 @@ class OptimizerStep:
         """This step, with updates dropped where the loss exceeds `limit`: see
         `PolicyGuard.limit`."""
         self._limit = limit
+        return self
+
+    def looking_ahead(self, look_ahead: LookAhead) -> Self:
+        """This step, with `look_ahead` called before its passes: for a loss that depends on all
+        micro-batches.
+
+        Raises:
+            Mistake: several ranks train together, of which each would see its own pairs.
+        """
+        if self._strategy.world_size > 1:
+            raise on_several_ranks(self._strategy.world_size)
+        self._look_ahead = look_ahead
         return self
 
     @property
@@ -201,6 +216,7 @@ class OptimizerStep:
         model, strategy, targets = self._model, self._strategy, work.targets
         left, counted, total = len(work.micro_batches), 0, None
         try:
+            self._look_ahead(model, work.micro_batches, self._forward)
             for batch in work.micro_batches:
                 left -= 1
                 with strategy.micro_batch(model, last=not left):
@@ -233,7 +249,7 @@ class OptimizerStep:
         the weights."""
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if not gradients:
-            raise _no_gradient()
+            raise no_gradient()
         norm = self._strategy.gradient_norm(gradients)
         if not self._drops_on_device:
             norm = float(norm)
@@ -258,7 +274,7 @@ class OptimizerStep:
         root = self._roots.get(key)
         if root is None:
             if targets == 0:
-                raise _no_targets()
+                raise no_targets()
             if len(self._roots) == _MOST_ROOTS:
                 self._roots.clear()
             root = self._roots[key] = root_of(loss_sum, targets)
@@ -326,18 +342,8 @@ def root_of(loss_sum: Tensor, targets: int) -> Tensor:
     if loss_sum.numel() != 1:
         raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
     if loss_sum.dtype in SHORT:
-        raise _short_loss_sum(str(loss_sum.dtype).removeprefix("torch."))
+        raise short_loss_sum(str(loss_sum.dtype).removeprefix("torch."))
     return torch.full_like(loss_sum, 1 / targets)
-
-
-def _no_targets() -> Mistake:
-    return Mistake(
-        Problem(
-            "a step has no targets, so its mean loss is undefined",
-            expected="at least one target in the micro-batches of every step",
-            fix="drop rows without targets, or use larger steps",
-        )
-    )
 
 
 def _as_loss_sum(given: object) -> LossSum:
@@ -354,29 +360,6 @@ def _no_loss_sum(found: str) -> Mistake:
             found=found,
             expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
             fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
-        )
-    )
-
-
-def _short_loss_sum(dtype: str) -> Mistake:
-    return Mistake(
-        Problem(
-            f"the objective sums the loss in {dtype}, which is too imprecise",
-            found=f"a sum in {dtype}",
-            expected="a sum in float32 or float64: in bfloat16 1 / targets, and so the gradient, "
-            "is off by up to 0.4%",
-            fix="compute the loss from model(x).float(), or with a loss of tw; .float() of a loss "
-            "that is already summed does not help",
-        )
-    )
-
-
-def _no_gradient() -> Mistake:
-    return Mistake(
-        Problem(
-            "no gradient reached any parameter of the optimizer",
-            expected="a loss that depends on the parameters being trained",
-            fix="make the optimizer from the parameters of the model that the objective calls",
         )
     )
 

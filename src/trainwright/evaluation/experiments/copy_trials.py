@@ -14,7 +14,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.data.audit.image_overlap import ImageCopies, copies_of
 from trainwright.data.audit.text_overlap import text_copies
-from trainwright.data.base.table import ImageInputs, Integers
+from trainwright.data.base.table import Integers
 from trainwright.data.quality.copies.near_duplicate_images import image_groups
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import Clause
@@ -42,8 +42,8 @@ class JudgedCopies:
     def images(self) -> ImageCopies:
         """Evaluated images that duplicate a training image; under cross-validation the other folds
         are the training images."""
-        judged = ImageInputs.of_kind(self.scored.part.inputs)
-        train = ImageInputs.of_kind(self.prepared.train.inputs)
+        judged = self.scored.part.inputs.pictures()
+        train = self.prepared.train.inputs.pictures()
         if fold_count(self.section):
             return copies_of(image_groups([judged]), self.folds)
         sides = np.repeat([0, 1], [len(train), len(judged)])

@@ -20,6 +20,7 @@ PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
         "chats": f"{_HERE}.chat_planner:ChatPlanner",
         "preferences": f"{_HERE}.preference_planner:PreferencePlanner",
         "series": f"{_HERE}.series_planner:SeriesPlanner",
+        "pairs": f"{_HERE}.pair_planner:PairPlanner",
     }
 )
 """By the kind of the `data` section, where it has more to say than a `RowPlanner`."""

@@ -107,6 +107,8 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
 def _compiling(contract: Contract, training: Training, work: Work, device: DeviceFacts) -> Chosen:
     if contract.data.is_padded:
         return {"compile": ("off", "each width of a batch would be compiled by itself")}
+    if contract.task == "retrieval":
+        return {"compile": ("off", "the loss is over all micro-batches of a step")}
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"
         return {"compile": ("off", f"there is no {what}")}

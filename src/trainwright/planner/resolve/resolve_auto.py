@@ -33,6 +33,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.objective import (
     AutoLoss,
+    Contrastive,
     CrossEntropy,
     Dpo,
     ListNet,
@@ -119,6 +120,8 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
     if query := query_of(contract.data):
         chosen = ("ranking", f"rows are ranked within {query}")
+    elif contract.data.tasks == ("retrieval",):
+        chosen = ("retrieval", "images and captions belong together")
     elif contract.data.tasks == ("forecasting",):
         chosen = ("forecasting", "series go on in time")
     elif target.kind == "numbers":
@@ -137,6 +140,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("ndcg", "rows are ranked within queries")
     elif contract.task == "forecasting":
         chosen = ("mase", "errors of all series count in units of their own changes")
+    elif contract.task == "retrieval":
+        chosen = ("mean_recall", "images are found by texts, and texts by images")
     elif contract.task == "generation" and not contract.data.is_paired:
         chosen = ("nats_per_token", "what is predicted are tokens")
     elif contract.data.class_order:
@@ -307,6 +312,8 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
         chosen, reason = SquaredError(name="mse"), "numbers are predicted"
     elif contract.task == "ranking":
         chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
+    elif contract.task == "retrieval":
+        chosen, reason = Contrastive(name="contrastive"), "images and texts are matched"
     if contract.metric.name in METRICS_OF_COUNTS:
         chosen, reason = Poisson(name="poisson"), f"the metric is {contract.metric.name}"
     if contract.metric.quantiles:

@@ -11,6 +11,7 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
@@ -97,6 +98,38 @@ def predict_file(
     predicted = predictor.predict_frame(file.rows, redact_named(str(data)))
     frame = pl.concat([file.before, predicted], how="horizontal")
     return Predictions(frame, predictor.count_unseen(file.rows))
+
+
+def match_file(folder: RunFolder, data: str, candidates: str, top: int) -> Predictions:
+    """The best candidates of each image or text of a file: texts of images, images of texts.
+
+    Raises:
+        Mistake: the run matches no images and texts, or a file cannot be read.
+    """
+    predictor, contract = _read_predictor(folder), read_planned(folder)
+    if predictor.target.task != "retrieval":
+        raise Mistake(
+            Problem(
+                "the model of this run matches no images and texts",
+                path="--candidates",
+                found=f"a run with task: {predictor.target.task}",
+                expected="a run with task: retrieval",
+                fix="leave it out",
+            )
+        )
+    # Imported here: few runs match pairs.
+    from trainwright.data.pairs.new_pairs import read_side
+    from trainwright.data.pairs.pair_encoder import PairEncoder
+    from trainwright.predictor.best_matches import best_matches
+
+    encoder, section = PairEncoder.of_kind(predictor.features), PairData.of(contract.data)
+    asked = read_side(data, encoder, section)
+    others = read_side(
+        candidates, encoder, section, "texts" if asked.side == "images" else "images"
+    )
+    queries, answers = (predictor.score(one.inputs) for one in (asked, others))
+    matches = best_matches(queries, answers, others.names, top)
+    return Predictions(pl.concat([asked.names.to_frame(), matches], how="horizontal"), {})
 
 
 def _read_predictor(folder: RunFolder) -> Predictor:

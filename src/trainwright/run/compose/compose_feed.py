@@ -22,6 +22,7 @@ from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
 from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
 from trainwright.data.loading.pair_dataset import PairBatches, PairDataset
+from trainwright.data.loading.preference_dataset import PreferenceBatches, PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset, query_targets
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
@@ -31,6 +32,7 @@ from trainwright.distributed.rank_share import WHOLE, RankShare
 from trainwright.engine.guards.step_guard import RowsBetween
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
+from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.model.families import network_family
 from trainwright.objective.distillation import Distilled
 from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
@@ -110,6 +112,8 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
         )
     if contract.data.is_paired:
         return ByPair(loss)
+    if contract.task == "retrieval":
+        return GradientCache(loss)
     if contract.data.weight_column:
         return RowWeighted(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
@@ -161,10 +165,12 @@ def _forming(store: RowDataset) -> Collate:
             return PackedBatches(store.packing)
         case TokenizedRows():
             return TrimmedRows(store.lengths)
-        case PairDataset():
-            return PairBatches(store.lengths)
+        case PreferenceDataset():
+            return PreferenceBatches(store.lengths)
         case QueryDataset():
             return QueryBatches(store)
+        case PairDataset():
+            return PairBatches(store.lengths)
         case _:
             return AsStored()
 

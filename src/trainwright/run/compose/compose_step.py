@@ -25,13 +25,15 @@ from trainwright.engine.signals.noise_scale import NoiseScale
 from trainwright.engine.signals.step_probes import Probe
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.stopping.metric_stop_rules import MetricStopRules, StepRule
+from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.engine.update.gradient_clipping import build_clipping
 from trainwright.engine.update.oom_policy import (
     AlsoAfterSplit,
     MemoryGuard,
     SplitOnOutOfMemory,
 )
-from trainwright.engine.update.step import Step
+from trainwright.engine.update.optimizer_in_backward import InBackwardStep
+from trainwright.engine.update.step import OptimizerStep, Step
 from trainwright.objective.losses import Objective
 from trainwright.run.compose.compose_feed import StepRows
 from trainwright.run.compose.compose_memory import (
@@ -86,6 +88,8 @@ def build_stepping(
     memory = build_memory_policy(training, trained.model, tell)
     guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
     step = build_whole_step(training.memory, trained, objective, clipping, precision)
+    if isinstance(trained.objective, GradientCache):
+        step = _looking_ahead(step, trained.objective)
     step.waiting_for(before_update).handling_memory(memory).dropping_above(guard.limit)
     own: dict[str, Stateful] = {
         "guard": guard,
@@ -104,6 +108,12 @@ def build_stepping(
         observers = (*noise, updated)
     judge = MemoryGuard(build_guard_of_memory(training.memory, guard), memory)
     return Stepping(step, observers, judge, caution, state, noise, probes, memory)
+
+
+def _looking_ahead(step: OptimizerStep | InBackwardStep, cache: GradientCache) -> OptimizerStep:
+    """The step, with the cache of its objective."""
+    assert isinstance(step, OptimizerStep), "the rules refuse the other"
+    return step.looking_ahead(cache.look_ahead)
 
 
 def _state_of(precision: Precision) -> dict[str, Stateful]:

@@ -23,6 +23,7 @@ from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.retrieval import answers_of_pairs, mean_loss
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.objective.output_link import OutputLink
@@ -62,20 +63,25 @@ class Validation:
         contract's, on all validation rows."""
         inputs = self._part.inputs
         scores = inputs.levels.restored(self._target.arrange(self._scorer.score(inputs)))
-        answers = answers_of(
-            self._part.target,
-            scores,
-            self._target.positive_code,
-            queries=self._queries,
-            quantiles=self._target.quantiles,
-            error_scale=inputs.levels.error_scale,
-        )
+        answers = self._answers(scores)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {
             f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
             for one, metric in self._slices
         }
         return {"val_loss": self._loss(answers), **of_slices, **values}
+
+    def _answers(self, scores: Floats) -> Answers:
+        if self._target.task == "retrieval":
+            return answers_of_pairs(self._part.target, scores)
+        return answers_of(
+            self._part.target,
+            scores,
+            self._target.positive_code,
+            queries=self._queries,
+            quantiles=self._target.quantiles,
+            error_scale=self._part.inputs.levels.error_scale,
+        )
 
 
 def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
@@ -90,12 +96,14 @@ def validation_loss(
     loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: AdaptiveEvalBatch
 ) -> ValidationLoss:
     """Mean training loss over the validation rows, batched by `portions`; for a text, nats per
-    token."""
+    token, and of pairs the loss among all of them."""
     device = next(model.parameters()).device
     if prepared.target.is_paired:
         return lambda answers: _mean_of_margins(loss, answers)
     if prepared.target.task == "generation":
         return lambda answers: measure("nats_per_token", answers, Metric())
+    if prepared.target.task == "retrieval":
+        return mean_loss
     if not prepared.validation.inputs.second_pass:
         of_answers = _LossOfAnswers(loss, prepared.target, device, portions)
         return lambda answers: portions.complete(partial(of_answers, answers))

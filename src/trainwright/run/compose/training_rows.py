@@ -12,9 +12,11 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
+from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import ImageInputs, Part, TableInputs, TokenInputs
 from trainwright.data.base.text_inputs import TextInputs
@@ -30,6 +32,7 @@ from trainwright.data.loading.packed_dataset import PackedDataset
 from trainwright.data.loading.padded_dataset import PaddedDataset
 from trainwright.data.loading.pair_dataset import PairDataset
 from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.loading.preference_dataset import PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows
 from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
@@ -84,13 +87,29 @@ def _texts(contract: Contract, prepared: Prepared, device: torch.device) -> Draw
     return store, _draws(contract, prepared, store)
 
 
+def _preferences(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    store = PreferenceDataset(PreferenceInputs.of_kind(prepared.train.inputs), device)
+    return store, _draws(contract, prepared, store)
+
+
 def _pairs(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
-    store = PairDataset(PreferenceInputs.of_kind(prepared.train.inputs), device)
+    data, part = PairData.of(contract.data), prepared.train
+    inputs = PairInputs.of_kind(part.inputs)
+    codes = torch.tensor(part.target).to(device)
+    images = ImageDataset(build_pixels(inputs.images, device), codes, data.augment, contract.seed)
+    store = PairDataset(images, inputs.texts, device)
     return store, _draws(contract, prepared, store)
 
 
 FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
-    {"table": _table, "texts": _texts, "images": _images, "tokens": _tokens, "preferences": _pairs}
+    {
+        "table": _table,
+        "texts": _texts,
+        "images": _images,
+        "tokens": _tokens,
+        "preferences": _preferences,
+        "pairs": _pairs,
+    }
 )
 """By the kind of the inputs."""
 

@@ -38,8 +38,8 @@ class ScoredRows:
 
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     """Write row, unit, target, prediction and probabilities of each test row, its time if the
-    contract splits by time, its fold if it has folds, in a ranking its query and its rank, and
-    series, origin, step and error scale of a forecast.
+    contract splits by time, its fold if it has folds, in a ranking its query and its rank, of a
+    pair its ranks in both directions, and series, origin, step and error scale of a forecast.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is unchanged.
@@ -55,6 +55,11 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     if len(scale := part.inputs.levels.error_scale):
         columns.append(pl.Series(_ERROR_SCALE, scale))
     columns += [target.decode(part.target).alias("target"), *predicted]
+    if target.task == "retrieval":
+        # Imported here: few runs match pairs.
+        from trainwright.evaluation.retrieval import place_columns
+
+        columns += place_columns(scored.answers())
     if (queries := scored.queries) is not None:
         columns += [pl.Series("query", queries), *target.query_columns(part.frame, scores)]
     stream = io.BytesIO()
@@ -94,6 +99,10 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
+    if target.task == "retrieval":
+        from trainwright.evaluation.retrieval import answers_of_places
+
+        return answers_of_places(frame)
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
     queries = frame["query"].to_numpy() if "query" in frame.columns else None

@@ -11,6 +11,7 @@ from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import ColumnFeatures, Features
 from trainwright.contract.sections.data.folds import Folded
 from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.sources import Reading, Sql
@@ -384,10 +385,11 @@ Data = Annotated[
     | Annotated[TokenData, Tag("tokens")]
     | Annotated[SeriesData, Tag("series")]
     | Annotated[ChatData, Tag("chats")]
-    | Annotated[PreferenceData, Tag("preferences")],
+    | Annotated[PreferenceData, Tag("preferences")]
+    | Annotated[PairData, Tag("pairs")],
     tagged_by("kind", default="table"),
 ]
-"""What is learned from: rows of a table, images with labels, a text, series, chats, preferences."""
+"""The rows of a table, images with labels or captions, texts, series, chats, or preferences."""
 
 
 def query_of(data: Feeding) -> str:

@@ -9,6 +9,7 @@ from pydantic import Discriminator, Tag
 
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.contract.sections.model.catboost import CatBoost
+from trainwright.contract.sections.model.dual_encoder import DualEncoder
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
@@ -43,6 +44,7 @@ Model = Annotated[
     | Annotated[TabularResNet, Tag("tabular_resnet")]
     | Annotated[ResNet, Tag("resnet")]
     | Annotated[Gpt, Tag("gpt")]
+    | Annotated[DualEncoder, Tag("dual_encoder")]
     | Annotated[Pretrained, Tag("pretrained")]
     | Annotated[Imported, Tag("imported")]
     | Annotated[ModelSelection, Tag("auto")],

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, final
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import Problem
 
-DataKind = Literal["table", "images", "tokens"]
+DataKind = Literal["table", "images", "tokens", "pairs"]
 
 Trainer = Literal["loop", "library", "selection"]
 """`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several
@@ -99,6 +99,11 @@ class ModelSection(Section):
     def has_base(self) -> bool:
         """Does it start from the weights of another model of its kind?"""
         return False
+
+    @property
+    def embedding_width(self) -> int:
+        """Features of the embeddings that are compared; 0 for a model without."""
+        return 0
 
     @property
     def is_loop_trained(self) -> bool:

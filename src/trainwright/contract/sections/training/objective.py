@@ -18,8 +18,8 @@ from trainwright.contract.sections.section import (
 class AutoLoss(Section):
     """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers,
     `poisson` for counts, which the metrics `poisson_deviance` and `rmsle` ask for, `quantile` for
-    `metric.quantiles`, `ordinal` for classes with an order, `listnet` for a ranking, and `dpo` for
-    preferences."""
+    `metric.quantiles`, `ordinal` for classes with an order, `listnet` for a ranking, `dpo` for
+    preferences, and `contrastive` for a retrieval."""
 
     name: Literal["auto"] = "auto"
 
@@ -136,6 +136,16 @@ class Dpo(Section):
     long answers weigh no more (Meng et al. 2024, arXiv:2405.14734, section 2.2)."""
 
 
+class Contrastive(Section):
+    """Of the pairs of a step, the cross-entropy of the right caption among all captions for each
+    image, and of the right image among all images for each caption, and the mean of both (InfoNCE:
+    van den Oord et al. 2018, arXiv:1807.03748; both ways as in CLIP, Radford et al. 2021,
+    arXiv:2103.00020, figure 3). Pairs that share an image or a caption are no negatives of each
+    other."""
+
+    name: Literal["contrastive"]
+
+
 Loss = Annotated[
     Annotated[AutoLoss, Tag("auto")]
     | Annotated[CrossEntropy, Tag("cross_entropy")]
@@ -148,7 +158,8 @@ Loss = Annotated[
     | Annotated[ListNet, Tag("listnet")]
     | Annotated[RankNet, Tag("ranknet")]
     | Annotated[Poisson, Tag("poisson")]
-    | Annotated[Dpo, Tag("dpo")],
+    | Annotated[Dpo, Tag("dpo")]
+    | Annotated[Contrastive, Tag("contrastive")],
     tagged_by("name", default="auto"),
 ]
 

@@ -1,0 +1,114 @@
+"""`model` of kind `dual_encoder`: an encoder of images beside one of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, Tag
+
+from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
+from trainwright.core.errors import Problem
+
+
+class TextTransformer(Section):
+    """A transformer encoder of captions (Vaswani et al. 2017, arXiv:1706.03762; norm before each
+    part) whose token states are averaged."""
+
+    kind: Literal["transformer"] = "transformer"
+
+    width: Count = 128
+    """Features of a token; a multiple of `heads`."""
+
+    layers: Count = 2
+    """Blocks of attention and feed-forward."""
+
+    heads: Count = 4
+    """Attention heads of a block."""
+
+    dropout: Fraction = 0.1
+    """Share of embeddings and block outputs dropped in training."""
+
+
+class BagOfTokens(Section):
+    """The mean of the embeddings of a caption's tokens, whatever their order."""
+
+    kind: Literal["bag"]
+
+    width: Count = 256
+    """Features of a token."""
+
+    dropout: Fraction = 0.1
+    """Share of the features of a caption dropped in training."""
+
+
+TextTower = Annotated[
+    Annotated[TextTransformer, Tag("transformer")] | Annotated[BagOfTokens, Tag("bag")],
+    tagged_by("kind", default="transformer"),
+]
+
+
+class DualEncoder(ModelSection):
+    """An encoder of images and one of texts whose outputs are compared by their cosine (CLIP:
+    Radford et al. 2021, arXiv:2103.00020). The loss is over all pairs of a step, however the step
+    is divided into micro-batches."""
+
+    traits: ClassVar[Traits] = Traits(
+        reads=("pairs",),
+        has_blocks=True,
+        has_convolutions=True,
+        weighs_rows=False,
+        predicts=frozenset(),
+    )
+
+    kind: Literal["dual_encoder"]
+
+    width: Count = 128
+    """Features of an embedding, shared by images and texts."""
+
+    image: ResNet = ResNet(kind="resnet")
+    """Encoder of images."""
+
+    text: TextTower = TextTransformer()
+    """Encoder of texts: `transformer`, or `bag`, the mean of token embeddings."""
+
+    temperature: Annotated[float, Field(ge=0.01, le=1)] = 0.07
+    """The cosine is divided by it at the start; it is learned, and never below 0.01 (a factor of at
+    most 100, section 2.5)."""
+
+    @property
+    def block_count(self) -> int:
+        """Blocks of both encoders."""
+        layers = self.text.layers if isinstance(self.text, TextTransformer) else 0
+        return self.image.block_count + layers
+
+    @property
+    def embedding_width(self) -> int:
+        """`width`."""
+        return self.width
+
+    def own_problems(self) -> Iterator[Problem]:
+        """Batch norm would make an embedding depend on its micro-batch, and heads share a width."""
+        if self.image.norm == "batch":
+            yield Problem(
+                "with batch norm an embedding depends on the rest of its micro-batch",
+                path="model.image.norm",
+                found="batch",
+                expected="group: the loss is over the whole step, however it is divided",
+                fix="write norm: group",
+            )
+        text = self.text
+        if isinstance(text, TextTransformer) and text.width % text.heads:
+            yield Problem(
+                "the width of the text encoder is no multiple of its heads",
+                path="model.text.heads",
+                found=f"width {text.width}, {text.heads} heads",
+                expected="heads that divide the width",
+                fix=f"change heads to {_divisor(text.width, text.heads)}",
+            )
+
+
+def _divisor(whole: int, most: int) -> int:
+    return next(one for one in range(most, 0, -1) if whole % one == 0)

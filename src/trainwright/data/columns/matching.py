@@ -1,0 +1,116 @@
+"""The target of a retrieval: which image and which text belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.core.files import Json
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target_kind import Target
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Matching(Target):
+    """What belongs to an image is its caption, and the other way round.
+
+    Encoded values are int64 [N, 2]: codes of the image and of the caption of each pair, equal where
+    images, or captions, are equal. Scores are embeddings [N, 2 width], of the image and of the
+    text, whose product is the logit of the pair.
+    """
+
+    column: str
+    image_column: str
+    width: int = 1
+
+    kind: ClassVar[str] = "matching"
+    task: ClassVar[Literal["retrieval"]] = "retrieval"
+    unit: ClassVar[str] = "rows"
+    dtype: ClassVar[type[np.int64]] = np.int64
+
+    @property
+    def outputs(self) -> int:
+        """Both embeddings."""
+        return 2 * self.width
+
+    @property
+    def centre_and_spread(self) -> tuple[float, ...]:
+        """Embeddings are what a network gives."""
+        return 0.0, 1.0
+
+    def with_width(self, width: int) -> Matching:
+        """The same for embeddings of a width."""
+        return replace(self, width=width) if width else self
+
+    def encode(self, series: pl.Series) -> Integers:
+        """Codes of equal captions [N], as `caption_codes` finds them."""
+        return caption_codes(series)
+
+    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
+        """Codes of the captions."""
+        return pl.Series(values[:, 1] if values.ndim > 1 else values)
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """The cosine of image and text of each pair; of images or texts alone [N, width] their
+        embeddings, of length 1."""
+        if scores.shape[1] == self.outputs:
+            images, texts = unit_rows(scores[:, : self.width]), unit_rows(scores[:, self.width :])
+            return [pl.Series("prediction", np.einsum("nd,nd->n", images, texts))]
+        unit = unit_rows(scores)
+        return [pl.Series(f"embedding_{at}", unit[:, at]) for at in range(unit.shape[1])]
+
+    def profile(
+        self, scores: Floats, _encoded: Integers | Floats, _decided: Integers | None = None
+    ) -> dict[str, Json]:
+        """Quantiles of the cosine of image and text."""
+        from trainwright.data.base.row_distribution import safe_quantiles
+
+        return {"quantiles": safe_quantiles(self.predictions(scores)[0].to_numpy())}
+
+    def is_same(self, other: Target) -> bool:
+        """Have both the same two columns?"""
+        same = type(self) is type(other) and self.column == other.column
+        return same and self.to_json()["image_column"] == other.to_json()["image_column"]
+
+    def describe(self, _shares: Mapping[str, float], /) -> str:
+        """The two columns."""
+        return f"{self.column} of each {self.image_column}, and the other way round"
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {
+            "kind": self.kind,
+            "column": self.column,
+            "image_column": self.image_column,
+            "width": self.width,
+        }
+
+    @classmethod
+    def from_json(cls, json: Json) -> Matching:
+        """Inverse of `to_json`."""
+        return cls(json["column"], json["image_column"], int(json["width"]))
+
+    def identity(self) -> Json:
+        """The two columns: the version of the data does not depend on a model."""
+        return {**self.to_json(), "width": 1}
+
+
+def unit_rows(rows: Floats) -> Floats:
+    """Rows [N, D] divided by their lengths."""
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+
+
+def same_text(texts: pl.Series) -> pl.Series:
+    """Texts as they are compared: in lower case, with single spaces."""
+    return texts.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars()
+
+
+def caption_codes(texts: pl.Series) -> Integers:
+    """Code of each text [N] from 0; equal ones have one."""
+    return same_text(texts.cast(pl.String)).rank("dense").cast(pl.Int64).to_numpy() - 1

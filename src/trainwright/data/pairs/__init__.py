@@ -1,0 +1,1 @@
+"""Image-text pairs: reading, tokens, encoding and division."""

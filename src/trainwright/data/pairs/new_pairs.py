@@ -1,0 +1,111 @@
+"""New pairs and texts for a fitted model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sections.data.images import ImageFields
+from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.sources import USUAL, Reading
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.table import Inputs, Part
+from trainwright.data.columns.matching import caption_codes
+from trainwright.data.images.image_table import names_table
+from trainwright.data.images.new_images import unlabelled_images
+from trainwright.data.pairs.pair_encoder import PairEncoder
+from trainwright.data.pairs.pair_table import PairColumns, PairRequest, keep_pairs, pair_codes
+from trainwright.data.sources.cache import Uncached
+from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.split.groups import group_codes
+
+
+class LabelledPairs(NamedTuple):
+    """New pairs as a part, their source, and whether pairs of a group are one unit."""
+
+    part: Part
+    version: FileVersion
+    grouped: bool
+
+
+def labelled_pairs(data: Path, encoder: PairEncoder, section: PairData) -> LabelledPairs:
+    """Pairs of another table, for an evaluation. Its pairs are the candidates.
+
+    Raises:
+        DataMistake: they cannot be read.
+    """
+    # The contract's root folder is on the training machine.
+    columns = PairColumns(section.image, section.caption, section.group)
+    group = columns.group
+    if group and group not in read_source(data.name, data.absolute().parent, "DATA").frame.columns:
+        columns = columns._replace(group="")
+    asked = PairRequest(data.name, data.absolute().parent, "DATA", columns, Uncached())
+    kept = keep_pairs(asked, encoder.pixels.rule, drops=False)
+    images = kept.images.inputs
+    captions = kept.frame[columns.caption]
+    codes = np.stack([pair_codes(images.hashes()), caption_codes(captions)], axis=1)
+    units = group_codes(kept.frame[columns.group]) if columns.group else codes[:, 0]
+    inputs = PairInputs(images, encoder.captions.tokenize(captions.to_list()))
+    part = Part("test", kept.frame, inputs, codes, kept.rows, units)
+    return LabelledPairs(part, kept.images.version, bool(columns.group))
+
+
+Side = Literal["images", "texts"]
+
+
+class OneSide(NamedTuple):
+    """Images or texts alone: which they are, their inputs, and what each is called."""
+
+    side: Side
+    inputs: Inputs
+    names: pl.Series
+
+
+def read_side(
+    data: str, encoder: PairEncoder, section: PairData, wanted: Literal[Side, "given"] = "given"
+) -> OneSide:
+    """The images or the texts of a file: of a table with columns of both the `wanted` ones, else
+    its images; of a folder or another file the images.
+
+    Raises:
+        DataMistake: it holds no `wanted` ones, or they cannot be read.
+    """
+    if names_table(data):
+        frame = read_source(data, Path(), "INPUT", USUAL).frame
+        is_of_images = section.image in frame.columns
+        if wanted == "texts" or (wanted == "given" and not is_of_images):
+            texts = encoder.read_captions(frame, data)
+            return OneSide("texts", texts, frame[encoder.caption].cast(pl.String))
+    if wanted == "texts":
+        raise DataMistake(
+            Problem(
+                "the candidates of images are texts",
+                path="--candidates",
+                found=data,
+                expected=f"a table with a column {encoder.caption!r}",
+                fix="write the texts into such a table",
+            )
+        )
+    fields = ImageFields(image=section.image)
+    images, names = unlabelled_images(Path(data), encoder.pixels, fields)
+    shown = names or [str(row) for row in range(len(images))]
+    return OneSide("images", encoder.pixels.read(images), pl.Series("image", shown))
+
+
+def read_captions(
+    data: str, encoder: PairEncoder, section: PairData, reading: Reading
+) -> pl.DataFrame | None:
+    """The texts of a table that has a column of captions and none of images; else none.
+
+    Raises:
+        DataMistake: the table cannot be read, or lacks a text.
+    """
+    rows = read_source(data, Path(), "INPUT", reading).frame
+    if encoder.caption not in rows.columns or section.image in rows.columns:
+        return None
+    encoder.read_captions(rows, data)
+    return rows

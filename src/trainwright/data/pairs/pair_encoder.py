@@ -1,0 +1,135 @@
+"""Image-text pairs as pixels and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.formatting import many
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.row_distribution import safe_quantiles
+from trainwright.data.base.table import ImageInputs, Inputs, Part
+from trainwright.data.base.text_inputs import TextInputs
+from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer
+
+_LONGEST_TRIAL = 64
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PairEncoder(Encoding):
+    """Statistics of the training images, and the tokens of the training captions, of which the
+    longest has `longest`. `caption` is the column of new captions."""
+
+    pixels: Pixels
+    captions: CaptionTokenizer
+    longest: int
+    caption: str
+
+    modality: ClassVar[str] = "pairs"
+
+    profiled_rows: ClassVar[int] = 1000
+
+    def read_new(self, rows: NewRows, /) -> Inputs:
+        """Images of an array, or captions of a frame: their embeddings are told apart by none."""
+        try:
+            frame = rows.frame()
+        except DataMistake:
+            return self.pixels.read(rows.images())
+        return self.read_captions(frame, rows.source)
+
+    def read_captions(self, frame: pl.DataFrame, source: str = "the rows") -> TextInputs:
+        """The captions of a frame.
+
+        Raises:
+            DataMistake: it has no such column, or a caption is missing.
+        """
+        if self.caption not in frame.columns:
+            raise DataMistake(
+                Problem(
+                    f"{source} have no column {self.caption!r}",
+                    found=", ".join(frame.columns[:10]) or "no column",
+                    expected=f"captions in {self.caption!r}, or an array of images",
+                    fix="rename the column of the texts",
+                )
+            )
+        texts = frame[self.caption].cast(pl.String)
+        if missing := texts.null_count():
+            raise DataMistake(
+                Problem(
+                    f"{many(missing, 'row has', 'rows have')} no caption",
+                    found=f"{self.caption!r} is missing",
+                    expected="a text in every row",
+                    fix="repair these rows, or leave them out",
+                )
+            )
+        return self.captions.tokenize(texts.to_list())
+
+    def profile(self, part: Part, /) -> dict[str, Json]:
+        """Brightness and contrast of the images, and lengths of the captions."""
+        inputs = PairInputs.of_kind(part.inputs)
+        images = Part(part.name, part.frame, inputs.images, part.target, part.rows, part.units)
+        lengths = safe_quantiles(inputs.texts.lengths.astype(np.float64))
+        return {**self.pixels.profile(images), "caption_tokens": lengths}
+
+    def signature(self, profile: Mapping[str, Json], /) -> list[InputColumn]:
+        """Images of one size, and texts."""
+        return [*self.pixels.signature(profile), InputColumn(self.caption, "text")]
+
+    def trial_inputs(self) -> list[Inputs]:
+        """A black image with a text of the last token."""
+        length = min(self.longest, _LONGEST_TRIAL)
+        last = np.full(length, self.captions.size - 1, np.uint32)
+        lengths = np.array([length], dtype=np.int64)
+        texts = TextInputs(last, np.zeros(1, np.int64), lengths, lengths, 0)
+        return [
+            PairInputs(ImageInputs.of_kind(images), texts) for images in self.pixels.trial_inputs()
+        ]
+
+    def shape_json(self, outputs: int) -> Json:
+        """That of the images, with the tokens of the captions."""
+        sizes = {"vocabulary": self.captions.size, "length": self.captions.max_length}
+        return {**self.pixels.shape_json(outputs), **sizes, "kind": self.modality}
+
+    def describe(self, rows: int) -> str:
+        """Their number, the size of the images, and the vocabulary."""
+        unit = self.captions.unit
+        return f"{self.pixels.describe(rows)} with captions of {self.captions.size:,} {unit}"
+
+    def describe_cuts(self, parts: Sequence[Part], /) -> str:
+        """Captions that were cut."""
+        cut = [PairInputs.of_kind(part.inputs).texts.cut.rows for part in parts]
+        if not sum(cut):
+            return ""
+        return f"{many(sum(cut), 'caption')} longer than {self.captions.max_length} tokens: cut"
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        return {
+            "kind": self.modality,
+            "pixels": self.pixels.to_json(),
+            "captions": self.captions.to_json(),
+            "longest": self.longest,
+            "caption": self.caption,
+        }
+
+    @classmethod
+    def from_json(cls, json: Json) -> PairEncoder:
+        """Inverse of `to_json`."""
+        longest = json["longest"]
+        if type(longest) is not int or longest < 1:
+            raise ValueError("features.json names captions of no length")
+        return cls(
+            Pixels.from_json(json["pixels"]),
+            CaptionTokenizer.from_json(json["captions"]),
+            longest,
+            str(json["caption"]),
+        )

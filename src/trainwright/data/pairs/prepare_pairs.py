@@ -1,0 +1,119 @@
+"""Image-text pairs: division and encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sections.data.data import GroupSplit
+from trainwright.contract.sections.data.pairs import PairData
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.table import Integers, Part, PartName
+from trainwright.data.columns.matching import Matching, same_text
+from trainwright.data.encoders.pixel_statistics import fit_pixels
+from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer, fit_captions
+from trainwright.data.pairs.pair_encoder import PairEncoder
+from trainwright.data.pairs.pair_table import WORDS
+from trainwright.data.pairs.raw_pairs import RawPairs
+from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
+from trainwright.data.split.groups import group_codes
+from trainwright.data.split.split_report import check_crossing, report_split
+from trainwright.data.split.splits import split_rows
+from trainwright.data.types import Prepared
+
+_GROUP, _IMAGE, _TEXT = " group", " image", " text"
+"""Columns of a split that no file has."""
+
+
+def prepare_pairs(raw: RawPairs, section: PairData, seed: int) -> Prepared:
+    """Divide off the parts that do not stand apart, by whole groups, which without
+    `group` are the pairs of one image; fit statistics and tokens on the training pairs
+    alone.
+
+    Raises:
+        DataMistake: the pairs cannot be divided so, or groups cross parts that stand apart.
+    """
+    split = split_of_pairs(section)
+    frames = {part: _compared(raw, section, part) for part in raw.frames}
+    codes = split_rows(frames["train"], WORDS, split, Shares.of(split, raw.facts.given), seed)
+    rows = rows_of_parts(codes)
+    rows |= {part: np.arange(len(raw.frames[part])) for part in PARTS if part in raw.facts.given}
+    made = len(raw.facts.given) < len(PARTS) - 1
+    compared = {part: frames[_source(raw, part)][rows[part]] for part in rows}
+    report = report_split(compared, split, WORDS, (_IMAGE, _TEXT), made=made)
+    if section.group:
+        check_crossing(report, split, "data.group", section.group)
+    captions = raw.frames["train"][section.caption]
+    tokenizer = fit_captions(captions[rows["train"]].to_list(), section.tokens)
+    parts = {part: pair_part(raw, section, tokenizer, part, rows[part]) for part in rows}
+    train = PairInputs.of_kind(parts["train"].inputs)
+    features = PairEncoder(
+        fit_pixels(train.images.decoded()[1], raw.pictures.rule),
+        tokenizer,
+        int(train.texts.lengths.max(initial=1)),
+        section.caption,
+    )
+    target = Matching(section.caption, section.image)
+    return Prepared(
+        train=parts["train"],
+        validation=parts["validation"],
+        test=parts["test"],
+        features=features,
+        target=target,
+        split=report,
+        version=_version(raw, rows, features, target),
+    )
+
+
+def split_of_pairs(section: PairData) -> GroupSplit:
+    """Whole groups, or all pairs of one image, stay on one side."""
+    return GroupSplit(kind="group", column=_GROUP, validation=section.validation, test=section.test)
+
+
+def pair_part(
+    raw: RawPairs, section: PairData, tokenizer: CaptionTokenizer, part: PartName, rows: Integers
+) -> Part:
+    """The pairs at some positions as a part. Its units are groups, or the pairs of one image."""
+    source = _source(raw, part)
+    frame, codes = raw.frames[source][rows], raw.codes[source][rows]
+    texts = tokenizer.tokenize(frame[section.caption].to_list())
+    inputs = PairInputs(raw.pictures.images[source].take(rows), texts)
+    group = section.group
+    units = group_codes(frame[group]) if group else codes[:, 0]
+    return Part(part, frame, inputs, codes, rows, units)
+
+
+def _source(raw: RawPairs, part: PartName) -> PartName:
+    return part if part in raw.facts.given else "train"
+
+
+def _compared(raw: RawPairs, section: PairData, part: PartName) -> pl.DataFrame:
+    """The group of each pair, and what duplicates are found by."""
+    frame = raw.frames[part]
+    images = pl.Series(_IMAGE, raw.codes[part][:, 0])
+    group = frame[section.group].cast(pl.String) if section.group else images.cast(pl.String)
+    return frame.select(WORDS).with_columns(
+        group.alias(_GROUP), images, same_text(frame[section.caption]).alias(_TEXT)
+    )
+
+
+def _version(
+    raw: RawPairs, rows: Mapping[PartName, Integers], features: PairEncoder, target: Matching
+) -> str:
+    texts = {
+        str(part): hash_bytes("\x1e".join(frame[target.column].to_list()).encode())
+        for part, frame in raw.frames.items()
+    }
+    return hash_value(
+        {
+            "scheme": 1,
+            "files": [file.sha256 for file in raw.facts.files],
+            "captions": texts,
+            "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
+            "features": features.to_json(),
+            "target": target.identity(),
+        }
+    )

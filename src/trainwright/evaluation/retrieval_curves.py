@@ -1,0 +1,42 @@
+"""Recall by the number of candidates that are shown, and the size of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainwright.data.base.table import Integers
+from trainwright.evaluation.plot_data import RetrievalCurves
+from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.retrieval import CandidatePlaces
+
+_SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
+
+
+def count_candidates(codes: Integers) -> tuple[int, int]:
+    """Different images and different texts among pairs with codes [N, 2]."""
+    return len(np.unique(codes[:, 0])), len(np.unique(codes[:, 1]))
+
+
+def draw_recalls(answers: Mapping[str, Answers], codes: Integers) -> RetrievalCurves:
+    """Recall of the model and of each baseline at several cuts, in both directions."""
+    images, texts = count_candidates(codes)
+    shown = tuple(k for k in _SHOWN if k < max(images, texts)) or (1,)
+
+    def recalls(side: int) -> dict[str, tuple[float, ...]]:
+        places = {who: CandidatePlaces.of(each, side) for who, each in answers.items()}
+        return {
+            who: tuple(float(one.recall(k).mean()) for k in shown) for who, one in places.items()
+        }
+
+    return RetrievalCurves(images, texts, shown, recalls(0), recalls(1))
+
+
+def note_candidates(codes: Integers) -> tuple[str, ...]:
+    """The pool that every value is for."""
+    images, texts = count_candidates(codes)
+    return (
+        f"each query has {texts:,} texts or {images:,} images to choose from: among more "
+        "candidates recall is lower, among fewer higher",
+    )

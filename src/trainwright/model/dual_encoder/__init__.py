@@ -1,0 +1,1 @@
+"""Encoders of images and texts with one space of embeddings."""
