@@ -14,6 +14,18 @@ WHOLE = {**PICTURES, "pairs.csv": TABLE}
 BIG = {f"large/{at:02d}.png": encoded(picture(at, 12)) for at in range(12)}
 
 _CASES = (
+    Case(
+        "remove data.tokens",
+        ("model.text={kind: pretrained, architecture: base}", "data.tokens.unit=characters"),
+    ),
+    Case(
+        "remove num_labels",
+        ("model.text={kind: pretrained, architecture: base, num_labels: 3}",),
+    ),
+    Case(
+        "change it to 48, or remove it",
+        ("model.text={kind: pretrained, architecture: base, max_length: 900}",),
+    ),
     Case("write norm: group", ("model.image.norm=batch",)),
     Case("change heads to 2", ("model.text={kind: transformer, width: 16, heads: 3}",)),
     Case("remove mixup", ("data.augment.mixup=0.2",)),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 import trainwright as tw
 from canary import Killed
@@ -18,6 +19,7 @@ from guide import GUIDE, blocks
 from real_data import real_data
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import DataMistake, Mistake
+from trainwright.core.files import read_json
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.plot_data import RetrievalCurves
 from trainwright.run.after.evaluate_rows import evaluate_rows, match_file, predict_file
@@ -244,3 +246,83 @@ def test_the_linear_baseline_of_emoji_is_that_of_its_page(tmp_path: Path) -> Non
     assert 0.25 < found.baselines["linear"]["image_to_text_recall_at_10"].value < 0.35
     assert found.baselines["dummy"]["image_to_text_recall_at_1"].value == pytest.approx(1 / 353)
     assert len(found.slices) >= 9
+
+
+@pytest.fixture
+def bases(contract: Path) -> tuple[str, ...]:
+    """Settings of a contract with a ViT and a BERT, both tiny."""
+    pytest.importorskip("transformers", reason="needs the transformers extra")
+    from made_image_bases import write_image_base
+    from made_texts import write_base
+
+    write_image_base(contract.parent / "eye", "vit")
+    write_base(contract.parent / "reader", "bert")
+    return (
+        "model={kind: dual_encoder, width: 16, image: {kind: pretrained, architecture: eye}, "
+        "text: {kind: pretrained, architecture: reader}}",
+        "training={num_epochs: 3, batch_size: 10, effective_batch_size: 30, "
+        "checkpointing: {save_every_n_steps: 2}}",
+        "data.num_workers=0",
+        "metric.resamples=100",
+    )
+
+
+def test_bases_are_read_trained_and_found_again(
+    contract: Path, tmp_path: Path, bases: tuple[str, ...]
+) -> None:
+    result = tw.train(contract, runs=tmp_path / "runs", overrides=list(bases))
+    plan = read_json(result.folder / "plan.json")["contract"]["model"]
+    assert plan["image"]["base"]["reads"] == "images"
+    assert len(plan["text"]["base"]["weights"]) == 64
+    assert plan["text"]["num_labels"] == plan["image"]["num_labels"] == 16
+    shutil.rmtree(contract.parent / "eye")
+    shutil.rmtree(contract.parent / "reader")
+    folder, table = RunFolder(result.folder), contract.parent / "captions.csv"
+    judged = evaluate_rows(folder, table).evaluation
+    assert judged.rows == 120
+    texts = tmp_path / "texts.csv"
+    pl.read_csv(table).select("caption").head(5).write_csv(texts)
+    assert match_file(folder, str(texts), str(table), 2).frame.height == 5
+
+
+def test_a_killed_training_of_bases_goes_on_to_the_same_bits(
+    contract: Path, bases: tuple[str, ...]
+) -> None:
+    whole = train(contract, "whole", *bases)
+    with pytest.raises(Killed):
+        train(contract, "cut", *bases, dies_at=5)
+    assert bits(train(contract, "cut", *bases)) == bits(whole)
+
+
+def test_bases_unfreeze_in_stages(contract: Path, bases: tuple[str, ...]) -> None:
+    """In the first epoch the heads and the temperature are trained, then the encoders too."""
+    once = bases[1].replace("num_epochs: 3", "num_epochs: 1")
+    frozen = "training.freeze={image.vit: 1, text.bert: always}"
+    start = train(contract, "start", bases[0], once, *bases[2:], frozen)
+    staged = train(contract, "staged", *bases, frozen)
+    first, last = (dict(one.job.model.state_dict()) for one in (start, staged))
+    moved = {
+        name.rpartition(".")[0].partition(".encoder")[0]
+        for name, tensor in last.items()
+        if not torch.equal(tensor, first[name])
+    }
+    assert any(name.startswith("image.vit") for name in moved)
+    assert not any(name.startswith("text.bert") for name in moved)
+    assert any(name.startswith("text.classifier") for name in moved)
+
+
+def test_a_base_with_batch_norm_is_refused(contract: Path, bases: tuple[str, ...]) -> None:
+    from made_image_bases import write_image_base
+
+    write_image_base(contract.parent / "conv", "resnet")
+    with pytest.raises(Mistake, match="batch norm") as raised:
+        tw.prepare(contract, overrides=[*bases, "model.image.architecture=conv"])
+    assert raised.value.problems[0].path == "model.image.architecture"
+
+
+def test_a_base_that_is_missing_is_named_by_its_encoder(
+    contract: Path, bases: tuple[str, ...]
+) -> None:
+    with pytest.raises(Mistake) as raised:
+        tw.prepare(contract, overrides=[*bases, "model.text.architecture=./gone"])
+    assert raised.value.problems[0].path == "model.text.architecture"

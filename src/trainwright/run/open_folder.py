@@ -311,7 +311,7 @@ def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -
         another = "value where the contract says auto"
         fix = f"write --set {shlex.quote(f'{path}={yaml_value_text(old)}')} as well"
     traits = ready.plan.contract.model.traits
-    if path.split(".")[:2] in [["model", one] for one in traits.files]:
+    if any(f"{path}.".startswith(f"model.{one}.") for one in traits.files):
         what = "code" if traits.runs_code else "base"
         another, fix = f"{what} of its model", f"put the files of the {what} back"
     if path.startswith(_SOURCE) and traits.runs_code:

@@ -91,5 +91,27 @@ def step_is_whole(
             )
 
 
-PAIR_RULES = (columns_are_apart, images_are_whole, pixels_fit_their_limit, step_is_whole)
+def tokens_are_those_of_one(
+    contract: Contract, _data: PairData, written: frozenset[str]
+) -> Iterator[Problem]:
+    """A base of texts brings its tokens."""
+    if contract.model.has_own_tokens and any(
+        f"{path}.".startswith("data.tokens.") for path in written
+    ):
+        yield Problem(
+            "the encoder of texts has tokens of its own",
+            path="data.tokens",
+            found="data.tokens beside model.text of kind pretrained",
+            expected="model.text.max_length for the length of a caption",
+            fix="remove data.tokens",
+        )
+
+
+PAIR_RULES = (
+    columns_are_apart,
+    images_are_whole,
+    pixels_fit_their_limit,
+    step_is_whole,
+    tokens_are_those_of_one,
+)
 """All of them, for the rules of each kind of data."""

@@ -61,7 +61,7 @@ class PairModality(Modality[PairData, RawPairs]):
 
     def prepare(self, raw: RawPairs, split: SplitSettings[PairData]) -> Prepared:
         """As `prepare_pairs`."""
-        return prepare_pairs(raw, split.section, split.seed)
+        return prepare_pairs(raw, split.section, split.seed, split.texts.tokenizer)
 
     def look(
         self,

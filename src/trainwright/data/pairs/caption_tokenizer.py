@@ -37,6 +37,15 @@ class CaptionTokenizer:
         """Different tokens."""
         return len(self.symbols) + _FIRST
 
+    @property
+    def pad(self) -> int:
+        """The token behind the end of a caption."""
+        return PAD
+
+    def identity(self) -> Json:
+        """What decides every token."""
+        return self.to_json()
+
     def tokenize(self, texts: Sequence[str]) -> TextInputs:
         """The tokens of texts, cut at the end where they are too long. An empty text is one unknown
         token."""

@@ -18,6 +18,8 @@ from trainwright.data.base.table import ImageInputs, Inputs, Part
 from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.text_tokenizer import TextTokenizer
+from trainwright.data.pairs.base_captions import TOKENIZER, BaseCaptions
 from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer
 
 _LONGEST_TRIAL = 64
@@ -30,11 +32,12 @@ class PairEncoder(Encoding):
     longest has `longest`. `caption` is the column of new captions."""
 
     pixels: Pixels
-    captions: CaptionTokenizer
+    captions: CaptionTokenizer | BaseCaptions
     longest: int
     caption: str
 
     modality: ClassVar[str] = "pairs"
+    side_files: ClassVar[tuple[str, ...]] = (TOKENIZER,)
 
     profiled_rows: ClassVar[int] = 1000
 
@@ -89,14 +92,17 @@ class PairEncoder(Encoding):
         length = min(self.longest, _LONGEST_TRIAL)
         last = np.full(length, self.captions.size - 1, np.uint32)
         lengths = np.array([length], dtype=np.int64)
-        texts = TextInputs(last, np.zeros(1, np.int64), lengths, lengths, 0)
+        texts = TextInputs(last, np.zeros(1, np.int64), lengths, lengths, self.captions.pad)
         return [
             PairInputs(ImageInputs.of_kind(images), texts) for images in self.pixels.trial_inputs()
         ]
 
     def shape_json(self, outputs: int) -> Json:
         """That of the images, with the tokens of the captions."""
-        sizes = {"vocabulary": self.captions.size, "length": self.captions.max_length}
+        # A base has as many positions as it has; ours as a caption may have.
+        is_of_base = bool(self.tokenizer_json)
+        length = self.longest if is_of_base else self.captions.max_length
+        sizes = {"vocabulary": self.captions.size, "length": length}
         return {**self.pixels.shape_json(outputs), **sizes, "kind": self.modality}
 
     def describe(self, rows: int) -> str:
@@ -110,6 +116,20 @@ class PairEncoder(Encoding):
         if not sum(cut):
             return ""
         return f"{many(sum(cut), 'caption')} longer than {self.captions.max_length} tokens: cut"
+
+    @property
+    def tokenizer_json(self) -> str:
+        """That of a base, as the tokenizers library writes it; empty for tokens of our own."""
+        captions = self.captions
+        return captions.tokenizer.content if isinstance(captions, BaseCaptions) else ""
+
+    def beside(self) -> Mapping[str, str]:
+        """`tokenizer.json` of a base."""
+        return {TOKENIZER: self.tokenizer_json} if self.tokenizer_json else {}
+
+    def identity(self) -> Json:
+        """What decides every encoded pair."""
+        return {**self.to_json(), "captions": self.captions.identity()}
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
@@ -127,9 +147,16 @@ class PairEncoder(Encoding):
         longest = json["longest"]
         if type(longest) is not int or longest < 1:
             raise ValueError("features.json names captions of no length")
+        told = json["captions"]
+        captions: CaptionTokenizer | BaseCaptions
+        if told["unit"] == "base":
+            tokenizer = TextTokenizer(json[TOKENIZER], told["max_length"], told["pad"])
+            captions = BaseCaptions(tokenizer)
+        else:
+            captions = CaptionTokenizer.from_json(told)
         return cls(
             Pixels.from_json(json["pixels"]),
-            CaptionTokenizer.from_json(json["captions"]),
+            captions,
             longest,
             str(json["caption"]),
         )

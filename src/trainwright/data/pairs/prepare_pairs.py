@@ -14,6 +14,8 @@ from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.columns.matching import Matching, same_text
 from trainwright.data.encoders.pixel_statistics import fit_pixels
+from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
+from trainwright.data.pairs.base_captions import BaseCaptions
 from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer, fit_captions
 from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.data.pairs.pair_table import WORDS
@@ -28,10 +30,12 @@ _GROUP, _IMAGE, _TEXT = " group", " image", " text"
 """Columns of a split that no file has."""
 
 
-def prepare_pairs(raw: RawPairs, section: PairData, seed: int) -> Prepared:
+def prepare_pairs(
+    raw: RawPairs, section: PairData, seed: int, of_base: TextTokenizer = NO_TOKENIZER
+) -> Prepared:
     """Divide off the parts that do not stand apart, by whole groups, which without
     `group` are the pairs of one image; fit statistics and tokens on the training pairs
-    alone.
+    alone. The tokenizer of a base, if there is one, makes the tokens.
 
     Raises:
         DataMistake: the pairs cannot be divided so, or groups cross parts that stand apart.
@@ -47,7 +51,11 @@ def prepare_pairs(raw: RawPairs, section: PairData, seed: int) -> Prepared:
     if section.group:
         check_crossing(report, split, "data.group", section.group)
     captions = raw.frames["train"][section.caption]
-    tokenizer = fit_captions(captions[rows["train"]].to_list(), section.tokens)
+    tokenizer = (
+        BaseCaptions(of_base)
+        if of_base
+        else fit_captions(captions[rows["train"]].to_list(), section.tokens)
+    )
     parts = {part: pair_part(raw, section, tokenizer, part, rows[part]) for part in rows}
     train = PairInputs.of_kind(parts["train"].inputs)
     features = PairEncoder(
@@ -74,7 +82,11 @@ def split_of_pairs(section: PairData) -> GroupSplit:
 
 
 def pair_part(
-    raw: RawPairs, section: PairData, tokenizer: CaptionTokenizer, part: PartName, rows: Integers
+    raw: RawPairs,
+    section: PairData,
+    tokenizer: CaptionTokenizer | BaseCaptions,
+    part: PartName,
+    rows: Integers,
 ) -> Part:
     """The pairs at some positions as a part. Its units are groups, or the pairs of one image."""
     source = _source(raw, part)
@@ -113,7 +125,7 @@ def _version(
             "files": [file.sha256 for file in raw.facts.files],
             "captions": texts,
             "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
-            "features": features.to_json(),
+            "features": features.identity(),
             "target": target.identity(),
         }
     )

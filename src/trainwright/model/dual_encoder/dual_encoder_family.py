@@ -2,34 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.model.dual_encoder import DualEncoder
-from trainwright.model.family import MemoryFormat, NetworkFamily
-from trainwright.model.input_shape import PairShape, Shape
+from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
+from trainwright.model.family import LearningTask, MemoryFormat, NetworkFamily
+from trainwright.model.input_shape import ImageShape, PairShape, Shape, TextShape
+from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 
 if TYPE_CHECKING:
     from torch import nn
 
+_USUAL_LENGTH = 64
+_OF_BASES = PretrainedFamily()
+
+Side = Literal["image", "text"]
+
 
 @final
 class DualEncoderFamily(NetworkFamily[DualEncoder]):
-    """Dual encoders of images and texts."""
+    """Dual encoders of images and texts. What is known of a base of transformers is asked of its
+    own family."""
+
+    def read_files(self, section: DualEncoder, folder: Path, _form: str = "table") -> DualEncoder:
+        """What the files of its bases hold."""
+        changed: dict[str, Pretrained] = {
+            side: _read_base(tower, folder, side, section.width)
+            for side, tower in _bases(section).items()
+        }
+        return section.model_copy(update=changed)
+
+    def tokenizer(self, section: DualEncoder) -> TextTokenizer:
+        """That of the base of texts, if there is one."""
+        text = section.text
+        return _OF_BASES.tokenizer(text) if isinstance(text, Pretrained) else NO_TOKENIZER
+
+    def image_size(self, section: DualEncoder) -> tuple[int, ...]:
+        """What the base of images reads."""
+        image = section.image
+        return _OF_BASES.image_size(image) if isinstance(image, Pretrained) else ()
+
+    def remarks(self, section: DualEncoder) -> tuple[str, ...]:
+        """Of the bases."""
+        return tuple(one for base in _bases(section).values() for one in _OF_BASES.remarks(base))
+
+    def usual_training(self, section: DualEncoder) -> Mapping[str, tuple[Json, str]]:
+        """A base changes little."""
+        if all(base.weights == "none" for base in _bases(section).values()):
+            return {}
+        return {"learning_rate": (1e-4, "the usual rate beside a base")}
+
+    def problems(self, section: DualEncoder, _task: LearningTask) -> Iterator[Problem]:
+        """Captions are no longer than a base reads."""
+        text = section.text
+        if not isinstance(text, Pretrained) or "auto" in (text.base, text.max_length):
+            return
+        assert text.base != "auto"
+        if text.max_length != "auto" and text.max_length > text.base.longest:
+            yield Problem(
+                "the captions are longer than the base reads",
+                path="model.text.max_length",
+                found=f"{text.max_length:,}",
+                expected=f"at most {text.base.longest:,} tokens",
+                fix=f"change it to {text.base.longest}, or remove it",
+            )
 
     def build(self, section: DualEncoder, shape: Shape) -> nn.Module:
-        """See `NetworkFamily`."""
-        from trainwright.model.dual_encoder.dual_encoder_network import DualEncoderNetwork
+        """See `NetworkFamily`.
 
-        assert isinstance(shape, PairShape), "the rules refuse other data"
-        return DualEncoderNetwork(section, shape)
+        Raises:
+            Mistake: a base has batch norm, or cannot be used.
+        """
+        return _build(section, shape, is_empty=False)
+
+    def build_empty(self, section: DualEncoder, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`."""
+        return _build(section, shape, is_empty=True)
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
-        """Those of both encoders."""
-        from trainwright.model.dual_encoder.dual_encoder_network import DualEncoderNetwork
+        """Those of the image encoder, then of the text encoder."""
+        from trainwright.model.dual_encoder.dual_encoder_network import own_blocks
 
-        assert isinstance(network, DualEncoderNetwork)
-        return network.blocks
+        for tower in (network.get_submodule("image"), network.get_submodule("text")):
+            own = tower if type(tower).__module__.startswith("trainwright.") else None
+            yield from _OF_BASES.blocks(tower) if own is None else own_blocks(own)
+
+    def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:
+        """Those of the bases."""
+        return _OF_BASES.undecayed(network)
 
     def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
         """Set the layout of images and convolutions."""
@@ -43,3 +109,63 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
     def count_layers(self, section: DualEncoder) -> int:
         """Blocks of both encoders."""
         return section.block_count
+
+
+def _bases(section: DualEncoder) -> dict[Side, Pretrained]:
+    """The encoders that are bases of transformers."""
+    towers: dict[Side, object] = {"image": section.image, "text": section.text}
+    return {side: one for side, one in towers.items() if isinstance(one, Pretrained)}
+
+
+def _read_base(tower: Pretrained, folder: Path, side: Side, width: int) -> Pretrained:
+    """A base with what its files hold, whose head gives embeddings."""
+    form = "images" if side == "image" else "table"
+    try:
+        found = _OF_BASES.read_files(tower, folder, form)
+    except Mistake as mistake:
+        raise type(mistake)(_of_tower(one, side) for one in mistake.problems) from mistake
+    assert found.base != "auto", "its files were read"
+    update: dict[str, Json] = {"num_labels": width}
+    if side == "text" and found.max_length == "auto":
+        update["max_length"] = min(found.base.longest, _USUAL_LENGTH)
+    return found.model_copy(update=update)
+
+
+def _of_tower(problem: Problem, side: Side) -> Problem:
+    """A problem of a base, at the path of its encoder."""
+    return replace(problem, path=problem.path.replace("model.", f"model.{side}.", 1))
+
+
+def _build(section: DualEncoder, shape: Shape, *, is_empty: bool) -> nn.Module:
+    from trainwright.model.dual_encoder.dual_encoder_network import (
+        DualEncoderNetwork,
+        build_own_towers,
+    )
+
+    assert isinstance(shape, PairShape), "the rules refuse other data"
+    build = _OF_BASES.build_empty if is_empty else _OF_BASES.build
+    image, text = build_own_towers(section, shape)
+    bases = _bases(section)
+    if image is None:
+        of_images = ImageShape(shape.size, shape.mean, shape.deviation, section.width)
+        image = build(bases["image"], of_images)
+        _check_norms(image)
+    if text is None:
+        text = build(bases["text"], TextShape(shape.length, section.width))
+    return DualEncoderNetwork(image, text, section.temperature)
+
+
+def _check_norms(network: nn.Module) -> None:
+    """Check that an embedding does not depend on its micro-batch."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    if any(isinstance(module, _BatchNorm) for module in network.modules()):
+        raise Mistake(
+            Problem(
+                "with batch norm an embedding depends on the rest of its micro-batch",
+                path="model.image.architecture",
+                found=f"{type(network).__name__} with batch norm",
+                expected="a base with layer norm, such as a ViT or a ConvNeXt",
+                fix="name another base",
+            )
+        )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.sections.model.dual_encoder import DualEncoder
+from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.model.dual_encoder.text_towers import build_text_tower
 from trainwright.model.input_shape import ImageShape, PairShape
 from trainwright.model.resnet.resnet_network import ImageNetwork, build_resnet
@@ -27,19 +28,11 @@ class DualEncoderNetwork(nn.Module):
     and a text is their logit s cos. Of images or texts alone the output is [B, D].
     """
 
-    def __init__(self, section: DualEncoder, shape: PairShape) -> None:
+    def __init__(self, image: nn.Module, text: nn.Module, temperature: float) -> None:
         super().__init__()
-        images = ImageShape(shape.size, shape.mean, shape.deviation, section.width)
-        self.image = build_resnet(section.image, images)
-        self.text = build_text_tower(section.text, shape.vocabulary, shape.length, section.width)
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(section.temperature)))
-
-    @property
-    def blocks(self) -> list[nn.Module]:
-        """Blocks of the image encoder, then of the text encoder."""
-        layers = self.text.get_submodule("layers")
-        assert isinstance(layers, nn.ModuleList)
-        return [*self.image.blocks, *layers]
+        self.image = image
+        self.text = text
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
 
     def forward(
         self,
@@ -53,8 +46,8 @@ class DualEncoderNetwork(nn.Module):
         if pixels is not None:
             sides.append(_unit(self.image(pixels)) * length)
         if input_ids is not None:
-            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-            sides.append(_unit(self.text(input_ids, mask)) * length)
+            states = self.text(input_ids=input_ids, attention_mask=attention_mask)
+            sides.append(_unit(states) * length)
         return torch.cat(sides, dim=1)
 
     def _length(self) -> Tensor:
@@ -72,8 +65,29 @@ def _unit(rows: Tensor) -> Tensor:
     return functional.normalize(wide, dim=1)
 
 
+def build_own_towers(
+    section: DualEncoder, shape: PairShape
+) -> tuple[nn.Module | None, nn.Module | None]:
+    """The encoders that are no bases of transformers: of images, of texts."""
+    image, text = section.image, section.text
+    images = ImageShape(shape.size, shape.mean, shape.deviation, section.width)
+    of_images = None if isinstance(image, Pretrained) else build_resnet(image, images)
+    if isinstance(text, Pretrained):
+        return of_images, None
+    return of_images, build_text_tower(text, shape.vocabulary, shape.length, section.width)
+
+
+def own_blocks(tower: nn.Module) -> list[nn.Module]:
+    """Blocks of an encoder of ours."""
+    if isinstance(tower, ImageNetwork):
+        return tower.blocks
+    layers = tower.get_submodule("layers")
+    assert isinstance(layers, nn.ModuleList)
+    return list(layers)
+
+
 def lay_out_images(network: nn.Module, memory_format: torch.memory_format) -> None:
-    """Set the memory layout of images and convolutions."""
+    """Set the memory layout of images and convolutions; a base keeps its own."""
     assert isinstance(network, DualEncoderNetwork)
-    assert isinstance(network.image, ImageNetwork)
-    network.image.lay_out(memory_format)
+    if isinstance(network.image, ImageNetwork):
+        network.image.lay_out(memory_format)

@@ -14,6 +14,7 @@ from trainwright.contract.sections.model.dual_encoder import (
     TextTower,
     TextTransformer,
 )
+from trainwright.contract.sections.model.pretrained import Pretrained
 
 _WIDE = 4
 """Width of the feed-forward part over that of a token."""
@@ -26,6 +27,8 @@ def build_text_tower(section: TextTower, vocabulary: int, length: int, outputs: 
             return TransformerTower(section, vocabulary, length, outputs)
         case BagOfTokens():
             return BagTower(section, vocabulary, outputs)
+        case Pretrained():
+            raise AssertionError("the family of a base builds it")
         case _:
             assert_never(section)
 
@@ -44,10 +47,10 @@ class BagTower(nn.Module):
         self.layers = nn.ModuleList()
 
     def forward(
-        self, input_ids: Int[Tensor, "B L"], attention_mask: Int[Tensor, "B L"]
+        self, input_ids: Int[Tensor, "B L"], attention_mask: Int[Tensor, "B L"] | None
     ) -> Float[Tensor, "B outputs"]:
         """Embeddings, of any length."""
-        mean = masked_mean(self.embedding(input_ids), attention_mask)
+        mean = masked_mean(self.embedding(input_ids), _mask(input_ids, attention_mask))
         out: Tensor = self.head(self.dropout(self.norm(mean)))
         return out
 
@@ -69,15 +72,16 @@ class TransformerTower(nn.Module):
         self.head = nn.Linear(section.width, outputs)
 
     def forward(
-        self, input_ids: Int[Tensor, "B L"], attention_mask: Int[Tensor, "B L"]
+        self, input_ids: Int[Tensor, "B L"], attention_mask: Int[Tensor, "B L"] | None
     ) -> Float[Tensor, "B outputs"]:
         """Embeddings, of any length."""
+        mask = _mask(input_ids, attention_mask)
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         x = self.dropout(self.embedding(input_ids) + self.positions(places))
-        seen = (attention_mask > 0)[:, None, None, :]
+        seen = (mask > 0)[:, None, None, :]
         for layer in self.layers:
             x = layer(x, seen)
-        out: Tensor = self.head(masked_mean(self.norm(x), attention_mask))
+        out: Tensor = self.head(masked_mean(self.norm(x), mask))
         return out
 
 
@@ -108,6 +112,11 @@ class EncoderBlock(nn.Module):
         inner = functional.gelu(self.wide(self.before_forward(x)))
         out: Tensor = x + self.dropout(self.narrow(inner))
         return out
+
+
+def _mask(input_ids: Tensor, given: Tensor | None) -> Tensor:
+    """What is no padding: all, if nothing else is given."""
+    return torch.ones_like(input_ids) if given is None else given
 
 
 def masked_mean(states: Float[Tensor, "B L d"], mask: Int[Tensor, "B L"]) -> Float[Tensor, "B d"]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
+from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.traits import ModelSection, Traits
 from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
@@ -45,8 +46,15 @@ class BagOfTokens(Section):
 
 
 TextTower = Annotated[
-    Annotated[TextTransformer, Tag("transformer")] | Annotated[BagOfTokens, Tag("bag")],
+    Annotated[TextTransformer, Tag("transformer")]
+    | Annotated[BagOfTokens, Tag("bag")]
+    | Annotated[Pretrained, Tag("pretrained")],
     tagged_by("kind", default="transformer"),
+]
+
+ImageTower = Annotated[
+    Annotated[ResNet, Tag("resnet")] | Annotated[Pretrained, Tag("pretrained")],
+    tagged_by("kind", default="resnet"),
 ]
 
 
@@ -61,6 +69,7 @@ class DualEncoder(ModelSection):
         has_convolutions=True,
         weighs_rows=False,
         predicts=frozenset(),
+        files=("image.base", "text.base"),
     )
 
     kind: Literal["dual_encoder"]
@@ -68,11 +77,13 @@ class DualEncoder(ModelSection):
     width: Count = 128
     """Features of an embedding, shared by images and texts."""
 
-    image: ResNet = ResNet(kind="resnet")
-    """Encoder of images."""
+    image: ImageTower = ResNet(kind="resnet")
+    """Encoder of images: `resnet`, or with `kind: pretrained` a model of transformers, whose head
+    is the projection to `width`."""
 
     text: TextTower = TextTransformer()
-    """Encoder of texts: `transformer`, or `bag`, the mean of token embeddings."""
+    """Encoder of texts: `transformer`, `bag`, the mean of token embeddings, or with `kind:
+    pretrained` an encoder of transformers, which has its own tokens."""
 
     temperature: Annotated[float, Field(ge=0.01, le=1)] = 0.07
     """The cosine is divided by it at the start; it is learned, and never below 0.01 (a factor of at
@@ -81,8 +92,21 @@ class DualEncoder(ModelSection):
     @property
     def block_count(self) -> int:
         """Blocks of both encoders."""
-        layers = self.text.layers if isinstance(self.text, TextTransformer) else 0
+        match self.text:
+            case TextTransformer():
+                layers = self.text.layers
+            case Pretrained():
+                layers = self.text.block_count
+            case BagOfTokens():
+                layers = 0
+            case _:
+                assert_never(self.text)
         return self.image.block_count + layers
+
+    @property
+    def has_own_tokens(self) -> bool:
+        """Those of a base of texts."""
+        return isinstance(self.text, Pretrained)
 
     @property
     def embedding_width(self) -> int:
@@ -91,7 +115,7 @@ class DualEncoder(ModelSection):
 
     def own_problems(self) -> Iterator[Problem]:
         """Batch norm would make an embedding depend on its micro-batch, and heads share a width."""
-        if self.image.norm == "batch":
+        if isinstance(self.image, ResNet) and self.image.norm == "batch":
             yield Problem(
                 "with batch norm an embedding depends on the rest of its micro-batch",
                 path="model.image.norm",
@@ -99,6 +123,15 @@ class DualEncoder(ModelSection):
                 expected="group: the loss is over the whole step, however it is divided",
                 fix="write norm: group",
             )
+        for name, tower in (("image", self.image), ("text", self.text)):
+            if isinstance(tower, Pretrained) and tower.num_labels not in ("auto", self.width):
+                yield Problem(
+                    "the head of an encoder gives the embedding",
+                    path=f"model.{name}.num_labels",
+                    found=str(tower.num_labels),
+                    expected=f"{self.width}, as model.width",
+                    fix="remove num_labels",
+                )
         text = self.text
         if isinstance(text, TextTransformer) and text.width % text.heads:
             yield Problem(

@@ -50,8 +50,9 @@ class Traits:
     in files; with `reads_missing`, missing numbers. `rounds` is the field that limits the rounds of
     a library, which a budget can cut; empty without rounds. `unit` is a round or step.
     `training_keys` are the paths below `training` that a library heeds. `is_linear`: as the linear
-    baseline. `files` are the fields that the plan reads from files of the model, without which it
-    cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix proposes.
+    baseline. `files` are the fields, by path, that the plan reads from files of the model, without
+    which it cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix
+    proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
     the rows of a query. `predicts` is what it can predict beside classes and the mean of a number:
     `counts`, with a rate above 0, and several `quantiles`. `weighs_rows`: rows can count more or
@@ -104,6 +105,11 @@ class ModelSection(Section):
     def embedding_width(self) -> int:
         """Features of the embeddings that are compared; 0 for a model without."""
         return 0
+
+    @property
+    def has_own_tokens(self) -> bool:
+        """Does it bring the tokens of captions?"""
+        return False
 
     @property
     def is_loop_trained(self) -> bool:
