@@ -31,8 +31,8 @@ class Inputs(ABC):
     __slots__ = ()
 
     kind: ClassVar[str]
-    """`table`, `images` or `tokens`, as the `form` of a data section; or `texts`, the tokens of a
-    column of texts."""
+    """`table`, `images`, `tokens` or `pairs`, as the `form` of a data section; or `texts`, the
+    tokens of a column of texts."""
 
     rows_at_once: ClassVar[int] = 8192
     """Rows that a network scores in one pass, at most."""

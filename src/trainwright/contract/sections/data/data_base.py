@@ -28,7 +28,8 @@ class Feeding(Section):
     """
 
     form: ClassVar[str] = "table"
-    """The inputs that models get: `table` (columns of numbers and codes), `images` or `tokens`."""
+    """The inputs that models get: `table` (columns of numbers and codes), `images`, `tokens` or
+    `pairs`."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     """What can be learned from it."""
