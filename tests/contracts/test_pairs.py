@@ -326,3 +326,43 @@ def test_a_base_that_is_missing_is_named_by_its_encoder(
     with pytest.raises(Mistake) as raised:
         tw.prepare(contract, overrides=[*bases, "model.text.architecture=./gone"])
     assert raised.value.problems[0].path == "model.text.architecture"
+
+
+def test_seeds_are_compared(contract: Path, tmp_path: Path) -> None:
+    result = tw.train(
+        contract,
+        runs=tmp_path / "runs",
+        overrides=[*FEW, "training.seeds=2", "metric.target=baseline"],
+    )
+    (found,) = [
+        one["metrics"]
+        for one in read_json(result.folder / "evaluation.json").values()
+        if isinstance(one, dict) and "reached" in one
+    ]
+    for name, one in result.evaluation.metrics.items():
+        assert found[name][0] == pytest.approx(one.value)
+    assert found["text_to_image_mrr"][0] != found["text_to_image_mrr"][1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("metric.quantiles=[0.1, 0.5, 0.9]", "quantiles are those of a number"),
+        ("training.calibration=temperature", "no probabilities"),
+        ("training.refit=true", "refit"),
+        ("data.sampling.kind=balanced", "balanced"),
+        ("metric.name=accuracy", "metric of classification"),
+        ("model={kind: resnet}", "cannot read data of kind pairs"),
+        ("tracking.windows={noise_scale: 5}", "one micro-batch"),
+        ("training.compute.compile=on", "one micro-batch"),
+    ],
+)
+def test_what_a_retrieval_has_not(contract: Path, setting: str, message: str) -> None:
+    with pytest.raises(Mistake, match=message) as raised:
+        tw.prepare(contract, overrides=[setting])
+    assert all(one.fix for one in raised.value.problems)
+
+
+def test_a_fit_in_python_tells_its_validation_score(contract: Path, tmp_path: Path) -> None:
+    fitted = tw.fit(contract, runs=tmp_path / "runs", overrides=list(FEW), progress=False)
+    assert 0 <= fitted.validation.metrics["mean_recall"].value <= 1

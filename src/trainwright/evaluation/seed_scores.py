@@ -102,6 +102,11 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 
 
 def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
+    if scored.target.task == "retrieval":
+        # Imported here: few runs match pairs.
+        from trainwright.evaluation.retrieval import answers_of_pairs
+
+        return answers_of_pairs(scored.part.target, scores)
     positive = scored.target.positive_code
     scale = scored.part.inputs.levels.error_scale
     return answers_of(

@@ -11,7 +11,7 @@ from typing import final
 from trainwright.core.errors import Mistake, Problem
 from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.predictions import Answers
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
@@ -118,16 +118,7 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     predictor = fitted.models.fitted.predictor
     scores = predictor.score(predictor.inputs_of(part, prepared.features))
     decided = predictor.decide(scores)
-    queries = target.queries(part.frame)
-    return answers_of(
-        part.target,
-        scores,
-        target.positive_code,
-        decided=decided,
-        queries=queries,
-        quantiles=target.quantiles,
-        error_scale=part.inputs.levels.error_scale,
-    )
+    return Scored(part=part, target=target, scores=scores, decided=decided).answers()
 
 
 def evaluate_validation(fitted: ContractFit) -> Evaluation:

@@ -68,7 +68,6 @@ class DualEncoder(ModelSection):
         has_blocks=True,
         has_convolutions=True,
         weighs_rows=False,
-        predicts=frozenset(),
         files=("image.base", "text.base"),
     )
 
