@@ -366,3 +366,17 @@ def test_what_a_retrieval_has_not(contract: Path, setting: str, message: str) ->
 def test_a_fit_in_python_tells_its_validation_score(contract: Path, tmp_path: Path) -> None:
     fitted = tw.fit(contract, runs=tmp_path / "runs", overrides=list(FEW), progress=False)
     assert 0 <= fitted.validation.metrics["mean_recall"].value <= 1
+
+
+def test_a_run_goes_on_with_the_same_base_only(contract: Path, bases: tuple[str, ...]) -> None:
+    from made_image_bases import write_image_base
+
+    settings = [word for one in bases for word in ("--set", one)]
+    runs = ["--runs", str(contract.parent / "runs"), "--run", "one"]
+    ran = command("train", str(contract), *runs, *settings)
+    assert ran.code in (0, 3), ran.err
+    write_image_base(contract.parent / "eye", "vit", hidden_size=24)
+    again = command("train", str(contract), *runs, *settings, "--resume")
+    assert again.code == 2
+    assert "another base of its model" in again.err
+    assert "model.image.base" in again.err
