@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import (
-    Column,
     ColumnSplit,
     FileSplit,
     GroupSplit,

@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import Column, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import TableData
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.data.columns import doubtful_classes

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from doubtful_columns import ROWS, doubtful_columns
-from trainwright.contract.sections.data.data import Column, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cell_values import parse_moments
 from trainwright.data.base.column_reader import Cells

@@ -10,13 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import (
-    Column,
-    GroupSplit,
-    RandomSplit,
-    Split,
-    TableData,
-)
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import GroupSplit, RandomSplit, Split, TableData
 from trainwright.contract.sections.data.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.data.encoders.date_features import fit_dates

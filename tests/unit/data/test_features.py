@@ -11,7 +11,8 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from trainwright.contract.sections.data.data import Column, RandomSplit, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import RandomSplit, TableData
 from trainwright.contract.sections.data.features import Encoding, Imputing, Scaling
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from faults.tiers import each
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import (
     EVERY_COLUMN,
-    Column,
     ColumnSplit,
     FileSplit,
     GroupSplit,

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import (
     AutoSplit,
-    Column,
     GroupSplit,
     Split,
     TableData,

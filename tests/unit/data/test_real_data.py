@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from real_data import real_data
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import (
-    Column,
     Features,
     GroupSplit,
     Split,

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import Column, StratifiedSplit, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import StratifiedSplit, TableData
 from trainwright.contract.sections.data.features import Features
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.number_target import Numbers

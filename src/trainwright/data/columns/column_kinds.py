@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import Column, ColumnKind
+from trainwright.contract.sections.data.column import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.base.cell_values import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.column_reader import Cells

@@ -9,7 +9,7 @@ from typing import Literal, final
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.column_reader import Cells

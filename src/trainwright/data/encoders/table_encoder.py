@@ -11,7 +11,7 @@ from typing import ClassVar, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column, TableData, TimeSplit, split_columns
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import TableData, TimeSplit, split_columns
 
 
 def key_columns(section: TableData) -> tuple[str, ...]:

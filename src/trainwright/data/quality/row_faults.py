@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.quality import Action, FindingKind
 from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells

@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from trainwright.contract.sections.data.data import Column, Split
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import Split
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.base.row_storage import spread_rows

@@ -9,7 +9,7 @@ from typing import Literal, assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.table import Floats, Integers

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key, nearest_word
-from trainwright.contract.sections.data.data import Column, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many

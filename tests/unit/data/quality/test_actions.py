@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import Column, Features, StratifiedSplit, TableData
+from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.data import Features, StratifiedSplit, TableData
 from trainwright.contract.sections.data.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json

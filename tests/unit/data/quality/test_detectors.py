@@ -12,7 +12,7 @@ import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from faults.tiers import each
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import POSSIBLE
 from trainwright.data.quality.columns import outliers
 from trainwright.data.quality.columns.leak_findings import leaks

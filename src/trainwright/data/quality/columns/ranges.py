@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import Column
+from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels
