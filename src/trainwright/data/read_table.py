@@ -216,8 +216,7 @@ def _typed(
     of_target = next(one for one in cells["train"] if one.name == section.target)
     untyped = is_untyped(sources["train"].version.path)
     kind, found = target_kind(section, of_target, sources["train"])
-    # Cleaned cells have words for booleans.
-    given = sources["train"].frame[section.target].dtype
+    given = sources["train"].frame[section.target].dtype  # cleaned cells have words for booleans
     dtype = given if given == pl.Boolean else of_target.dtype
     target = TargetColumn(section, kind, found, label_type(dtype, untyped=untyped))
     problems += target.problems
@@ -353,9 +352,8 @@ def _left_out(section: TableData, cells: Cells) -> str:
 
 def _is_date(section: TableData, cells: Cells) -> bool:
     written = section.columns.get(cells.name, Column())
-    if written.kind == "datetime" or written.format != "auto":
-        return True
-    return written.kind == "auto" and cells.not_numbers > 0
+    is_told = written.kind == "datetime" or written.format != "auto"
+    return is_told or (written.kind == "auto" and cells.not_numbers > 0)
 
 
 def _raw(
@@ -368,8 +366,7 @@ def _raw(
     columns, target, cleaning = known
     kept: dict[PartName, pl.DataFrame] = {}
     places: dict[PartName, Integers] = {}
-    notes: list[str] = []
-    dropped = 0
+    notes, dropped = list[str](), 0
     for part, frame in frames.items():
         places[part] = _with_target(frame[target.name], space)
         kept[part] = frame

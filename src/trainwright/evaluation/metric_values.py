@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Set
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -346,22 +347,16 @@ def _rmsle(answers: Answers, _: Metric) -> float:
     return float(root_mean_squared_log_error(answers.truth, answers.values()))
 
 
-def _of_queries(name: str) -> Measure:
-    def compute(answers: Answers, section: Metric) -> float:
-        from trainwright.evaluation.query_values import values_of_queries
+def _of_queries(name: str, answers: Answers, section: Metric) -> float:
+    from trainwright.evaluation.query_values import values_of_queries
 
-        return values_of_queries(name, answers, section).mean()
-
-    return compute
+    return values_of_queries(name, answers, section).mean()
 
 
-def _of_pairs(name: str) -> Measure:
-    def compute(answers: Answers, _: Metric) -> float:
-        from trainwright.evaluation.retrieval import values_of_pairs
+def _of_pairs(name: str, answers: Answers, _: Metric) -> float:
+    from trainwright.evaluation.retrieval import values_of_pairs
 
-        return float(values_of_pairs(name, answers).mean())
-
-    return compute
+    return float(values_of_pairs(name, answers).mean())
 
 
 POINTS: Mapping[str, Measure] = MappingProxyType(
@@ -397,7 +392,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "perplexity": _perplexity,
         "preference_accuracy": lambda answers, _: float(preferred(answers).mean()),
         "reward_margin": lambda answers, _: float(answers.values().mean()),
-        **{name: _of_queries(name) for name in OF_QUERIES},
-        **{name: _of_pairs(name) for name in OF_PAIRS},
+        **{name: partial(_of_queries, name) for name in OF_QUERIES},
+        **{name: partial(_of_pairs, name) for name in OF_PAIRS},
     }
 )

@@ -30,12 +30,7 @@ from trainwright.data.statistics.histograms import distributions_of, distributio
 from trainwright.planner.plan import Plan
 from trainwright.run.attempt_record import start_record
 from trainwright.run.folder.check_own_files import check_own
-from trainwright.run.folder.interruption import (
-    is_finished,
-    is_fitted,
-    note_cut,
-    note_lost_record,
-)
+from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut, note_lost_record
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.folder.trained_rows import write_trained_rows
 from trainwright.run.prepare_run import Ready, Request
@@ -389,8 +384,7 @@ def describe_rows(folder: RunFolder, ready: Ready) -> None:
     write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
     section = ready.plan.contract.data
     modality_of(section.kind).keep_rows(ready.raw, section, folder.name, folder.data)
-    contract = ready.plan.contract
-    on_both = contract.training.refit or contract.model.is_selection
+    on_both = ready.plan.contract.training.refit or ready.plan.contract.model.is_selection
     write_trained_rows(ready.prepared, folder.data, on_both=on_both)
 
 

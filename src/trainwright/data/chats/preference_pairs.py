@@ -46,7 +46,7 @@ class PairTable:
         return ChatTable(self.chats, self.columns, self.source)
 
 
-def read_pairs(section: PreferenceData, folder: Path) -> PairTable:
+def read_preferred_pairs(section: PreferenceData, folder: Path) -> PairTable:
     """The pairs of a table relative to `folder`.
 
     Raises:

@@ -16,7 +16,7 @@ from trainwright.data.base.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.chats.chat_encoding import ChatEncoding, render_chats
 from trainwright.data.chats.preference_encoding import PreferenceEncoding
-from trainwright.data.chats.preference_pairs import ANSWERS, PairTable, read_pairs
+from trainwright.data.chats.preference_pairs import ANSWERS, PairTable, read_preferred_pairs
 from trainwright.data.chats.prepare_chats import read_template, report_prompts
 from trainwright.data.chats.split_chats import PartShares, PromptGroups, split_chats
 from trainwright.data.columns.target import Preferred
@@ -53,7 +53,7 @@ def read_preferences(section: PreferenceData, folder: Path) -> RawPreferences:
             be read. Mistake: a template that is a program, without the permission. MissingExtra.
     """
     template = read_template(section.template, ANSWERS, section.tokenizer, folder)
-    table = read_pairs(section, folder)
+    table = read_preferred_pairs(section, folder)
     shares = PartShares(section.validation, section.test)
     groups = split_chats(table.chosen, ANSWERS, shares)
     symbols = read_pieces(folder / section.tokenizer, section.tokenizer)

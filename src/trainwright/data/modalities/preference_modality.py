@@ -12,7 +12,7 @@ import numpy as np
 from trainwright.contract.sections.data.chats import PreferenceData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import NotAvailable, Problem
-from trainwright.data.chats.preference_pairs import PairTable, read_pairs
+from trainwright.data.chats.preference_pairs import PairTable, read_preferred_pairs
 from trainwright.data.chats.prepare_preferences import (
     RawPreferences,
     prepare_preferences,
@@ -78,7 +78,7 @@ class PreferenceModality(Modality[PreferenceData, RawPreferences]):
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
         """Faults of the pairs."""
-        texts = _texts(read_pairs(section, folder))
+        texts = _texts(read_preferred_pairs(section, folder))
         undivided = np.zeros(len(texts), dtype=np.int64)
         return text_faults("pairs", texts, undivided, quick=effort == "quick", tell=tell)
 
