@@ -347,7 +347,7 @@ def test_seeds_are_compared(contract: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("metric.quantiles=[0.1, 0.5, 0.9]", "quantiles are those of a number"),
+        ("metric.quantiles=[0.1, 0.5, 0.9]", "several quantiles are predicted of a number"),
         ("training.calibration=temperature", "no probabilities"),
         ("training.refit=true", "refit"),
         ("data.sampling.kind=balanced", "balanced"),

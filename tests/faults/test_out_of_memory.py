@@ -22,18 +22,19 @@ DEEP = CONTRACT.replace("kind: boosting", "kind: mlp").replace(
 TRAINING = "training: {num_epochs: 1, batch_size: 8192}\n"
 
 LIMITED = """
-import resource, sys
+import resource, sys, threading
 from pathlib import Path
 
 import sklearn.metrics  # libraries are loaded before the limit: it is for the training
 import trainwright.run.learners.network_learner as network
 from trainwright.cli.main import main
 
+threading.stack_size(512 * 2**10)  # the stack of a thread that saves counts too: 8 MiB each
 fit = network.fit
 
 def limited(job):
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + 160 * 2**20, resource.RLIM_INFINITY))
     ended = fit(job)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     return ended
@@ -42,7 +43,8 @@ network.fit = limited
 sys.argv[0] = "trainwright"
 main()
 """
-"""The command, with 100 MiB for the loop; a step of a whole batch takes several times as much."""
+"""The command, with 160 MiB for the loop: too few for a micro-batch of 4,096 rows, and far more
+than one of 2,048 takes, so that the save after it has room."""
 
 
 @pytest.mark.row("F-32")

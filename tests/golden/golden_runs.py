@@ -34,6 +34,7 @@ FOLDS = (
 )
 TEXT_COLUMN = "data: {kind: table, path: texts.csv, target: y}\n"
 IMAGES = "data: {kind: images, path: img}\n"
+PAIRS = "task: retrieval\ndata: {kind: pairs, path: captions.csv, image: image, caption: caption}\n"
 CHARACTERS = "data: {kind: tokens, path: corpus.txt}\n"
 WORD_PIECES = "data: {kind: tokens, path: corpus.txt, vocabulary: bpe, vocabulary_size: 300}\n"
 
@@ -74,6 +75,12 @@ CONTRACTS: Mapping[str, str] = {
     + model("pretrained", "architecture: base, max_length: 12")
     + training(),
     "resnet": IMAGES + model("resnet", "width: 8, blocks: [1, 1]") + training(),
+    "dual_encoder": PAIRS
+    + model(
+        "dual_encoder",
+        "width: 16, image: {kind: resnet, width: 8, blocks: [1]}, text: {kind: bag, width: 16}",
+    )
+    + training(),
     "gpt": CHARACTERS + model("gpt", "context: 16, width: 16, layers: 1, heads: 2") + training(),
     "gpt_word_pieces": WORD_PIECES
     + model("gpt", "context: 16, width: 16, layers: 2, heads: 2")
@@ -96,8 +103,8 @@ CHANGING = frozenset({"time", "seconds"})
 
 
 def write_data(folder: Path) -> None:
-    """A table, a column of texts, an encoder for it, a corpus and folders of images, each from one
-    seed."""
+    """A table, a column of texts, an encoder for it, a corpus and folders of images with captions,
+    each from one seed."""
     write_base(folder / "base")
     random = np.random.default_rng(3)
     lines = ["a,b,city,when,y,z"]
@@ -126,6 +133,8 @@ def write_data(folder: Path) -> None:
             pixels[:, :, label] += random.integers(60, 120, dtype=np.uint8)
             pixels[at % 16, (at * 5) % 16] = at * 7
             Image.fromarray(pixels).save(images / f"{at}.png")
+    captions = [f"img/c{at % 3}/{at // 3}.png,{WORDS[at % 3]} {at}" for at in range(90)]
+    (folder / "captions.csv").write_text("\n".join(["image,caption", *captions]) + "\n")
 
 
 def train(source: Path, folder: Path, name: str) -> Digests | str:

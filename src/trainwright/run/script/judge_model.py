@@ -139,16 +139,24 @@ def _in_order(given: Any, target: Target) -> object:
     if not target.classes or isinstance(given, np.ndarray | list | tuple):
         return given
     if isinstance(given, Mapping):
-        columns = {str(name): values for name, values in given.items()}
+        columns = dict(given.items())
     elif isinstance(given, pl.DataFrame):
         columns = {name: given[name].to_numpy() for name in given.columns}
     elif is_pandas(given):
-        columns = {str(name): given[name].to_numpy() for name in given}
+        columns = {name: given[name].to_numpy() for name in given}
     else:
         return given
+    columns = {_as_class(str(name), target): values for name, values in columns.items()}
     if missing := [name for name in target.classes if name not in columns]:
         raise ValueError(f"columns {', '.join(columns)}, and none for {', '.join(missing)}")
     return np.stack([np.asarray(columns[name]) for name in target.classes], axis=1)
+
+
+def _as_class(name: str, target: Target) -> str:
+    """The class that a column is called after; Python writes booleans with a capital letter."""
+    lower = name.lower()
+    is_boolean = lower in ("false", "true") and name not in target.classes
+    return lower if is_boolean else name
 
 
 def _shown(scores: Floats) -> str:
