@@ -143,6 +143,11 @@ def test_trees_are_kept_by_the_clock(tmp_path: Path, training: str, found: str) 
     assert problems(tmp_path, model="{kind: linear}", training=training)
 
 
+@pytest.mark.parametrize("kind", ["linear", "boosting"])
+def test_a_training_section_without_keys_says_nothing(tmp_path: Path, kind: str) -> None:
+    assert paths(tmp_path, model=f"{{kind: {kind}}}", training="{}") == []
+
+
 @pytest.mark.parametrize("kind", ["boosting", "linear"])
 def test_training_has_no_effect_without_a_network(tmp_path: Path, kind: str) -> None:
     training = "{batch_size: 8, optimizer: {eps: 1e-7}}"
