@@ -236,6 +236,18 @@ def test_the_plan_counts_both_answers_of_a_pair(contract: Path) -> None:
     assert of_pairs.activations == 2 * of_text.activations > 0
 
 
+def test_another_tokenizer_than_that_of_the_base_is_refused(contract: Path) -> None:
+    """By keys that preferences have."""
+    file = contract.parent / "base" / "tokenizer.json"
+    other = contract.parent / "other.json"
+    other.write_text(json.dumps(json.loads(file.read_text()), indent=3))
+    with pytest.raises(Mistake, match="need its own tokenizer") as refused:
+        ready_for(contract, "data.tokenizer=other.json")
+    (problem,) = refused.value.problems
+    assert problem.path == "data.tokenizer"
+    assert problem.fix == "write data.tokenizer: base/tokenizer.json"
+
+
 def test_pairs_that_are_longer_than_the_window(contract: Path) -> None:
     rows = pair_rows()
     rows[3]["rejected"] = "tide " * 90

@@ -26,6 +26,7 @@ class PreferenceEncoding(TokenEncoding):
     chats: ChatEncoding
 
     modality: ClassVar[str] = "preferences"
+    has_tokenizer: ClassVar[bool] = True
     profiled_rows: ClassVar[int] = TextVocabulary.profiled_rows
 
     @property

@@ -25,9 +25,11 @@ UNKNOWN = 0
 
 
 class TokenEncoding(Encoding):
-    """Encoding by a vocabulary of tokens."""
+    """Encoding by a vocabulary of tokens. `has_tokenizer`: its data always name a tokenizer."""
 
     __slots__ = ()
+
+    has_tokenizer: ClassVar[bool] = False
 
     @property
     @abstractmethod

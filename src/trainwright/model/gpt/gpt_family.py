@@ -32,7 +32,8 @@ class GptFamily(NetworkFamily[Gpt]):
 
     def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
-        vocabulary = TokenEncoding.of_kind(encoding).vocabulary
+        tokens = TokenEncoding.of_kind(encoding)
+        vocabulary = tokens.vocabulary
         if 0 < section.vocabulary < vocabulary.size:
             yield Problem(
                 "the data has tokens that the model does not know",
@@ -45,20 +46,10 @@ class GptFamily(NetworkFamily[Gpt]):
             )
         if section.base == "none" or not section.base.weights:
             return
-        wanted = section.base.tokenizer
-        if vocabulary.kind == "subwords" and hash_bytes(vocabulary.symbols.encode()) == wanted:
+        symbols = hash_bytes(vocabulary.symbols.encode())
+        if vocabulary.kind == "subwords" and symbols == section.base.tokenizer:
             return
-        file = f"{section.architecture}/tokenizer.json"
-        yield Problem(
-            "the weights of the base need its own tokenizer",
-            path="data.vocabulary",
-            found=f"a vocabulary of {vocabulary.size:,} {vocabulary.kind}",
-            expected=f"the tokenizer.json of {section.architecture}"
-            if wanted
-            else "a base with a tokenizer.json",
-            fix=f"write data.vocabulary: tokenizer and data.tokenizer: {file}, or model.weights: "
-            "none",
-        )
+        yield _foreign_tokenizer(section, tokens)
 
     def build(self, section: Gpt, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.
@@ -147,6 +138,23 @@ class GptFamily(NetworkFamily[Gpt]):
             block += 3 * section.heads * length - width - section.heads
             ends += width
         return length * (section.layers * block + ends)
+
+
+def _foreign_tokenizer(section: Gpt, tokens: TokenEncoding) -> Problem:
+    """The tokens are not those of the base; preferences have no vocabulary to choose, and need the
+    weights."""
+    assert section.base != "none"
+    own = f"data.tokenizer: {section.architecture}/tokenizer.json"
+    fix = f"write data.vocabulary: tokenizer and {own}, or model.weights: none"
+    return Problem(
+        "the weights of the base need its own tokenizer",
+        path="data.tokenizer" if tokens.has_tokenizer else "data.vocabulary",
+        found=f"a vocabulary of {tokens.vocabulary.size:,} {tokens.vocabulary.kind}",
+        expected=f"the tokenizer.json of {section.architecture}"
+        if section.base.tokenizer
+        else "a base with a tokenizer.json",
+        fix=f"write {own}" if tokens.has_tokenizer else fix,
+    )
 
 
 def _vocabulary(section: Gpt, shape: Shape) -> int:
