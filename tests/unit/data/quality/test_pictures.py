@@ -92,6 +92,25 @@ def test_a_scaled_or_brighter_copy_is_found_on_both_sides_of_the_split() -> None
     assert set(across.rows) == expected
 
 
+def test_images_that_differ_in_colour_alone_are_no_copies() -> None:
+    """Of a red one, a darker red copy is found in the other part, and a blue one is not."""
+    random = np.random.default_rng(2)
+    coarse = random.integers(0, 200, (30, 5, 5)).astype(np.uint8)
+    grey = np.stack([np.asarray(Image.fromarray(one).resize((40, 40))) for one in coarse])
+    images = np.stack([grey, grey // 2, grey // 2], axis=1)
+    images[10] = images[3][::-1]
+    images[25] = images[4] * 0.9
+    images[26] = images[5][::-1]
+    parts = {"train": ImageInputs.of(images[:20]), "test": ImageInputs.of(images[20:])}
+    labels = {"train": np.arange(20) % 2, "test": np.arange(10) % 2}
+    rows = {"train": 20, "test": 10}
+    target = TargetFacts("classes", {}, 2, 0)
+    facts = DataFacts(30, (), target, (), frozenset({"test"}), rows)
+    groups = groups_of_raw(RawImages(parts, labels, ("a", "b"), facts))
+    assert np.flatnonzero(groups.near != np.arange(30)).tolist() == [25]
+    assert groups.near[25] == 4
+
+
 def test_files_tell_what_is_wrong_with_them(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "pets", 30, size=20)
     (folder / "cat" / "wrong.png").write_bytes(encoded(picture(1, 20), "JPEG"))

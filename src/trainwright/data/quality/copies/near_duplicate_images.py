@@ -21,7 +21,7 @@ MOST_BITS = 3
 """Maximum Hamming distance of near duplicates, of 64 bits."""
 
 LEAST_CORRELATION = 0.995
-"""Minimum correlation of their pixels at 16 x 16."""
+"""Minimum correlation of their pixels at 16 x 16, in grey and in colour."""
 
 _BAND_BITS = 16
 _NEIGHBOURS = 20
@@ -52,8 +52,8 @@ def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
 
     The difference hash (Krawetz 2013, "Kind of like that") has 64 bits: is a pixel at 8 x 9 clearly
     darker than its right neighbour? Two hashes at a Hamming distance of at most 3 share one of 4
-    bands of 16 bits; within a band an image is compared with the next 20. Images below 9 x 9 are
-    not checked for near duplicates.
+    bands of 16 bits; within a band an image is compared with the next 20, in grey and then in
+    colour. Images below 9 x 9 are not checked for near duplicates.
     """
     small, bits = (np.concatenate(found) for found in zip(*map(_pooled, inputs), strict=True))
     flat = small.reshape(len(small), -1)
@@ -65,6 +65,8 @@ def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
     first, second = (telling[side] for side in _candidates(bits[telling]))
     alike = _correlations(flat, first, second) >= LEAST_CORRELATION
     pairs = np.stack([first, second], axis=1)[alike]
+    if inputs[0].size[0] > 1:
+        pairs = pairs[_alike_in_colour(inputs, pairs)]
     same = np.stack([exact[telling], telling], axis=1)
     return ImageGroups(exact, first_of_group(len(small), np.concatenate([pairs, same])))
 
@@ -138,6 +140,29 @@ def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
         darker = (parts[:, :, :-1] + margin < parts[:, :, 1:]).reshape(len(parts), 64)
         bits.append(np.packbits(darker, axis=1).view(np.uint64)[:, 0])
     return np.concatenate(small), np.concatenate(bits)
+
+
+def _alike_in_colour(inputs: Sequence[ImageInputs], pairs: Integers) -> npt.NDArray[np.bool_]:
+    """Which pairs [P, 2] of images, counted through all inputs, agree in all channels [P]."""
+    found = [np.empty(0, np.bool_)]
+    for start in range(0, len(pairs), _PAIRS):
+        rows, sides = np.unique(pairs[start : start + _PAIRS], return_inverse=True)
+        first, second = sides.reshape(-1, 2).T
+        found.append(_correlations(_colours(inputs, rows), first, second) >= LEAST_CORRELATION)
+    return np.concatenate(found)
+
+
+def _colours(inputs: Sequence[ImageInputs], rows: Integers) -> Floats:
+    """The given images pooled to 16 x 16 colours, float32 [N, C x 256]; `rows` ascend."""
+    _, tall, wide = inputs[0].size
+    cells = _Cells.of(tall, min(_SMALL, tall)), _Cells.of(wide, min(_SMALL, wide))
+    ends = np.cumsum([0, *map(len, inputs)])
+    found = []
+    for one, start, stop in zip(inputs, ends, ends[1:], strict=False):
+        for block in one.take(rows[(rows >= start) & (rows < stop)] - start).blocks():
+            planes: Floats = block.reshape(-1, tall, wide).astype(np.float32)
+            found.append(_means(planes, *cells).reshape(len(block), -1))
+    return np.concatenate(found)
 
 
 def pooled_means(images: ImageInputs, side: int) -> Floats:
