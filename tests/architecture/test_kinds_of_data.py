@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from trainwright.contract.sections.data.data import Data
+from trainwright.contract.sections.data.data import DATA_SECTIONS
 from trainwright.data.dispatch import MODALITIES, modality_of
 from trainwright.data.types import ENCODINGS
 
@@ -152,9 +152,10 @@ def test_no_one_asks_for_the_name_of_a_kind_of_data() -> None:
 
 
 def test_every_section_has_a_modality_of_its_own_and_the_other_way_round() -> None:
-    union = get_args(Data)[0]
-    sections = [get_args(one)[0] for one in get_args(union)]
-    kinds = {get_args(one.model_fields["kind"].annotation)[0]: one for one in sections}
+    kinds = {
+        get_args(one.model_fields["kind"].annotation)[0]: one for one in DATA_SECTIONS.values()
+    }
+    assert list(kinds) == list(DATA_SECTIONS)
     assert set(kinds) == set(MODALITIES) <= set(ENCODINGS)
     assert {kind: modality_of(kind).section for kind in MODALITIES} == kinds
     assert {kind: ENCODINGS[kind].modality for kind in kinds} == {k: k for k in kinds}

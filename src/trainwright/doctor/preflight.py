@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
@@ -28,6 +27,7 @@ from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
+    from trainwright.contract.sections.data.token_feeding import TokenFeeding
     from trainwright.data.sampling.samplers import Sampler
     from trainwright.data.text.chunks import Chunks
 
@@ -149,6 +149,8 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model = decided.contract.model
     if not decided.contract.data.is_packed:
         return ()
+    from trainwright.contract.sections.data.token_feeding import TokenFeeding
+
     data = TokenFeeding.of(decided.contract.data)
     inputs = TokenInputs.of_kind(prepared.train.inputs)
     from trainwright.data.text.packing import pack_inputs
@@ -179,6 +181,8 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model, training = contract.model, contract.training
     if not contract.data.is_padded:
         return ()
+    from trainwright.contract.sections.data.token_feeding import TokenFeeding
+
     data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
     from trainwright.data.sampling.length_buckets import BucketSampler
     from trainwright.data.text.chunks import cut_documents

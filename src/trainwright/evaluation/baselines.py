@@ -15,7 +15,6 @@ import numpy as np
 from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
-from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
@@ -233,6 +232,7 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
 def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     """The mean of the training rows, and a ridge regression of the same features as the model's."""
     # Imported here: few runs have series.
+    from trainwright.contract.sections.data.series import SeriesData
     from trainwright.data.series.series_encoder import SeriesEncoder
 
     train, features = prepared.train, SeriesEncoder.of_kind(prepared.features)

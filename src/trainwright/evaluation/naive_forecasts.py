@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
 from trainwright.contract.sections.data.features import History
-from trainwright.contract.sections.data.series import SeriesData
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 from trainwright.data.types import Prepared
+
+if TYPE_CHECKING:
+    from trainwright.contract.sections.data.series import SeriesData
 
 PERSISTENCE, SEASONAL, DRIFT = "persistence", "seasonal_naive", "drift"
 

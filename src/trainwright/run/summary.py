@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.core.formatting import many, show_bytes, show_count
@@ -86,6 +85,8 @@ def describe_plan(decided: Plan) -> str:
 
 def _candidates(decided: Plan) -> str:
     """Candidates, and those that cannot be trained."""
+    from trainwright.contract.sections.model.selection import ModelSelection
+
     names = ModelSelection.of(decided.contract.model).chosen_names
     omitted = [name for name, one in decided.candidates.items() if isinstance(one, str)]
     said = many(len(names) - len(omitted), "candidate")

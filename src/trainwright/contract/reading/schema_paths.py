@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from trainwright.contract.key_paths import join
 from trainwright.contract.reading.yaml_reader import Plain
+from trainwright.contract.sections.section_union import SectionUnion
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class AnnotationShape:
     @property
     def members(self) -> tuple[AnnotationShape, ...]:
         """The members of a union; of anything else, itself."""
+        for limit in self.limits:
+            if isinstance(limit, SectionUnion):
+                named = limit.members.items()
+                return tuple(AnnotationShape(section, (Tag(tag),)) for tag, section in named)
         if get_origin(self.annotation) in (Union, types.UnionType):
             return tuple(annotation_shape(member) for member in get_args(self.annotation))
         return (self,)

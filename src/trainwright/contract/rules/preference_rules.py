@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.chats import PreferenceData
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.training.objective import AutoLoss, Dpo
 from trainwright.core.errors import Problem
+
+if TYPE_CHECKING:
+    from trainwright.contract.sections.data.chats import PreferenceData
 
 
 def has_base(

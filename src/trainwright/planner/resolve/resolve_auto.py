@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
@@ -18,7 +18,6 @@ from trainwright.contract.sections.data.data import (
     TableData,
     query_of,
 )
-from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.metric import (
     METRICS,
     METRICS_OF_COUNTS,
@@ -58,6 +57,9 @@ from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
 from trainwright.planner.resolve.resume_choices import resume_choices
 from trainwright.planner.resolve.worker_choices import workers_by_rule
+
+if TYPE_CHECKING:
+    from trainwright.contract.sections.data.series import SeriesData
 
 DataChooser: TypeAlias = Callable[[Contract, Any, DataFacts, Choosing], Data]
 

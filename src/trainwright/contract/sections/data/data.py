@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
-from trainwright.contract.sections.data.chats import ChatData, PreferenceData
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.folds import Folded
-from trainwright.contract.sections.data.images import ImageData
-from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.quality import Quality
-from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.sources import Reading, Sql
-from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.contract.sections.section import (
-    Fraction,
-    NonNegative,
-    Positive,
-    tagged_by,
-)
+from trainwright.contract.sections.section import Fraction, NonNegative, Positive, tagged_by
+from trainwright.contract.sections.section_union import SectionUnion
+from trainwright.core.lazy_table import LazyTable
 
 MOMENT_COLUMN = "\uffffmoment"
 """The column beside those of the data in which a time stands that no single column says."""
@@ -329,16 +322,21 @@ class TableData(Feeding):
         return self.reading.rows_in == "files"
 
 
-Data = Annotated[
-    Annotated[TableData, Tag("table")]
-    | Annotated[ImageData, Tag("images")]
-    | Annotated[TokenData, Tag("tokens")]
-    | Annotated[SeriesData, Tag("series")]
-    | Annotated[ChatData, Tag("chats")]
-    | Annotated[PreferenceData, Tag("preferences")]
-    | Annotated[PairData, Tag("pairs")],
-    tagged_by("kind", default="table"),
-]
+_HERE = "trainwright.contract.sections.data"
+
+DATA_SECTIONS: Mapping[str, type[Feeding]] = LazyTable(
+    {
+        "table": f"{_HERE}.data:TableData",
+        "images": f"{_HERE}.images:ImageData",
+        "tokens": f"{_HERE}.tokens:TokenData",
+        "series": f"{_HERE}.series:SeriesData",
+        "chats": f"{_HERE}.chats:ChatData",
+        "preferences": f"{_HERE}.chats:PreferenceData",
+        "pairs": f"{_HERE}.pairs:PairData",
+    }
+)
+
+Data = Annotated[Feeding, SectionUnion(DATA_SECTIONS, tagged_by("kind", default="table"))]
 """The rows of a table, images with labels or captions, texts, series, chats, or preferences."""
 
 

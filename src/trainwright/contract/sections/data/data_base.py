@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -60,6 +60,9 @@ class Feeding(Section):
 
     is_slow_to_improve: ClassVar[bool] = False
     """Does `auto` wait for an improvement in proportion to the length of the training?"""
+
+    if TYPE_CHECKING:  # A field of each kind, with its own words.
+        kind: str
 
     num_workers: Auto | Annotated[int, Field(ge=0)] = "auto"
     """Processes that make batches ahead of their use; 0 makes them in the training process. `auto`:

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, get_args
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.contract.sections.model.catboost import CatBoost
-from trainwright.contract.sections.model.dual_encoder import DualEncoder
-from trainwright.contract.sections.model.forest import Forest
-from trainwright.contract.sections.model.ft_transformer import FtTransformer
-from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.contract.sections.model.imported import Imported
-from trainwright.contract.sections.model.linear import Linear
-from trainwright.contract.sections.model.mlp import Mlp
-from trainwright.contract.sections.model.neighbours import Neighbours
-from trainwright.contract.sections.model.pretrained import Pretrained
-from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.selection import ModelSelection
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
 from trainwright.contract.sections.model.traits import ModelSection, Traits
-from trainwright.contract.sections.model.xgboost import XGBoost
+from trainwright.contract.sections.section_union import SectionUnion
+from trainwright.core.lazy_table import LazyTable
 
 
 def _kind_of(value: Any) -> str:
@@ -32,30 +19,34 @@ def _kind_of(value: Any) -> str:
     return str(getattr(value, "kind", "missing"))
 
 
-Model = Annotated[
-    Annotated[Boosting, Tag("boosting")]
-    | Annotated[XGBoost, Tag("xgboost")]
-    | Annotated[CatBoost, Tag("catboost")]
-    | Annotated[Forest, Tag("forest")]
-    | Annotated[Neighbours, Tag("neighbours")]
-    | Annotated[Linear, Tag("linear")]
-    | Annotated[Mlp, Tag("mlp")]
-    | Annotated[FtTransformer, Tag("ft_transformer")]
-    | Annotated[TabularResNet, Tag("tabular_resnet")]
-    | Annotated[ResNet, Tag("resnet")]
-    | Annotated[Gpt, Tag("gpt")]
-    | Annotated[DualEncoder, Tag("dual_encoder")]
-    | Annotated[Pretrained, Tag("pretrained")]
-    | Annotated[Imported, Tag("imported")]
-    | Annotated[ModelSelection, Tag("auto")],
-    Discriminator(_kind_of),
-]
+_HERE = "trainwright.contract.sections.model"
+
+MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
+    {
+        "boosting": f"{_HERE}.boosting:Boosting",
+        "xgboost": f"{_HERE}.xgboost:XGBoost",
+        "catboost": f"{_HERE}.catboost:CatBoost",
+        "forest": f"{_HERE}.forest:Forest",
+        "neighbours": f"{_HERE}.neighbours:Neighbours",
+        "linear": f"{_HERE}.linear:Linear",
+        "mlp": f"{_HERE}.mlp:Mlp",
+        "ft_transformer": f"{_HERE}.ft_transformer:FtTransformer",
+        "tabular_resnet": f"{_HERE}.tabular_resnet:TabularResNet",
+        "resnet": f"{_HERE}.resnet:ResNet",
+        "gpt": f"{_HERE}.gpt:Gpt",
+        "dual_encoder": f"{_HERE}.dual_encoder:DualEncoder",
+        "pretrained": f"{_HERE}.pretrained:Pretrained",
+        "imported": f"{_HERE}.imported:Imported",
+        "auto": f"{_HERE}.selection:ModelSelection",
+    }
+)
+
+Model = Annotated[ModelSection, SectionUnion(MODEL_SECTIONS, Discriminator(_kind_of))]
 
 
 def sections() -> dict[str, type[ModelSection]]:
     """The section of each family by its kind, in the order of the table; a selection is none."""
-    members = (get_args(member) for member in get_args(get_args(Model)[0]))
-    return {tag.tag: section for section, tag in members if section is not ModelSelection}
+    return {kind: section for kind, section in MODEL_SECTIONS.items() if kind != "auto"}
 
 
 def kinds_with(trait: Callable[[Traits], bool]) -> tuple[str, ...]:
