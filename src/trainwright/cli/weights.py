@@ -56,6 +56,17 @@ def export_hub_folder(run: str, runs: Path, output: Path) -> None:
     sys.stdout.write(show_safely(f"{architecture} in {output}\n"))
 
 
+def merge(run: str, runs: Path, output: Path) -> None:
+    """Write the base of a run with its adapter merged into it."""
+    need_torch("", "the weights of a network")
+    from trainwright.run.after.export_folder import merge_folder
+
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        architecture = merge_folder(folder, output)
+    sys.stdout.write(show_safely(f"{architecture} in {output}\n"))
+
+
 def convert(source: Path, output: Path) -> None:
     """Write the tensors of a foreign file."""
     need_torch("", "a file of torch")

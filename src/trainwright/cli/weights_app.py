@@ -57,6 +57,21 @@ def export_weights(
                 export_hub_folder(run, runs, output or Path("huggingface"))
 
 
+@weights_app.command("merge")
+def merge_adapter(
+    run: RunName,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="A new folder.")
+    ] = Path("merged"),
+    runs: Runs = RUNS,
+) -> None:
+    """Write the base of a run with its adapter merged into it, as a folder of Hugging Face. The
+    base stays as it is."""
+    from trainwright.cli.weights import merge
+
+    merge(run, runs, output)
+
+
 @weights_app.command("convert")
 def convert_weights(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="A .pt file of named tensors.")],

@@ -37,12 +37,13 @@ class Builder(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class NetworkCounts:
-    """Trainable parameters, elements of the largest one, and per row: multiply-accumulates in
-    matrix products, convolutions and attention of the forward pass in fp32, and numbers of 4 bytes
-    that it keeps for the backward pass, outputs and loss included."""
+    """Trainable parameters, elements of the largest one, frozen parameters, and per row:
+    multiply-accumulates in matrix products, convolutions and attention of the forward pass in fp32,
+    and numbers of 4 bytes that it keeps for the backward pass, outputs and loss included."""
 
     parameters: int
     largest: int
+    frozen: int
     products: int
     activations: int
 
@@ -79,9 +80,11 @@ def count_network(
         passes = (_measure(network, partial(example, rows), call) for rows in (_ROWS, 2 * _ROWS))
         (few, fewer), (more, kept) = passes
     sizes = [one.numel() for one in network.parameters() if one.requires_grad]
+    frozen = sum(one.numel() for one in network.parameters() if not one.requires_grad)
     return NetworkCounts(
         sum(sizes),
         max(sizes, default=0),
+        frozen,
         (more - few) // _ROWS,
         math.ceil((kept - fewer) / _ROWS / _NUMBER_BYTES),
     )

@@ -168,6 +168,29 @@ class NetworkFamily(Family[S]):
         """
         return None
 
+    def base_names(self, section: S, network: nn.Module) -> frozenset[str]:
+        """Parameters that an adapter leaves as the files of the base hold them; none without an
+        adapter."""
+        if not section.has_adapter:
+            return frozenset()
+        from trainwright.model.adapters.inject_adapter import adapter_names
+
+        every = frozenset(name for name, _ in network.named_parameters(remove_duplicate=False))
+        return every - adapter_names(network) - self.head_names(network)
+
+    def with_base(self, section: S, recorded: str) -> S:  # noqa: ARG002
+        """A section of a bundle that holds an adapter alone, with the files of its base: those of
+        the `recorded` folder, or of another one that has them.
+
+        Raises:
+            Mistake: they are not on this machine, or are those of another base.
+        """
+        return section
+
+    def head_names(self, network: nn.Module) -> frozenset[str]:  # noqa: ARG002
+        """Parameters that are trained whole beside an adapter: those of a new head."""
+        return frozenset()
+
     @abstractmethod
     def count_layers(self, section: S) -> int:
         """Layers or blocks of the network."""
@@ -179,6 +202,10 @@ class NetworkFamily(Family[S]):
     def count_largest(self, section: S, shape: Shape) -> int:
         """Elements of the largest trainable tensor."""
         return self._counts(section, shape).largest
+
+    def count_frozen(self, section: S, shape: Shape) -> int:
+        """Parameters of the base beside an adapter, which are not trained; 0 without one."""
+        return self._counts(section, shape).frozen if section.has_adapter else 0
 
     def count_products(self, section: S, shape: Shape) -> int:
         """Multiply-accumulates in the matrix products and convolutions of the forward pass of one

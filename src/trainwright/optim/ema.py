@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import final
 
@@ -15,11 +15,16 @@ class EMA:
     """m <- d m + (1 - d) w over the parameters and floating-point buffers w of a model (Tarvainen
     and Valpola 2017, arXiv:1703.01780, equation 2), starting from the current weights.
 
-    It is also the `Weights` to evaluate: inside `evaluated` the model holds m.
+    It is also the `Weights` to evaluate: inside `evaluated` the model holds m. Parameters named in
+    `outside` are never trained, and have no average.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.parameters: Mapping[str, Tensor] = dict(model.named_parameters())
+    def __init__(
+        self, model: nn.Module, decay: float, outside: Collection[str] = frozenset()
+    ) -> None:
+        self.parameters: Mapping[str, Tensor] = {
+            name: one for name, one in model.named_parameters() if name not in outside
+        }
         named = {**self.parameters, **dict(model.named_buffers())}
         self._live = {name: one.detach() for name, one in named.items() if one.is_floating_point()}
         self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, final
 
@@ -30,12 +30,19 @@ class SWA:
         model: its parameters are averaged.
         taking: after which steps.
         statistics: recomputes the BatchNorm statistics of the model for its current weights.
+        outside: names of parameters that are never trained, and have no average.
     """
 
     def __init__(
-        self, model: nn.Module, taking: SWASchedule, statistics: Callable[[], None]
+        self,
+        model: nn.Module,
+        taking: SWASchedule,
+        statistics: Callable[[], None],
+        outside: Collection[str] = frozenset(),
     ) -> None:
-        self.parameters: Mapping[str, Tensor] = dict(model.named_parameters())
+        self.parameters: Mapping[str, Tensor] = {
+            name: one for name, one in model.named_parameters() if name not in outside
+        }
         weights = {name: p for name, p in self.parameters.items() if p.is_floating_point()}
         buffers = {
             f"{path}.{name}" if path else name: buffer

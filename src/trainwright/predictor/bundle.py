@@ -65,12 +65,13 @@ _FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
         "image_encoder": ("network.json", "config.json", "model.safetensors"),
+        "adapter": ("network.json", "adapter.safetensors"),
     }
 )
 """Of the kinds of scorers that no library fits."""
 
 _ENSEMBLE = "ensemble"
-_OF_TORCH = ("network", "encoder", "image_encoder")
+_OF_TORCH = ("network", "encoder", "image_encoder", "adapter")
 
 NOT_DESCRIBED = Description()
 
@@ -274,7 +275,7 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.predictor.ensemble_scorer import read_ensemble
 
             return read_ensemble(folder, _read_member)
-        case "network" | "encoder" | "image_encoder":
+        case "network" | "encoder" | "image_encoder" | "adapter":
             from trainwright.predictor.network_scorer import read_network
 
             return read_network(folder)

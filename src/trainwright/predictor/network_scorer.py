@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -96,16 +97,21 @@ class NetworkScorer:
     @property
     def kind(self) -> str:
         """`network`, or what the family calls its bundles."""
+        if self._section.has_adapter:
+            return "adapter"
         return network_family(self._section).bundle_kind(self._shape)
 
     def write(self, folder: Path) -> None:
-        """Weights as safetensors and the architecture as JSON."""
+        """Weights as safetensors and the architecture as JSON. Of an adapter, the base is named by
+        the SHA-256 of its weights, and by where it lies."""
+        family = network_family(self._section)
+        of_base = family.base_names(self._section, self._model)
         tensors = {
             name: tensor.detach().cpu().contiguous()
             for name, tensor in self._model.state_dict().items()
+            if name not in of_base
         }
-        family = network_family(self._section)
-        write_tensors(folder / family.weights_file, tensors)
+        write_tensors(folder / weights_file_of(self._section), tensors)
         beside = family.describe_files(self._model, self._shape, self._target.classes)
         for name, content in beside.items():
             write_json(folder / name, content)
@@ -115,6 +121,7 @@ class NetworkScorer:
                 "model": self._section.model_dump(mode="json"),
                 **self._shape.to_json(),
                 "target": self._target.to_json(),
+                **_place_of_base(self._section, folder),
             },
         )
 
@@ -192,16 +199,42 @@ def read_network(folder: Path) -> NetworkScorer:
     section = _SECTION.validate_json(json.dumps(about["model"]))
     if not section.is_loop_trained:
         raise ValueError(f"{_ARCHITECTURE} names no network: {section.kind}")
-    file = folder / network_family(section).weights_file
-    shape = shape_from_json(about)
-    _check_size(section, shape, file.stat().st_size)
-    model = network_family(section).build_empty(section, shape)
+    file = folder / weights_file_of(section)
+    shape, family = shape_from_json(about), network_family(section)
+    if section.has_adapter:
+        recorded = about.get("base_folder", "")
+        section = family.with_base(section, str((folder / recorded).resolve()) if recorded else "")
+    of_base = Path(section.base_folder).glob("*.safetensors") if section.has_adapter else ()
+    _check_size(section, shape, sum(one.stat().st_size for one in (file, *of_base)))
+    build = family.build if section.has_adapter else family.build_empty
+    model = build(section, shape)
     weights = load_file(file)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ValueError(f"{file.name} holds numbers that are not finite")
-    model.load_state_dict(weights)
+    _load(model, weights, family.base_names(section, model))
     model.eval().requires_grad_(False)
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
+
+
+def _place_of_base(section: ModelSection, folder: Path) -> dict[str, str]:
+    """Where the base of an adapter lies, seen from its bundle, so that both may move together."""
+    if not section.has_adapter or section.is_base_of_hub or not section.base_folder:
+        return {}
+    return {"base_folder": Path(os.path.relpath(section.base_folder, folder)).as_posix()}
+
+
+def weights_file_of(section: ModelSection) -> str:
+    """Name of the weights in a bundle."""
+    if section.has_adapter:
+        return "adapter.safetensors"
+    return network_family(section).weights_file
+
+
+def _load(model: nn.Module, weights: dict[str, Tensor], of_base: frozenset[str]) -> None:
+    """Load everything but what the base holds."""
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    if unexpected or set(missing) != of_base:
+        raise ValueError("it has other weights than its architecture")
 
 
 def _check_size(section: ModelSection, shape: Shape, weights_bytes: int) -> None:
@@ -216,10 +249,11 @@ def _check_size(section: ModelSection, shape: Shape, weights_bytes: int) -> None
         raise ValueError(f"{_ARCHITECTURE} has {layers:,} layers, at most {MOST_LAYERS:,}")
     try:
         parameters = family.count_parameters(section, shape)
+        parameters += family.count_frozen(section, shape)
     except (OverflowError, RuntimeError, TypeError) as error:
         raise ValueError(f"{_ARCHITECTURE} names impossible sizes") from error
     if parameters > weights_bytes:
         raise ValueError(
-            f"{_ARCHITECTURE} has {parameters:,} parameters, {family.weights_file} "
+            f"{_ARCHITECTURE} has {parameters:,} parameters, {weights_file_of(section)} "
             f"{weights_bytes:,} bytes"
         )

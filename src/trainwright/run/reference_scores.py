@@ -38,7 +38,7 @@ def with_reference(contract: Contract, prepared: Prepared, folder: Path) -> Prep
         {
             "scheme": 1,
             "data": prepared.version,
-            "model": contract.model.model_dump(mode="json"),
+            "model": contract.model.without_adapter().model_dump(mode="json"),
             "rows": [len(part) for part in parts],
         }
     )
@@ -70,9 +70,9 @@ def _by_base(contract: Contract, prepared: Prepared, parts: list[Part]) -> list[
     from trainwright.predictor.network_scorer import NetworkScorer
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shape = shape_of(prepared)
-    base = network_family(contract.model).build(contract.model, shape).to(device).eval()
-    scorer = NetworkScorer(contract.model, shape, prepared.target, base)
+    section, shape = contract.model.without_adapter(), shape_of(prepared)
+    base = network_family(section).build(section, shape).to(device).eval()
+    scorer = NetworkScorer(section, shape, prepared.target, base)
     with torch.no_grad():
         nll = [scorer.segment_nll(part.inputs.segments)[:, 0] for part in parts]
     return [(-one).tolist() for one in nll]

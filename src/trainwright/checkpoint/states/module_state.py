@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import final
 
@@ -35,11 +35,15 @@ class ModuleState:
         module: the module.
         origin: what the frozen parameters are, such as `resnet50, IMAGENET1K_V2`; a checkpoint of
             other ones is refused.
+        outside: names that no checkpoint holds, as the files of a base do; never trained.
     """
 
-    def __init__(self, module: nn.Module, origin: str = "") -> None:
+    def __init__(
+        self, module: nn.Module, origin: str = "", outside: Collection[str] = frozenset()
+    ) -> None:
         self._module = module
         self._origin = origin
+        self._outside = frozenset(outside)
 
     @property
     def module(self) -> nn.Module:
@@ -104,7 +108,8 @@ class ModuleState:
         snapshot.adopt_frozen(first)
 
     def _origin_of(self, frozen: Mapping[str, Tensor]) -> dict[str, Json]:
-        return {_ORIGIN: self._origin} if frozen and self._origin else {}
+        is_partial = frozen or self._outside
+        return {_ORIGIN: self._origin} if is_partial and self._origin else {}
 
     def _check_origin(self, found: str) -> None:
         if found and self._origin and found != self._origin:
@@ -124,7 +129,8 @@ class ModuleState:
         Raises:
             Mistake: extra state cannot be kept.
         """
-        named = self._module.state_dict(keep_vars=True)
+        every = self._module.state_dict(keep_vars=True)
+        named = {name: one for name, one in every.items() if name not in self._outside}
         if problems := list(extra_state_problems(self._module, named)):
             raise Mistake(problems)
         tensors = {name: one for name, one in named.items() if isinstance(one, Tensor)}

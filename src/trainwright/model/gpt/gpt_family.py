@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.core.errors import Problem
+from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, NetworkFamily
 from trainwright.model.input_shape import Shape, TokenShape
+from trainwright.model.pretrained.base_location import locate_base
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,7 +30,18 @@ class GptFamily(NetworkFamily[Gpt]):
             return section
         from trainwright.model.gpt.decoder_folder import read_decoder
 
-        return read_decoder(section, folder)
+        found = read_decoder(section, folder)
+        if found.has_adapter:
+            from trainwright.model.gpt.decoder_adapter import check_targets
+
+            check_targets(found)
+        return found
+
+    def usual_training(self, section: Gpt) -> Mapping[str, tuple[Json, str]]:
+        """An adapter takes ten times the rate of its base (Hu et al. 2021, appendix D)."""
+        if not section.has_adapter:
+            return {}
+        return {"learning_rate": (2e-4, "the usual rate of an adapter")}
 
     def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
@@ -57,20 +70,25 @@ class GptFamily(NetworkFamily[Gpt]):
         Raises:
             Mistake: weights are wanted of a base whose files were not read.
         """
-        network = self.build_empty(section, shape)
+        network = _without_adapter(section, shape)
         if section.base == "none" or section.weights == "none":
             return network
+        from trainwright.model.gpt.decoder_adapter import adapt_decoder
         from trainwright.model.gpt.decoder_folder import load_decoder
 
         load_decoder(network, section)
-        return network
+        return adapt_decoder(network, section)
 
     def build_empty(self, section: Gpt, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
-        from trainwright.model.gpt.gpt_network import GptNetwork
+        from trainwright.model.gpt.decoder_adapter import adapt_decoder
 
-        assert isinstance(shape, TokenShape)
-        return GptNetwork(section, shape)
+        return adapt_decoder(_without_adapter(section, shape), section)
+
+    def with_base(self, section: Gpt, recorded: str) -> Gpt:
+        """See `NetworkFamily`."""
+        assert section.base != "none", "an adapter has a base"
+        return section.model_copy(update={"base": locate_base(section, section.base, recorded)})
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks of attention and feed-forward."""
@@ -80,7 +98,8 @@ class GptFamily(NetworkFamily[Gpt]):
         return network.blocks
 
     def hub_layout(self, section: Gpt, network: nn.Module) -> HubLayout:
-        """A GPT-2, Llama or Qwen2."""
+        """A GPT-2, Llama or Qwen2; an adapter is merged into it."""
+        from trainwright.model.gpt.decoder_adapter import merge_decoder
         from trainwright.model.gpt.decoder_config import config_of
         from trainwright.model.gpt.decoder_folder import foreign_weights
         from trainwright.model.gpt.gpt_network import GptNetwork
@@ -88,7 +107,8 @@ class GptFamily(NetworkFamily[Gpt]):
         assert isinstance(network, GptNetwork)
         config = config_of(section, network.embedding.num_embeddings)
         kind = str(config["model_type"])
-        return HubLayout(config, foreign_weights(section, kind, network.state_dict()))
+        weights = merge_decoder(network, section).state_dict()
+        return HubLayout(config, foreign_weights(section, kind, weights))
 
     def count_layers(self, section: Gpt) -> int:
         """Blocks."""
@@ -96,6 +116,8 @@ class GptFamily(NetworkFamily[Gpt]):
 
     def count_parameters(self, section: Gpt, shape: Shape) -> int:
         """A head that is tied to the embedding counts once."""
+        if section.has_adapter:
+            return super().count_parameters(section, shape)
         width = section.width
         ends = _vocabulary(section, shape) * width * (1 if section.tied else 2)
         places = section.context * width if section.positions == "learned" else 0
@@ -109,18 +131,24 @@ class GptFamily(NetworkFamily[Gpt]):
 
     def count_largest(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
+        if section.has_adapter:
+            return super().count_largest(section, shape)
         places = section.context if section.positions == "learned" else 0
         wide = max(_projected(section), _widened(section))
         return max(_vocabulary(section, shape), wide, places) * section.width
 
     def count_products(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
+        if section.has_adapter:
+            return super().count_products(section, shape)
         width, context = section.width, section.context
         blocks = section.layers * (_projections(section) + 2 * context * width)
         return context * (blocks + _vocabulary(section, shape) * width)
 
     def count_activations(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
+        if section.has_adapter:
+            return super().count_activations(section, shape)
         width, length = section.width, section.context
         # Norms and their inputs, queries, keys and values as every head of queries has them, what
         # attention gives, and the wide layer before and behind its activation; two numbers of each
@@ -155,6 +183,13 @@ def _foreign_tokenizer(section: Gpt, tokens: TokenEncoding) -> Problem:
         else "a base with a tokenizer.json",
         fix=f"write {own}" if tokens.has_tokenizer else fix,
     )
+
+
+def _without_adapter(section: Gpt, shape: Shape) -> nn.Module:
+    from trainwright.model.gpt.gpt_network import GptNetwork
+
+    assert isinstance(shape, TokenShape)
+    return GptNetwork(section, shape)
 
 
 def _vocabulary(section: Gpt, shape: Shape) -> int:

@@ -22,8 +22,10 @@ from trainwright.data.encoders.text_tokenizer import (
     trial_rows,
     vocabulary_of,
 )
-from trainwright.model.family import LearningTask, NetworkFamily
+from trainwright.model.adapters.need_peft import need_peft
+from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
 from trainwright.model.input_shape import ImageShape, Shape
+from trainwright.model.pretrained.base_location import locate_base
 from trainwright.model.pretrained.hub_files import (
     PATH,
     PREPROCESSOR,
@@ -51,6 +53,8 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
     def read_files(self, section: Pretrained, folder: Path, form: str = "table") -> Pretrained:
         """See `Family`."""
         need_transformers(PATH)
+        if section.has_adapter:
+            need_peft()
         found = find_base(section, folder)
         base = (_image_base if form == "images" else _text_base)(found, section)
         if section.base not in ("auto", base):
@@ -101,6 +105,12 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             start = "a model of images" if is_of_images else "an encoder"
             rate: tuple[Json, str] = (5e-4, f"the usual start of {start} from random weights")
             return {"batch_size": batch, "learning_rate": rate}
+        if section.has_adapter:
+            return {
+                "batch_size": batch,
+                "num_epochs": (5, "an adapter takes more epochs than its base would"),
+                "learning_rate": (5e-4, "the usual rate of an adapter"),
+            }
         return {
             "batch_size": batch,
             "num_epochs": (5 if is_of_images else 3, "the usual length of a fine-tuning"),
@@ -133,11 +143,32 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
                 section.architecture,
                 "the folder of its files",
             )
-        return _build(base, shape, is_new=False)
+        return _adapted(_build(base, shape, is_new=False), section)
 
     def build_empty(self, section: Pretrained, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
-        return _build(settled(section.base), shape, is_new=True)
+        return _adapted(_build(settled(section.base), shape, is_new=True), section)
+
+    def with_base(self, section: Pretrained, recorded: str) -> Pretrained:
+        """See `NetworkFamily`."""
+        base = locate_base(section, settled(section.base), recorded)
+        return section.model_copy(update={"base": base})
+
+    def head_names(self, network: nn.Module) -> frozenset[str]:
+        """Those beside the encoder."""
+        from trainwright.model.pretrained.encoder_adapter import names_of_head
+
+        return names_of_head(network)
+
+    def hub_layout(self, section: Pretrained, network: nn.Module) -> HubLayout | None:
+        """The encoder with the adapter merged into it; the bundle of one without is such a folder
+        itself."""
+        if section.adapter == "none":
+            return None
+        from trainwright.model.adapters.merge_adapter import merged
+
+        config = {**_configuration(network), "architectures": [type(network).__name__]}
+        return HubLayout(config, merged(network).state_dict())
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """The layers of the encoder, of all its stages: the modules of one class that stand in
@@ -250,6 +281,14 @@ def _build(base: Base, shape: Shape, *, is_new: bool) -> nn.Module:
     from trainwright.model.pretrained.sequence_classifier import build_classifier
 
     return build_classifier(base, shape.outputs, is_new=is_new)
+
+
+def _adapted(network: nn.Module, section: Pretrained) -> nn.Module:
+    if section.adapter == "none":
+        return network
+    from trainwright.model.pretrained.encoder_adapter import adapt_encoder
+
+    return adapt_encoder(network, section.adapter)
 
 
 def _configuration(network: nn.Module) -> dict[str, Any]:

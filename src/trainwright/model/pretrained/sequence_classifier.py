@@ -80,7 +80,7 @@ def _read(kind: Any, base: Base, config: Any) -> Any:
         ) from error
     head = f"{network.base_model_prefix}."
     other = (name[0] for name in loaded["mismatched_keys"])
-    lost = sorted(name for name in {*loaded["missing_keys"], *other} if _is_encoder(name, head))
+    lost = sorted(name for name in {*loaded["missing_keys"], *other} if is_of_encoder(name, head))
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise unusable(
@@ -91,7 +91,7 @@ def _read(kind: Any, base: Base, config: Any) -> Any:
     return network
 
 
-def _is_encoder(name: str, prefix: str) -> bool:
+def is_of_encoder(name: str, prefix: str) -> bool:
     """Is a weight one of the encoder? Its pooler belongs to the head: many bases have none. Counts
     of batches are no weights, and earlier bases have none."""
     is_other = ".pooler." in name or name.endswith(".num_batches_tracked")

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors.torch import save
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import write_atomic, write_json, write_text
+from trainwright.core.files import Json, write_atomic, write_json, write_text
 from trainwright.model.families import network_family
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
 
+def merge_folder(folder: RunFolder, output: Path) -> str:
+    """As `export_folder`, of a run that has trained an adapter.
+
+    Raises:
+        Mistake: as `export_folder`, or it has trained a whole model.
+    """
+    scorer = read_own_bundle(folder).scorer
+    if not isinstance(scorer, NetworkScorer) or not scorer.section.has_adapter:
+        raise Mistake(
+            Problem(
+                f"run {folder.name} has no adapter to merge",
+                found=f"a whole model of kind {scorer.kind}",
+                expected="a run whose contract has model.adapter",
+                fix="write the model itself: trainwright weights export",
+            )
+        )
+    return export_folder(folder, output)
+
+
 def export_folder(folder: RunFolder, output: Path) -> str:
     """Write `config.json`, `model.safetensors` and, for subwords, `tokenizer.json` into a new
-    folder; returns the architecture.
+    folder; an adapter is merged into its base. Returns the architecture.
 
     Raises:
         Mistake: the run is not finished, no architecture of transformers has the shape of its
@@ -33,9 +53,12 @@ def export_folder(folder: RunFolder, output: Path) -> str:
             )
         )
     predictor = read_own_bundle(folder)
-    scorer, layout = predictor.scorer, None
+    scorer, layout, beside = predictor.scorer, None, dict[str, Mapping[str, Json]]()
     if isinstance(scorer, NetworkScorer):
-        layout = network_family(scorer.section).hub_layout(scorer.section, scorer.network)
+        family = network_family(scorer.section)
+        layout = family.hub_layout(scorer.section, scorer.network)
+        classes = predictor.target.classes
+        beside.update(family.describe_files(scorer.network, scorer.shape, classes))
     if layout is None:
         raise Mistake(
             Problem(
@@ -48,7 +71,11 @@ def export_folder(folder: RunFolder, output: Path) -> str:
     output.mkdir(parents=True)
     weights = dict(layout.weights)
     write_atomic(output / "model.safetensors", save(weights, metadata={"format": "pt"}))
-    write_json(output / "config.json", dict(layout.config))
-    if tokenizer := predictor.features.tokenizer_json:
-        write_text(output / "tokenizer.json", tokenizer)
+    for name, content in {"config.json": layout.config, **beside}.items():
+        write_json(output / name, dict(content))
+    texts = dict(predictor.features.beside())
+    if predictor.features.tokenizer_json:
+        texts["tokenizer.json"] = predictor.features.tokenizer_json
+    for name, text in texts.items():
+        write_text(output / name, text)
     return str(layout.config["architectures"][0])

@@ -22,7 +22,12 @@ from trainwright.core.files import write_atomic
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
-_WEIGHTS = {"network": "network.safetensors", "encoder": "model.safetensors"}
+_WEIGHTS = {
+    "network": "network.safetensors",
+    "encoder": "model.safetensors",
+    "image_encoder": "model.safetensors",
+    "adapter": "adapter.safetensors",
+}
 """Weights in a bundle, by its kind."""
 _LAYOUT = {"format": "pt"}
 """Header required by the loaders of Hugging Face."""

@@ -38,12 +38,14 @@ class Averaged:
 @final
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Model, objective and feed, and the parameters that the model's family does not decay."""
+    """Model, objective and feed, the parameters that the model's family does not decay, and the
+    names of those that only the files of a base hold."""
 
     model: nn.Module
     objective: Objective
     feed: Feed
     undecayed: frozenset[nn.Parameter] = frozenset()
+    outside: frozenset[str] = frozenset()
 
 
 def build_averaged(
@@ -54,7 +56,7 @@ def build_averaged(
         case "off":
             return Averaged()
         case Ema():
-            mean = EMA(learning.model, settled(section.decay))
+            mean = EMA(learning.model, settled(section.decay), learning.outside)
             return Averaged((mean,), (), {"mean": EMAState(mean)})
         case Swa():
             return _swa(section, learning, optimizer, length)
@@ -66,7 +68,7 @@ def _swa(section: Swa, learning: Learning, optimizer: Optimizer, length: Length)
     taking = taking_of(section, length.epoch_ends, length.scheduled_steps)
     batches = partial(learning.feed.from_start, section.batch_norm_rows)
     statistics = BatchNormRecalibration(learning.model, learning.objective, batches)
-    mean = SWA(learning.model, taking, statistics)
+    mean = SWA(learning.model, taking, statistics, learning.outside)
     knobs: tuple[Knob, ...] = (mean,)
     rate = section.learning_rate
     if rate != "schedule":

@@ -101,13 +101,15 @@ class Composed:
 @final
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """A network with its initial weights, and its training task."""
+    """A network with its initial weights, and its training task. `outside` are the names of the
+    parameters that only the files of a base hold."""
 
     model: nn.Module
     state: ModuleState
     shape: Shape
     loss: TargetLoss
     objective: Objective
+    outside: frozenset[str]
 
 
 @final
@@ -149,7 +151,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     undecayed = frozenset(network_family(section).undecayed(model))
-    learning = Learning(model, objective, feed, undecayed)
+    learning = Learning(model, objective, feed, undecayed, network.outside)
     updates = build_updates(training, learning, network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
@@ -199,7 +201,9 @@ def _build(
     recompute(family.blocks(model), training.memory.activation_checkpointing)
     quantiles = prepared.target.quantiles
     loss = build_loss(training.loss, class_rows(prepared), device, quantiles)
-    return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
+    outside = family.base_names(section, model)
+    state = ModuleState(model, section.base_weights if outside else "", outside)
+    return _Learned(model, state, shape, loss, build_objective(contract, loss), outside)
 
 
 def _build_validation(

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.pretrained import Base
+from trainwright.contract.sections.model.adapter import Adapter
+from trainwright.contract.sections.model.pretrained import Base, baseless_adapter
 from trainwright.contract.sections.model.traits import ModelSection, Traits
 from trainwright.contract.sections.section import Count, Fraction, Section
 from trainwright.core.errors import Problem
@@ -52,7 +53,11 @@ class Gpt(ModelSection):
     Llama (Touvron et al. 2023, arXiv:2302.13971)."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("tokens",), has_blocks=True, has_attention=True, files=("base",)
+        reads=("tokens",),
+        has_blocks=True,
+        has_attention=True,
+        files=("base",),
+        adapters=frozenset({"lora", "rslora", "dora"}),
     )
 
     kind: Literal["gpt"]
@@ -69,6 +74,9 @@ class Gpt(ModelSection):
 
     weights: Literal["pretrained", "none"] = "pretrained"
     """Initial weights of an `architecture`: its own, or `none`, random ones."""
+
+    adapter: Literal["none"] | Adapter = "none"
+    """Weights that are trained beside those of an `architecture`, which stay as they are."""
 
     layers: Count = 4
     """Blocks of attention and feed-forward."""
@@ -145,6 +153,26 @@ class Gpt(ModelSection):
         return bool(self.architecture) and self.weights == "pretrained"
 
     @property
+    def has_adapter(self) -> bool:
+        """Is an adapter trained, and not the base?"""
+        return self.adapter != "none"
+
+    @property
+    def base_weights(self) -> str:
+        """SHA-256 of the weights of its base."""
+        return "" if self.base == "none" else self.base.weights
+
+    @property
+    def base_folder(self) -> str:
+        """Where the files of its base lie on this machine."""
+        return "" if self.base == "none" else self.base.folder
+
+    @property
+    def is_base_of_hub(self) -> bool:
+        """Was its base found in the cache of the hub?"""
+        return self.base != "none" and bool(self.base.commit)
+
+    @property
     def head_width(self) -> int:
         """Features of a head."""
         return self.width // self.heads
@@ -166,6 +194,9 @@ class Gpt(ModelSection):
     def own_problems(self) -> Iterator[Problem]:
         """Every head gets as many features, and an even number of them; every head of keys as many
         heads of queries."""
+        if self.has_adapter and not self.has_base:
+            path = "model.weights" if self.architecture else "model.adapter"
+            yield baseless_adapter(path, self.weights if self.architecture else "no architecture")
         wanted = 2 * self.heads
         if self.width % wanted:
             yield Problem(

@@ -8,8 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from trainwright.contract.sections.model.adapter import Adapter
 from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
 from trainwright.contract.sections.section import Auto, Count, Section
+from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 
 _TOKENS = "the model reads tokens; terms are for the linear baseline"
@@ -21,6 +23,7 @@ _TRAITS = Traits(
     files=("base",),
     needs_files=True,
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
+    adapters=frozenset({"lora", "rslora", "dora"}),
 )
 
 _OF_CLASSES = ("id2label", "label2id")
@@ -103,6 +106,9 @@ class Pretrained(ModelSection):
     `none`, random ones, for which only the configuration and the tokenizer or
     `preprocessor_config.json` are read."""
 
+    adapter: Literal["none"] | Adapter = "none"
+    """Weights that are trained beside the base, which stays as it is; the head is trained too."""
+
     max_length: Auto | Annotated[int, Field(ge=3)] = "auto"
     """Most tokens of a row; longer ones are cut, and counted. `auto`: what the base allows, at most
     512. Of images there are none."""
@@ -120,12 +126,53 @@ class Pretrained(ModelSection):
         return self.length_buckets
 
     @property
+    def has_base(self) -> bool:
+        """Does it start from the weights of another model?"""
+        return self.weights == "pretrained"
+
+    @property
+    def has_adapter(self) -> bool:
+        """Is an adapter trained, and not the base?"""
+        return self.adapter != "none"
+
+    @property
+    def base_weights(self) -> str:
+        """SHA-256 of the weights of its base."""
+        return "" if self.base == "auto" else self.base.weights
+
+    @property
+    def base_folder(self) -> str:
+        """Where the files of its base lie on this machine."""
+        return "" if self.base == "auto" else self.base.folder
+
+    @property
+    def is_base_of_hub(self) -> bool:
+        """Was its base found in the cache of the hub?"""
+        return self.base != "auto" and bool(self.base.commit)
+
+    def own_problems(self) -> Iterator[Problem]:
+        """An adapter stands beside weights that exist."""
+        if self.has_adapter and not self.has_base:
+            yield baseless_adapter("model.weights", self.weights)
+
+    @property
     def block_count(self) -> int:
         """Layers of the encoder: the largest number of layers that its configuration names, those
         of all stages together."""
         if self.base == "auto":
             return _NOT_KNOWN
         return count_layers_of(json.loads(self.base.config))
+
+
+def baseless_adapter(path: str, found: str) -> Problem:
+    """Problem of an adapter without weights of a base."""
+    return Problem(
+        "an adapter stands beside the weights of a base, which there are none of",
+        path=path,
+        found=found,
+        expected="model.architecture with its weights",
+        fix="remove adapter, or name a base",
+    )
 
 
 def count_layers_of(config: Json) -> int:

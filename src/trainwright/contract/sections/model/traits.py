@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Literal, Self, final
 
+from trainwright.contract.sections.model.adapter import AdapterKind
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import Problem
 
@@ -56,7 +57,7 @@ class Traits:
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
     the rows of a query. `predicts` is what it can predict beside classes and the mean of a number:
     `counts`, with a rate above 0, and several `quantiles`. `weighs_rows`: rows can count more or
-    less.
+    less. `adapters` are the kinds of `model.adapter`, with which a base stays as it is.
     """
 
     reads: tuple[DataKind, ...]
@@ -77,6 +78,7 @@ class Traits:
     needs_files: bool = False
     runs_code: bool = False
     predicts: frozenset[Predicted] = frozenset({"counts", "quantiles"})
+    adapters: frozenset[AdapterKind] = frozenset()
 
 
 class ModelSection(Section):
@@ -99,6 +101,30 @@ class ModelSection(Section):
     @property
     def has_base(self) -> bool:
         """Does it start from the weights of another model of its kind?"""
+        return False
+
+    @property
+    def has_adapter(self) -> bool:
+        """Is an adapter trained, and not the base?"""
+        return False
+
+    def without_adapter(self) -> Self:
+        """The section of its base alone."""
+        return self.model_copy(update={"adapter": "none"}) if self.has_adapter else self
+
+    @property
+    def base_weights(self) -> str:
+        """SHA-256 of the weights of its base; empty without one, or before its files were read."""
+        return ""
+
+    @property
+    def base_folder(self) -> str:
+        """Where the files of its base lie on this machine; empty before they were read."""
+        return ""
+
+    @property
+    def is_base_of_hub(self) -> bool:
+        """Was its base found in the cache of the hub?"""
         return False
 
     @property

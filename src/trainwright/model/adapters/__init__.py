@@ -1,0 +1,1 @@
+"""Few weights that are trained beside a frozen base."""
