@@ -88,6 +88,7 @@ _CASES = (
         "remove rotary_scaling",
         ("model.positions=learned", "model.rotary_scaling={kind: linear, factor: 2}"),
     ),
+    Case("remove adapter, or name a base", ("model.adapter={kind: lora}",)),
     Case("lower it, or give a longer text", ("model.context=9000",), does=("model.context=16",)),
     Case(
         "lower it, or give more documents",

@@ -50,8 +50,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",
     ),
-    "needs a decoder in a folder (test_decoder_bases, test_preferences)": (
+    "needs a base in a folder (test_decoder_bases, test_preferences, test_adapter_runs)": (
+        "model/adapters/",
         "model/gpt/",
+        "model/pretrained/base_location.py: set ",
         "planner/kinds/preference_planner.py",
     ),
     "needs the permission to run code (test_imported)": (

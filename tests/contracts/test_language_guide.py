@@ -14,10 +14,15 @@ from page_runs import run_page
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("page", ["language-models.md", "chats.md", "preferences.md"])
+PAGES = ["language-models.md", "chats.md", "preferences.md", "adapters.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_page_shows_what_its_commands_say(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if page == "adapters.md":
+        pytest.importorskip("peft")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     run_page(page, "## An example", monkeypatch)

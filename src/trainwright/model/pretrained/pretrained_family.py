@@ -11,14 +11,12 @@ from trainwright.contract.sections.model.pretrained import Base, Pretrained, cou
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.core.optional_dependencies import need_transformers
 from trainwright.data.encoders.text_tokenizer import (
     NO_TOKENIZER,
     TextTokenizer,
-    special_tokens,
     trial_rows,
     vocabulary_of,
 )
@@ -33,6 +31,7 @@ from trainwright.model.pretrained.hub_files import (
     find_base,
     unusable,
 )
+from trainwright.model.pretrained.task_problems import problems_with_task
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from trainwright.model.count_network import NetworkCounts
 
 _USUAL_LENGTH = 512
-_MOST_TEXTS = 2
 
 
 @final
@@ -119,12 +117,7 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
 
     def problems(self, section: Pretrained, task: LearningTask) -> Iterator[Problem]:
         """The head has an output for each class, and the table one text or a pair of them."""
-        yield from _label_problems(section, task)
-        if section.base != "auto" and section.base.reads == "images":
-            yield from _token_problems(section)
-            return
-        yield from _column_problems(task)
-        yield from _length_problems(section, task)
+        yield from problems_with_task(section, task)
 
     def build(self, section: Pretrained, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.
@@ -352,77 +345,4 @@ def _check_tokens(content: str, known: int) -> None:
             "the tokenizer of the base gives tokens that its vocabulary lacks",
             f"{highest:,} of {tokens:,}",
             expected,
-        )
-
-
-def _length_problems(section: Pretrained, task: LearningTask) -> Iterator[Problem]:
-    base, length = section.base, settled(section.max_length)
-    if base == "auto":
-        return
-    longest = base.longest
-    if length > longest:
-        yield Problem(
-            "the rows are longer than the base reads",
-            path="model.max_length",
-            found=f"{length:,}",
-            expected=f"at most {longest:,} tokens",
-            fix=f"change it to {longest}, or remove it",
-        )
-    if not base.tokenizer_json:
-        return
-    texts = sum(kind == "text" for kind in task.columns.values())
-    special = special_tokens(base.tokenizer_json, is_paired=texts > 1)
-    if length <= special:
-        yield Problem(
-            "the special tokens of the base leave no room for a text",
-            path="model.max_length",
-            found=f"{length:,}, of which {special:,} are special",
-            expected=f"at least {special + 1:,} tokens",
-            fix="raise it, or remove it",
-        )
-
-
-def _token_problems(section: Pretrained) -> Iterator[Problem]:
-    if section.max_length != "auto":
-        yield Problem(
-            "images have no tokens",
-            path="model.max_length",
-            found=str(section.max_length),
-            fix="remove it",
-        )
-
-
-def _label_problems(section: Pretrained, task: LearningTask) -> Iterator[Problem]:
-    wanted = task.classes if task.task == "classification" else 1
-    if section.num_labels != wanted:
-        has = f"the target has {many(wanted, 'class')}" if wanted > 1 else "the target is a number"
-        yield Problem(
-            f"the model has {section.num_labels} labels, but {has}",
-            path="model.num_labels",
-            found=str(section.num_labels),
-            expected=str(wanted),
-            fix=f"change it to {wanted}, or remove it",
-        )
-
-
-def _column_problems(task: LearningTask) -> Iterator[Problem]:
-    texts = [name for name, kind in task.columns.items() if kind == "text"]
-    others = [name for name, kind in task.columns.items() if kind != "text"]
-    if not texts or len(texts) > _MOST_TEXTS:
-        yield Problem(
-            "an encoder of texts needs one column of texts, or two that form a pair",
-            path="data.exclude" if texts else "data.columns",
-            found=", ".join(texts) or f"no text among {', '.join(others) or 'the columns'}",
-            expected="one or two columns of kind: text",
-            fix="write data.columns: {NAME: {kind: text}} for the text"
-            if not texts
-            else f"exclude as well: {', '.join(texts[1:])}",
-        )
-    elif others:
-        yield Problem(
-            "an encoder of texts reads no other columns",
-            path="data.exclude",
-            found=", ".join(others),
-            expected="columns of texts alone",
-            fix=f"exclude as well: {', '.join(others)}",
         )

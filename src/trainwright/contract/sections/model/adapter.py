@@ -8,8 +8,6 @@ from pydantic import Field
 
 from trainwright.contract.sections.section import Count, Fraction, Positive, Section
 
-AdapterKind = Literal["lora", "rslora", "dora"]
-
 Targets = Literal["all"] | Annotated[tuple[str, ...], Field(min_length=1)]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, final
 
-from trainwright.contract.sections.model.adapter import AdapterKind
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import Problem
 
@@ -18,6 +17,9 @@ models, each trained in its own way."""
 
 Predicted = Literal["counts", "quantiles"]
 """What a model can predict beside classes and the mean of a number."""
+
+AdapterKind = Literal["lora", "rslora", "dora"]
+"""`model.adapter.kind`."""
 
 Monotone = Mapping[str, Literal["increasing", "decreasing"]]
 """Numeric columns, and how the prediction follows each of them."""
