@@ -46,4 +46,13 @@ AllowCode = Annotated[
         help="Run the code that the contract names (model.kind: imported, a template).",
     ),
 ]
+ZeroShotFile = Annotated[
+    Path,
+    typer.Option(
+        "--zero-shot",
+        metavar="CLASSES",
+        help="A YAML file of classes and templates: images are classified by a dual encoder.",
+    ),
+]
+NO_CLASSES = Path("-")
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]

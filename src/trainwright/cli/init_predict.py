@@ -13,13 +13,15 @@ from typing import final
 
 import polars as pl
 
+from trainwright.cli.arguments import NO_CLASSES
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.render import screen_on_stderr, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
 from trainwright.core.terminal import show_safely
 from trainwright.planner.init.first_contract import propose_contract
-from trainwright.run.after.evaluate_rows import match_file, predict_file
+from trainwright.run.after.evaluate_rows import Predictions, match_file, predict_file
+from trainwright.run.run_result import Result
 from trainwright.run.summary import labelled
 from trainwright.tracking.run_folder import RunFolder
 
@@ -71,14 +73,15 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
     """Destination of predictions, input columns to keep, whether spreadsheet formulas are
-    neutralised, and for a model of image-text pairs the file of candidates and how many of them
-    are given for each row."""
+    neutralised, and for a model of image-text pairs the file of candidates, how many of them are
+    given for each row, and the file of classes of a zero-shot classification."""
 
     output: Path
     keep: Sequence[str] = ()
     guard_formulas: bool = False
     candidates: str = ""
     top: int = 1
+    zero_shot: Path = NO_CLASSES
 
 
 def predict_to_file(
@@ -104,7 +107,9 @@ def predict_to_file(
         )
     check_folder(output)
     with naming_damage(folder):
-        if wanted.candidates:
+        if wanted.zero_shot != NO_CLASSES:
+            predicted = _classes_of_images(folder, rows, wanted, overrides)
+        elif wanted.candidates:
             predicted = match_file(folder, rows, wanted.candidates, wanted.top)
         else:
             predicted = predict_file(folder, rows, overrides, wanted.keep)
@@ -123,6 +128,39 @@ def predict_to_file(
         show_json({"rows": predictions.height, "output": str(output), "unseen": unseen})
     else:
         sys.stdout.write(show_safely(f"{predictions.height:,} predictions in {output}\n"))
+
+
+def judge_zero_shot(
+    folder: RunFolder, data: str, classes: Path, overrides: Sequence[str]
+) -> Result:
+    """As `evaluate_zero_shot`, which reads no file by settings."""
+    from trainwright.run.after.classify_zero_shot import evaluate_zero_shot
+
+    _refuse_beside("--set", bool(overrides))
+    return evaluate_zero_shot(folder, data, classes)
+
+
+def _classes_of_images(
+    folder: RunFolder, images: str, wanted: PredictionOutput, overrides: Sequence[str]
+) -> Predictions:
+    from trainwright.run.after.classify_zero_shot import predict_zero_shot
+
+    for option, is_given in (
+        ("--candidates", wanted.candidates),
+        ("--keep", wanted.keep),
+        ("--set", overrides),
+    ):
+        _refuse_beside(option, bool(is_given))
+    return Predictions(predict_zero_shot(folder, images, wanted.zero_shot), {})
+
+
+def _refuse_beside(option: str, is_given: bool) -> None:
+    if is_given:
+        raise Mistake(
+            Problem(
+                f"{option} does not go with --zero-shot", path=option, fix=f"leave out {option}"
+            )
+        )
 
 
 def table_kind(output: Path, what: str) -> str:

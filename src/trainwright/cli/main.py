@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from trainwright.cli.arguments import (
+    NO_CLASSES,
     RUNS,
     AfterEnding,
     AllowCode,
@@ -25,6 +26,7 @@ from trainwright.cli.arguments import (
     RunName,
     RunOrCopies,
     Runs,
+    ZeroShotFile,
 )
 from trainwright.cli.card import card
 from trainwright.cli.data_app import data_app
@@ -194,6 +196,7 @@ def predict(
         ),
     ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
+    zero_shot: ZeroShotFile = NO_CLASSES,
     candidates: Annotated[
         str,
         typer.Option(
@@ -215,7 +218,7 @@ def predict(
     from trainwright.cli.init_predict import PredictionOutput, predict_to_file
     from trainwright.run.folder.planned_contract import find_run
 
-    written = PredictionOutput(output, keep, guard_formulas, candidates, top)
+    written = PredictionOutput(output, keep, guard_formulas, candidates, top, zero_shot)
     with code_allowed(allow_code):
         predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
 
@@ -229,22 +232,32 @@ def evaluate(
             metavar="DATA", help="Labelled rows; by default the run's verdict is shown."
         ),
     ] = "",
+    zero_shot: ZeroShotFile = NO_CLASSES,
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the verdict of a run, or judge its model on other rows."""
+    """Show the verdict of a run, or judge its model on other rows.
+
+    With --zero-shot, judge a dual encoder as a classifier of images, by the classes, templates and
+    clauses of a file; without DATA on the run's own test pairs."""
     from trainwright.cli.damage import naming_damage
+    from trainwright.cli.init_predict import judge_zero_shot
     from trainwright.cli.render import commands_with_a_run, show_result
     from trainwright.run.after.evaluate_rows import evaluate_rows
     from trainwright.run.folder.planned_contract import find_run
     from trainwright.run.judging.evaluation_file import read_judged
 
     folder = find_run(run, runs)
-    own = not data and not overrides
+    own = not data and not overrides and zero_shot == NO_CLASSES
     with naming_damage(folder), code_allowed(allow_code):
-        result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
+        if own:
+            result = read_judged(folder)
+        elif zero_shot != NO_CLASSES:
+            result = judge_zero_shot(folder, data, zero_shot, overrides)
+        else:
+            result = evaluate_rows(folder, data, overrides)
         following = commands_with_a_run(run, runs)
     show_result(result, following, as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)

@@ -72,6 +72,9 @@ class Encoding(ABC):
     reads_frames: ClassVar[bool] = False
     """Are they rows of a frame, whatever becomes of its columns?"""
 
+    knows_images: ClassVar[bool] = False
+    """Is a row known again by its image alone?"""
+
     profiled_rows: ClassVar[int] = 20_000
     """The most rows that `profile` is given."""
 

@@ -39,6 +39,7 @@ class PairEncoder(Encoding):
     modality: ClassVar[str] = "pairs"
     side_files: ClassVar[tuple[str, ...]] = (TOKENIZER,)
 
+    knows_images: ClassVar[bool] = True
     profiled_rows: ClassVar[int] = 1000
 
     def read_new(self, rows: NewRows, /) -> Inputs:

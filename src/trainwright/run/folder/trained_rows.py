@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.files import read_json, write_atomic, write_json
@@ -26,7 +27,7 @@ _LEAST_SHARE = 0.01
 
 
 def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = False) -> None:
-    """Store a 64-bit hash of each training row (features and target), and the share of test rows
+    """Store a 64-bit hash of each training row (features and target, or its image), and the share of test rows
     that equal one: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
 
     With folds the share is of the rows that a fold's model did not see (validation and test) and
@@ -39,7 +40,7 @@ def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = Fals
     features = prepared.features
     parts = [prepared.train, *([prepared.validation] if on_both else [])]
     count = sum(map(len, parts))
-    if not features.hashed_columns or count > MOST_ROWS:
+    if not _can_know(features) or count > MOST_ROWS:
         return
     trained = np.unique(np.concatenate([_hashes(part, features) for part in parts]))
     packed = io.BytesIO()
@@ -56,12 +57,11 @@ def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = Fals
 
 def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list[str]:
     """Warning if more of the rows equal training rows than of the run's own test rows do."""
-    known = features.hashed_columns and (folder.data / _ROWS).is_file()
-    if not known or not len(part):
+    seen = trained_mask(part, features, folder)
+    if seen is None or not len(part):
         return []
-    trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()
     by_chance = float(read_json(folder.data / _ABOUT)["test_rows_repeated"])
-    count = int(np.isin(_hashes(part, features), trained).sum())
+    count = int(seen.sum())
     share = count / len(part)
     spread = math.sqrt(max(by_chance * (1 - by_chance), 1e-9) / len(part))
     if share <= by_chance + _SURE_DEVIATIONS * spread + _LEAST_SHARE:
@@ -72,6 +72,23 @@ def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list
     ]
 
 
+def trained_mask(
+    part: Part, features: Encoding, folder: RunFolder
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows [N] equal training rows of a run; None if it does not know its own."""
+    if not _can_know(features) or not (folder.data / _ROWS).is_file():
+        return None
+    trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()
+    return np.isin(_hashes(part, features), trained)
+
+
+def _can_know(features: Encoding) -> bool:
+    return features.knows_images or bool(features.hashed_columns)
+
+
 def _hashes(part: Part, features: Encoding) -> Words:
+    if features.knows_images:
+        own = part.inputs.pictures().hashes()
+        return np.array([int.from_bytes(one[:8], "little") for one in own], dtype=np.uint64)
     columns = [part.frame[name] for name in features.hashed_columns]
     return hash_rows(pl.DataFrame([*columns, pl.Series(_TARGET, part.target)]))
