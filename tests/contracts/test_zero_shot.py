@@ -67,7 +67,7 @@ def test_held_out_images_are_classified_by_averaged_texts(project: Path) -> None
     found = result.evaluation
     # 84 of the 120 were trained on.
     assert found.rows == 36
-    assert any("84 of 120 images left out" in one for one in found.warnings)
+    assert any("84 of 120 images excluded" in one for one in found.warnings)
     cosines = by_hand(project, table)
     trained = tw.prepare(project / "contract.yaml").ready.prepared.train.frame["image"]
     held_out = ~table["image"].is_in(trained.to_list()).to_numpy()
@@ -130,9 +130,7 @@ def test_images_of_the_training_alone_are_refused(project: Path) -> None:
     trained = tw.prepare(project / "contract.yaml").ready.prepared.train.frame
     trained.select("image", "shape").write_csv(project / "trained.csv")
     with pytest.raises(Mistake, match="trained on all of these"):
-        evaluate_zero_shot(
-            run_of(project), str(project / "trained.csv"), project / "classes.yaml"
-        )
+        evaluate_zero_shot(run_of(project), str(project / "trained.csv"), project / "classes.yaml")
 
 
 def test_pairs_of_the_training_are_told_of_a_retrieval(project: Path) -> None:
@@ -145,9 +143,7 @@ def test_pairs_of_the_training_are_told_of_a_retrieval(project: Path) -> None:
 def test_images_get_a_class_each(project: Path) -> None:
     table = pl.read_csv(project / "captions.csv").select("image").head(7)
     cosines = by_hand(project, table)
-    found = predict_zero_shot(
-        run_of(project), str(project / "asked.csv"), project / "classes.yaml"
-    )
+    found = predict_zero_shot(run_of(project), str(project / "asked.csv"), project / "classes.yaml")
     assert found["prediction"].to_list() == [SHAPES[at] for at in cosines.argmax(axis=1)]
     ran = command(
         "predict",

@@ -23,7 +23,7 @@ class ZeroShot(Section):
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
     """The classes, as the labels name them. Of two the second is the positive one."""
 
-    names: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """How a class is called in words, where it is not by its label; several names are averaged."""
 
     templates: Annotated[tuple[str, ...], Field(min_length=1)] = (BLANK,)

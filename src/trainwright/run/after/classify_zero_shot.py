@@ -44,7 +44,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 def evaluate_zero_shot(folder: RunFolder, data: str, classes: Path) -> Result:
     """Judge a run's dual encoder as a classifier of labelled images, whose classes stand in a file;
-    without `data`, of the run's own test pairs. Images that it was trained on are left out.
+    without `data`, of the run's own test pairs. Images that it was trained on are excluded.
     Nothing is written.
 
     Raises:
@@ -149,7 +149,7 @@ def _part(
     part = Part("test", frame, found.images, target, np.arange(len(frame)), found.units)
     seen = trained_mask(part, predictor.features, folder)
     if seen is None:
-        return part, [f"run {folder.name} does not know its training images: none is left out"]
+        return part, [f"run {folder.name} does not know its training images: none is excluded"]
     if not seen.any():
         return part, []
     kept = np.flatnonzero(~seen)
@@ -163,7 +163,7 @@ def _part(
                 fix="leave out DATA: the run's own test pairs are judged",
             )
         )
-    note = f"{int(seen.sum()):,} of {many(len(part), 'image')} left out: the model was trained on"
+    note = f"{int(seen.sum()):,} of {many(len(part), 'image')} excluded: the model was trained on"
     rows = replace(
         part,
         frame=frame[kept],

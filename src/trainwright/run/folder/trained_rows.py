@@ -27,8 +27,9 @@ _LEAST_SHARE = 0.01
 
 
 def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = False) -> None:
-    """Store a 64-bit hash of each training row (features and target, or its image), and the share of test rows
-    that equal one: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
+    """Store a 64-bit hash of each training row (features and target, or its image), and the share
+    of test rows that equal one: coarse rows repeat by chance. Nothing is stored for more than ten
+    million rows.
 
     With folds the share is of the rows that a fold's model did not see (validation and test) and
     equal one of that fold's own training rows: the run's own model trains on those as well.
@@ -72,9 +73,7 @@ def find_trained_rows(part: Part, features: Encoding, folder: RunFolder) -> list
     ]
 
 
-def trained_mask(
-    part: Part, features: Encoding, folder: RunFolder
-) -> npt.NDArray[np.bool_] | None:
+def trained_mask(part: Part, features: Encoding, folder: RunFolder) -> npt.NDArray[np.bool_] | None:
     """Which rows [N] equal training rows of a run; None if it does not know its own."""
     if not _can_know(features) or not (folder.data / _ROWS).is_file():
         return None
