@@ -102,6 +102,10 @@ def test_a_text_comes_to_its_verdict(text: Path, tmp_path: Path) -> None:
     assert run.verdict.status == "met"
     nats = evaluation.metrics["nats_per_token"]
     assert evaluation.metrics["perplexity"].value == pytest.approx(np.exp(nats.value))
+    # A character of this text is a byte.
+    bits = evaluation.metrics["bits_per_byte"]
+    assert bits.value == pytest.approx(nats.value / np.log(2))
+    assert bits.low < bits.value < bits.high
     assert nats.low < nats.value < nats.high
     # Three words of five letters at most, drawn evenly: ln 3 nats a word.
     assert np.log(3) / (5 + 1) < nats.value < evaluation.baselines["linear"]["nats_per_token"].value

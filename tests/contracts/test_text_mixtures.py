@@ -29,6 +29,7 @@ from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.compose.schedule_length import length_of
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
+from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
@@ -175,6 +176,10 @@ def test_each_source_has_its_own_loss(windows: str, contract: Path, tmp_path: Pa
     scores = {one.name: one.interval.value for one in evaluation.slices}
     assert set(scores) == {"source=few", "source=many"}
     assert scores["source=few"] < scores["source=many"]
+    events = read_events(run.folder / "events.jsonl")
+    validated = [one["values"] for one in events if one["event"] == "validated"][-1]
+    of_sources = [validated[f"val_loss/{name}"] for name in ("few", "many")]
+    assert of_sources[0] < validated["val_loss"] < of_sources[1]
     low, high = sorted(scores.values())
     assert low < evaluation.metrics["nats_per_token"].value < high
     folder = RunFolder.open(run.folder)

@@ -14,7 +14,7 @@ from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
-from trainwright.data.base.table import Part, TokenInputs
+from trainwright.data.base.table import Part
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.read_table import DataFacts
 from trainwright.data.types import Prepared
@@ -28,6 +28,7 @@ from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.data.sampling.samplers import Sampler
     from trainwright.data.text.chunks import Chunks
 
@@ -150,11 +151,11 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if not decided.contract.data.is_packed:
         return ()
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
+    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.text.packing import pack_inputs
 
     data = TokenFeeding.of(decided.contract.data)
     inputs = TokenInputs.of_kind(prepared.train.inputs)
-    from trainwright.data.text.packing import pack_inputs
-
     lengths = inputs.document_lengths()
     packing = pack_inputs(inputs, model.context_length, data.long_documents)
     message = (
@@ -182,12 +183,12 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if not contract.data.is_padded:
         return ()
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
-
-    data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.data.sampling.length_buckets import BucketSampler
     from trainwright.data.text.chunks import cut_documents
     from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 
+    data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)
     tokens, shapes = inputs.document_lengths(), padded_shapes(data, model.context_length)
     pieces = cut_documents(tokens, model.context_length, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))

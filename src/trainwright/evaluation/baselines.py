@@ -23,7 +23,6 @@ from trainwright.data.base.table import (
     Integers,
     Part,
     TableInputs,
-    TokenInputs,
     as_columns,
 )
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
@@ -149,6 +148,7 @@ def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.model.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
@@ -164,6 +164,7 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
 
 def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear) of the answers."""
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.model.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target

@@ -80,7 +80,7 @@ class Scored:
             self.decided if of_model else None,
             self.queries,
             self.target.quantiles,
-            self.part.inputs.levels.error_scale,
+            self.part.inputs.levels,
         )
 
     @property

@@ -22,8 +22,8 @@ from trainwright.evaluation.predictions import Answers
 
 def scaled_errors(answers: Answers) -> Floats:
     """Scaled absolute error of each row and whether it counts, [N, 2]; 0 where it does not."""
-    scale = answers.error_scale
-    if scale is None:
+    scale = answers.levels.error_scale
+    if not len(scale):
         return np.zeros((len(answers), 2))
     counts = scale > 0
     errors = np.abs(answers.truth - answers.values()) / np.where(counts, scale, 1.0)

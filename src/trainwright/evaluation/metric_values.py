@@ -10,7 +10,8 @@ f1, precision, recall, precision_at_recall and average_precision without a posit
 constant; quadratic_kappa if truth and choice are all of one class; poisson_deviance if a prediction
 is not above 0 or a count is below; rmsle if one of either is below 0; coverage, interval_width and
 interval_score of predictions that are one number; metrics of rankings without a query that can be
-ordered; anything of no rows. Without positive predictions, but with positive rows, precision and f1
+ordered; bits_per_byte of tokens that stand for no
+text; anything of no rows. Without positive predictions, but with positive rows, precision and f1
 are 0.
 """
 
@@ -32,13 +33,15 @@ from trainwright.evaluation.forecast_errors import mase, smape
 from trainwright.evaluation.predictions import Answers
 
 CALIBRATION_BINS = 15
-_MOST_EXPONENT = 709.0
 
 OF_QUERIES = tuple(name for name, fact in METRICS.items() if fact.task == "ranking")
 """Metrics of the rows of a query, as means over the queries."""
 
 OF_PAIRS = tuple(name for name, fact in METRICS.items() if fact.task == "retrieval")
 """Metrics of pairs, as means over the queries."""
+
+OF_TEXTS = tuple(name for name, fact in METRICS.items() if fact.of == "tokens")
+"""Metrics of the segments of a text."""
 
 Measure = Callable[[Answers, Metric], float]
 
@@ -99,25 +102,10 @@ def present_classes(answers: Answers) -> list[int]:
     return [int(code) for code in np.flatnonzero(answers.class_counts())]
 
 
-def _nats_per_token(answers: Answers, _: Metric) -> float:
-    """For text, `values` is the negative log-likelihood of each segment and `truth` its token
-    count."""
-    return float(answers.values().sum() / answers.truth.sum())
-
-
-def _perplexity(answers: Answers, section: Metric) -> float:
-    """exp(nats per token) (Jelinek et al. 1977)."""
-    return _exp(_nats_per_token(answers, section))
-
-
 def preferred(answers: Answers) -> Floats:
     """1 for each pair whose chosen answer has the higher reward, 0.5 for a tie, [N]."""
     margins = answers.values()
     return np.where(margins == 0, 0.5, (margins > 0).astype(np.float64))
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < _MOST_EXPONENT else math.inf
 
 
 def _accuracy(answers: Answers, _: Metric) -> float:
@@ -353,6 +341,12 @@ def _of_queries(name: str, answers: Answers, section: Metric) -> float:
     return values_of_queries(name, answers, section).mean()
 
 
+def _of_texts(name: str, answers: Answers, _: Metric) -> float:
+    from trainwright.evaluation.text_metrics import MEASURES
+
+    return MEASURES[name](answers)
+
+
 def _of_pairs(name: str, answers: Answers, _: Metric) -> float:
     from trainwright.evaluation.retrieval import values_of_pairs
 
@@ -388,8 +382,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "interval_score": _of_interval(interval_scores),
         "mase": lambda answers, _: mase(answers),
         "smape": lambda answers, _: smape(answers),
-        "nats_per_token": _nats_per_token,
-        "perplexity": _perplexity,
+        **{name: partial(_of_texts, name) for name in OF_TEXTS},
         "preference_accuracy": lambda answers, _: float(preferred(answers).mean()),
         "reward_margin": lambda answers, _: float(answers.values().mean()),
         **{name: partial(_of_queries, name) for name in OF_QUERIES},

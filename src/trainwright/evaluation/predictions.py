@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.table import Floats, Integers
 
 Value = TypeVar("Value")
@@ -24,8 +25,8 @@ class Answers:
     otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
     two models are not ranked against each other. `decided` are the chosen classes [N] where a
     threshold decides, not the highest probability. `queries` is the query [N] of each row of a
-    ranking. `error_scale` [N] is the error that counts as 1 in the mean absolute scaled error, of
-    series alone. Build it by `answers_of`.
+    ranking. `levels` are what values are measured against: of series, and of texts. Build it by
+    `answers_of`.
     """
 
     truth: npt.NDArray[Any]
@@ -35,7 +36,7 @@ class Answers:
     decided: Integers | None = None
     queries: Integers | None = None
     quantiles: tuple[float, ...] = ()
-    error_scale: Floats | None = None
+    levels: Levels = NO_LEVELS
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -84,7 +85,6 @@ class Answers:
         folds = None if self.folds is None else self.folds[rows]
         decided = None if self.decided is None else self.decided[rows]
         queries = None if self.queries is None else self.queries[rows]
-        scale = None if self.error_scale is None else self.error_scale[rows]
         return Answers(
             self.truth[rows],
             self.scores[rows],
@@ -93,7 +93,7 @@ class Answers:
             decided,
             queries,
             self.quantiles,
-            scale,
+            self.levels.take(rows),
         )
 
     def rows_of_folds(self) -> list[Integers]:
@@ -128,7 +128,7 @@ def answers_of(
     decided: Integers | None = None,
     queries: Integers | None = None,
     quantiles: tuple[float, ...] = (),
-    error_scale: Floats | None = None,
+    levels: Levels = NO_LEVELS,
 ) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
@@ -142,5 +142,4 @@ def answers_of(
     assert not quantiles or exact.shape[1] == len(quantiles), "a column for each quantile"
     if exact.shape[1] > 1 and not quantiles:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    scaled = error_scale if error_scale is not None and len(error_scale) else None
-    return Answers(np.asarray(truth), exact, positive, folds, decided, queries, quantiles, scaled)
+    return Answers(np.asarray(truth), exact, positive, folds, decided, queries, quantiles, levels)

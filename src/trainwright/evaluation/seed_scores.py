@@ -108,7 +108,6 @@ def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) ->
 
         return answers_of_pairs(scored.part.target, scores)
     positive = scored.target.positive_code
-    scale = scored.part.inputs.levels.error_scale
     return answers_of(
         scored.part.target,
         scores,
@@ -116,5 +115,5 @@ def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) ->
         decided=decided,
         queries=scored.queries,
         quantiles=scored.target.quantiles,
-        error_scale=scale,
+        levels=scored.part.inputs.levels,
     )

@@ -23,6 +23,7 @@ from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
     OF_PAIRS,
     OF_QUERIES,
+    OF_TEXTS,
     calibration_bins,
     calibration_pairs,
     interval_scores,
@@ -287,14 +288,16 @@ def _of_pairs(name: str) -> Prepare:
     return prepare
 
 
-def _nats_per_token(answers: Answers, _: Metric) -> Sums:
-    columns = np.stack([answers.values(), answers.truth.astype(np.float64)], axis=1)
-    return Sums(columns, lambda sums, _: ratio(*sums.T))
+def _of_texts(name: str) -> Prepare:
+    def prepare(answers: Answers, _: Metric) -> Sums:
+        from trainwright.evaluation.text_metrics import byte_sums, token_sums
 
+        columns = byte_sums(answers) if name == "bits_per_byte" else token_sums(answers)
+        if name == "perplexity":
+            return Sums(columns, lambda sums, _: np.exp(np.minimum(ratio(*sums.T), 709.0)))
+        return Sums(columns, lambda sums, _: ratio(*sums.T))
 
-def _perplexity(answers: Answers, section: Metric) -> Weighted:
-    nats = _nats_per_token(answers, section)
-    return Sums(nats.columns, lambda sums, all_: np.exp(np.minimum(nats.use(sums, all_), 709.0)))
+    return prepare
 
 
 WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
@@ -326,8 +329,7 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "interval_score": _of_interval(interval_scores),
         "mase": lambda answers, _: Sums(scaled_errors(answers), lambda sums, _: ratio(*sums.T)),
         "smape": lambda answers, _: _mean(percentage_errors(answers)),
-        "nats_per_token": _nats_per_token,
-        "perplexity": _perplexity,
+        **{name: _of_texts(name) for name in OF_TEXTS},
         "preference_accuracy": lambda answers, _: _mean(preferred(answers)),
         "reward_margin": lambda answers, _: _mean(answers.values()),
         **{name: _of_queries(name) for name in OF_QUERIES},

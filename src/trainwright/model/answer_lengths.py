@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, final
 
 from trainwright.data.base.table import Floats, Inputs
+from trainwright.data.base.token_inputs import TokenInputs
 
 
 @final
@@ -18,7 +19,7 @@ class AnswerLengths:
 
     def score(self, inputs: Inputs) -> Floats:
         """Margins, [N, 1]."""
-        lengths = inputs.segments.lengths.reshape(-1, 2).astype("float64")
+        lengths = TokenInputs.of_kind(inputs.segments).lengths.reshape(-1, 2).astype("float64")
         margins: Floats = lengths[:, :1] - lengths[:, 1:]
         return margins
 

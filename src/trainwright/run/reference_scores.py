@@ -13,6 +13,7 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import Floats, Part
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.chats.prepare_preferences import keep_short_pairs
 from trainwright.data.sources.cache import cache_value, open_cache
 from trainwright.data.types import Prepared
@@ -74,5 +75,7 @@ def _by_base(contract: Contract, prepared: Prepared, parts: list[Part]) -> list[
     base = network_family(section).build(section, shape).to(device).eval()
     scorer = NetworkScorer(section, shape, prepared.target, base)
     with torch.no_grad():
-        nll = [scorer.segment_nll(part.inputs.segments)[:, 0] for part in parts]
+        nll = [
+            scorer.segment_nll(TokenInputs.of_kind(part.inputs.segments))[:, 0] for part in parts
+        ]
     return [(-one).tolist() for one in nll]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
+from trainwright.data.base.levels import Levels
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.weighted_metrics import weigh
@@ -19,7 +20,7 @@ def forecasts() -> Answers:
     truth = np.array([10.0, 20.0, 0.0, 5.0])
     scores = np.array([[12.0], [14.0], [0.0], [1.0]])
     # The third row is of a series that does not change in its training rows.
-    return answers_of(truth, scores, error_scale=np.array([2.0, 2.0, 0.0, 4.0]))
+    return answers_of(truth, scores, levels=Levels(error_scale=np.array([2.0, 2.0, 0.0, 4.0])))
 
 
 def test_an_error_counts_in_the_unit_of_its_series() -> None:

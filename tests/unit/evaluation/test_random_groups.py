@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
+from trainwright.data.base.levels import Levels
 from trainwright.evaluation import intervals, metric_values, random_groups, resampled_metrics
 from trainwright.evaluation.intervals import (
     Question,
@@ -32,10 +33,13 @@ def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answ
         # Far enough above 0 that every prediction is a rate.
         truth = generator.normal(9.0, 1.0, rows)
         guess = (truth + generator.normal(0, 0.5, rows))[:, None]
-        return answers_of(truth, guess, error_scale=generator.integers(0, 3, rows) / 2)
+        return answers_of(
+            truth, guess, levels=Levels(error_scale=generator.integers(0, 3, rows) / 2)
+        )
     if task == "generation":
         truth = generator.integers(50, 64, rows)
-        return answers_of(truth, (truth * generator.gamma(4.0, 0.5, rows))[:, None])
+        nats = (truth * generator.gamma(4.0, 0.5, rows))[:, None]
+        return answers_of(truth, nats, levels=Levels(text_bytes=3.0 * truth))
     if task == "retrieval":
         places = generator.geometric(0.2, (rows, 7)).astype(np.float64)
         return Answers(np.zeros((rows, 2), np.int64), places)

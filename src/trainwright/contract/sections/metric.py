@@ -69,6 +69,7 @@ METRICS = MappingProxyType(
         "smape": MetricFact("min", "forecasting", (0.0, 200.0)),
         "nats_per_token": MetricFact("min", "generation", _SIZE, of="tokens"),
         "perplexity": MetricFact("min", "generation", (1.0, math.inf), of="tokens"),
+        "bits_per_byte": MetricFact("min", "generation", _SIZE, of="tokens"),
         "preference_accuracy": MetricFact("max", "generation", _SHARE, of="pairs"),
         "reward_margin": MetricFact("max", "generation", (-math.inf, math.inf), of="pairs"),
         "ndcg": MetricFact("max", "ranking", _SHARE),

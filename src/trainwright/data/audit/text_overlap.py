@@ -12,6 +12,7 @@ from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments
 from trainwright.data.base.table import Part
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.types import Prepared
@@ -49,9 +50,9 @@ def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
 
 def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
     """N-gram overlap of the segments of the parts [N] with the training text."""
-    train = prepared.train.inputs.segments
+    train = TokenInputs.of_kind(prepared.train.inputs.segments)
     vocabulary = TokenEncoding.of_kind(prepared.features).vocabulary
-    inputs = [part.inputs.segments for part in parts]
+    inputs = [TokenInputs.of_kind(part.inputs.segments) for part in parts]
     held_out = replace(
         inputs[0],
         starts=np.concatenate([one.starts for one in inputs]),

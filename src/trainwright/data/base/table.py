@@ -15,7 +15,6 @@ import polars as pl
 
 from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.sparse import NO_TERMS, SparseColumns
-from trainwright.data.base.token_dtype import Mask, Tokens
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -75,7 +74,7 @@ class Inputs(ABC):
         return np.zeros(0, dtype=np.int64)
 
     @property
-    def segments(self) -> TokenInputs:
+    def segments(self) -> Inputs:
         """What a decoder scores."""
         raise AssertionError("only texts have segments")
 
@@ -87,6 +86,10 @@ class Inputs(ABC):
     def levels(self) -> Levels:
         """What the values of the rows are measured against."""
         return NO_LEVELS
+
+    def rows_of_sources(self) -> Mapping[str, Integers]:
+        """Rows of each source that has a name."""
+        return {}
 
     @classmethod
     def of_kind(cls, inputs: Inputs) -> Self:
@@ -245,114 +248,6 @@ class ImageInputs(Inputs):
             for block in self.blocks()
             for image in block
         ]
-
-
-def _from_the_beginning() -> Integers:
-    return np.zeros(1, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Consecutive sources of a text: start positions, int64 [S] from 0, and names. An unmixed text
-    is one unnamed source."""
-
-    starts: Integers = field(default_factory=_from_the_beginning)
-    names: tuple[str, ...] = ("",)
-
-    def of(self, places: Integers) -> Integers:
-        """Source code of each position of the text."""
-        return _last_begun(self.starts, places)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenInputs(Inputs):
-    """N segments of one sequence of tokens [T], which may be memory-mapped.
-
-    Segment i is the `lengths[i]` tokens predicted from position `starts[i]` on, each from the
-    preceding tokens of its document (`documents` are start positions, 0 first). No document spans
-    two of the `sources`. `mask` says which tokens count as targets.
-    """
-
-    tokens: Tokens
-    starts: Integers
-    lengths: Integers
-    documents: Integers = field(default_factory=_from_the_beginning)
-    sources: Sources = field(default_factory=Sources)
-    mask: Mask = "all"
-
-    kind: ClassVar[str] = "tokens"
-    are_samples: ClassVar[bool] = False
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    @property
-    def segments(self) -> TokenInputs:
-        """Itself."""
-        return self
-
-    def owners(self) -> Integers:
-        """Document index of each segment, int64 [N]."""
-        return _last_begun(self.documents, self.starts)
-
-    def document_starts(self) -> Integers:
-        """Start positions of the documents of these (ascending) segments."""
-        owners = self.owners()
-        return self.documents[owners[_firsts(owners)]]
-
-    def document_lengths(self) -> Integers:
-        """Length in tokens of each of these documents."""
-        owners = self.owners()
-        firsts = _firsts(owners)
-        lengths: Integers = self._ends(firsts) - self.documents[owners[firsts]]
-        return lengths
-
-    def source_spans(self) -> Integers:
-        """For each source with a segment, ascending: its code and the half-open range of predicted
-        positions, int64 [S, 3]."""
-        codes = self.sources.of(self.starts)
-        firsts = _firsts(codes)
-        return np.stack([codes[firsts], self.starts[firsts], self._ends(firsts)], axis=1)
-
-    def target_counts(self) -> Integers:
-        """Tokens of each segment that count as targets, int64 [N]."""
-        if isinstance(self.mask, str):
-            return self.lengths
-        spans = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
-        counts = [np.count_nonzero(self.mask[start : start + n]) for start, n in spans]
-        return np.array(counts, dtype=np.int64)
-
-    def take(self, rows: Integers) -> TokenInputs:
-        """The given segments, in the given order."""
-        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
-
-    def columns(self) -> TableInputs:
-        """A text has none: the rules refuse a model of columns."""
-        raise AssertionError("the rules refuse a model of columns for a text")
-
-    def arrays(self, _start: int, _stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
-        """A text is scored by its segments."""
-        raise AssertionError("a text is scored by its segments")
-
-    def document_sizes(self) -> Floats:
-        """As `document_lengths`."""
-        return self.document_lengths().astype(np.float64)
-
-    def _ends(self, firsts: Integers) -> Integers:
-        """End positions of runs of segments that begin at the segments `firsts`."""
-        lasts = np.append(firsts[1:], len(self.starts)) - 1
-        ends: Integers = self.starts[lasts] + self.lengths[lasts]
-        return ends
-
-
-def _last_begun(begins: Integers, places: Integers) -> Integers:
-    """Index of the last of `begins` at or before each position."""
-    return np.asarray(np.searchsorted(begins, places, side="right") - 1, np.int64)
-
-
-def _firsts(codes: Integers) -> Integers:
-    """Start indices of runs of equal codes."""
-    return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
 def as_columns(inputs: Inputs) -> TableInputs:

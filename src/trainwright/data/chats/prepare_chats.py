@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never, final
 
@@ -14,7 +14,8 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.optional_dependencies import need_tokenizers
-from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
+from trainwright.data.base.table import Integers, Part, PartName
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding, EncodedChats, render_chats
 from trainwright.data.chats.chat_messages import ChatTable, read_chats
 from trainwright.data.chats.chat_template import ChatTemplate, Piece
@@ -50,8 +51,9 @@ class RawChats(Raw):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Notes on the chats."""
-        return tuple(("note", note) for note in self.notes)
+        """Notes on the chats, and on what their tokens leave of them."""
+        notes = (*self.notes, *self.encoding.vocabulary.losses())
+        return tuple(("note", note) for note in notes)
 
 
 def read_raw_chats(section: ChatData, folder: Path) -> RawChats:
@@ -119,11 +121,20 @@ def new_chats(table: ChatTable, encoding: ChatEncoding) -> Part:
     """Chats of another table as a part, to evaluate a fitted model."""
     encoded = encoding.encode_chats(render_chats(table, encoding.template))
     order = np.arange(len(table.chats))
-    return _answers(table, encoded, order, order, "test", 0, len(order))
+    part = _answers(table, encoded, order, order, "test", 0, len(order))
+    return _counted(part, encoding.vocabulary)
 
 
 def _part(raw: RawChats, name: PartName, start: int, stop: int) -> Part:
-    return _answers(raw.table, raw.encoded, raw.order, raw.groups.prompts, name, start, stop)
+    prompts = raw.groups.prompts
+    part = _answers(raw.table, raw.encoded, raw.order, prompts, name, start, stop)
+    return _counted(part, raw.encoding.vocabulary)
+
+
+def _counted(part: Part, vocabulary: TextVocabulary) -> Part:
+    """The part, which knows the bytes of its tokens."""
+    inputs = TokenInputs.of_kind(part.inputs)
+    return replace(part, inputs=replace(inputs, byte_counts=vocabulary.byte_counts()))
 
 
 def _answers(

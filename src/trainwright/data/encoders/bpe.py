@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -149,6 +149,12 @@ def check_pieces(text: str) -> None:
 def count_pieces(text: str) -> int:
     """Vocabulary size: the highest token id plus one."""
     return _counted(text)
+
+
+def list_pieces(text: str) -> Mapping[str, int]:
+    """Tokens as the tokenizer spells them, and their numbers."""
+    pieces: dict[str, int] = _tokenizer(text).get_vocab(with_added_tokens=True)
+    return pieces
 
 
 def encode_pieces(text: str, texts: Sequence[str]) -> list[Tokens]:

@@ -15,9 +15,11 @@ from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.row_distribution import rounded, safe_quantiles
-from trainwright.data.base.table import Inputs, Part, TokenInputs
+from trainwright.data.base.table import Inputs, Part
 from trainwright.data.base.token_dtype import Tokens, token_dtype
+from trainwright.data.base.token_inputs import DOCUMENT_END, TokenInputs
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
+from trainwright.data.encoders.byte_counts import changes_of, count_bytes
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 
 UNKNOWN = 0
@@ -143,6 +145,29 @@ class TextVocabulary(TokenEncoding):
                 return count_pieces(self.symbols)
             case _:
                 assert_never(self.kind)
+
+    def byte_counts(self) -> npt.NDArray[np.int64]:
+        """Bytes of text, in UTF-8, that each token stands for, [V]. Marks that are no text (ends of
+        documents and turns, other special tokens) and unknown characters stand for none."""
+        match self.kind:
+            case "bytes":
+                counts = np.ones(256, dtype=np.int64)
+                counts[ord(DOCUMENT_END)] = 0
+                return counts
+            case "characters":
+                known = [0 if one == DOCUMENT_END else len(one.encode()) for one in self.symbols]
+                return np.array([0, *known], dtype=np.int64)
+            case "subwords":
+                return count_bytes(self.symbols)
+            case _:
+                assert_never(self.kind)
+
+    def losses(self) -> tuple[str, ...]:
+        """What bits per byte have to say of a tokenizer that does not keep a text as it is."""
+        changed = changes_of(self.symbols) if self.kind == "subwords" else ""
+        if not changed:
+            return ()
+        return (f"{changed}: bits_per_byte counts the bytes that are left of a text",)
 
     def encode(self, text: str) -> Tokens:
         """The tokens of a text, as wide as `size` needs, [T]."""

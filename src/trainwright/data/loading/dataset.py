@@ -11,7 +11,8 @@ from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import Integers, TokenInputs
+from trainwright.data.base.table import Integers
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch, as_batch
 
 

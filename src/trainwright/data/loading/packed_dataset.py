@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from trainwright.data.base.permutation import Positions, even_pieces
-from trainwright.data.base.table import Integers, TokenInputs
+from trainwright.data.base.table import Integers
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.document_batch import (
     TokenPlaces,

@@ -21,6 +21,7 @@ from trainwright.core.hashing import hash_file
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import Integers
+from trainwright.data.base.token_inputs import DOCUMENT_END
 from trainwright.data.formats.decompress import check_size
 from trainwright.data.formats.encodings import text_blocks
 from trainwright.data.formats.file_format import check_content, is_aside
@@ -30,8 +31,8 @@ from trainwright.data.sources.data_source import FileVersion, SourceFile, read_s
 from trainwright.data.sources.folders import check_inside
 from trainwright.data.sources.local_files import check_file
 
-END = "\x1e"
-"""Terminator of each document where there are several: U+001E, the ASCII record separator."""
+END = DOCUMENT_END
+"""Terminator of each document where there are several."""
 
 _SUFFIXES = (".txt", ".md", ".text")
 _BLOCK_ROWS = 4096

@@ -17,8 +17,9 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
+from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.base.token_dtype import Mask, Tokens
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.vocabulary import TextVocabulary
@@ -59,8 +60,8 @@ class RawTokens(Raw):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Notes on the text."""
-        return tuple(("note", note) for note in self.notes)
+        """Notes on the text, and on what its tokens leave of it."""
+        return tuple(("note", note) for note in (*self.notes, *self.text.vocabulary.losses()))
 
 
 def read_tokens(section: TokenData, folder: Path) -> RawTokens:
@@ -176,7 +177,9 @@ def text_segments(
             begin = max(source.start + 1, start)
             parts.append(token_part(text.tokens, name, begin, end, text.mask))
     if not sources[0].name:
-        return parts[0]
+        inputs = TokenInputs.of_kind(parts[0].inputs)
+        counted = replace(inputs, byte_counts=text.vocabulary.byte_counts())
+        return replace(parts[0], inputs=counted)
     segments = [TokenInputs.of_kind(part.inputs) for part in parts]
     lengths = np.concatenate([one.lengths for one in segments])
     starts = np.concatenate([one.starts for one in segments])
@@ -190,7 +193,15 @@ def text_segments(
     return Part(
         name,
         frame,
-        TokenInputs(text.tokens, starts, lengths, documents, places, text.mask),
+        TokenInputs(
+            text.tokens,
+            starts,
+            lengths,
+            documents,
+            places,
+            text.mask,
+            text.vocabulary.byte_counts(),
+        ),
         np.concatenate([part.target for part in parts]),
         starts,
         np.concatenate([part.units + n for part, n in zip(parts, units, strict=True)]),

@@ -23,6 +23,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, storage_errors, write_json
 from trainwright.core.hashing import hash_file
 from trainwright.data.base.table import Inputs
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.subsample import sampled
 from trainwright.data.text.eval_windows import cut_windows
@@ -226,7 +227,7 @@ def _batches(
     calibration: the first alone, and all of them. Of a text some windows of each length, with the
     logits of the network."""
     if predictor.target.task == "generation":
-        for windows in cut_windows(inputs.segments, scorer.context):
+        for windows in cut_windows(TokenInputs.of_kind(inputs.segments), scorer.context):
             tokens = windows.between(0, _WINDOWS).tokens(0).astype(np.int64)
             with torch.no_grad():
                 yield {_TOKENS: tokens}, scorer.network(torch.from_numpy(tokens)).numpy()

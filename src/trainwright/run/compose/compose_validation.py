@@ -53,14 +53,16 @@ class Validation:
         self._loss = loss
         self._section = plan.contract.metric
         self._slices = _slices(plan.contract, self._part)
+        self._sources = self._part.inputs.rows_of_sources()
         training = plan.contract.training
         watched = (_watched(training), training.checkpointing.rank_by)
         names = (*(name.removeprefix("val_") for name in watched), self._section.name)
         self._names = dict.fromkeys(name for name in names if name in METRICS)
 
     def __call__(self) -> Mapping[str, float]:
-        """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
-        contract's, on all validation rows."""
+        """`val_loss`, that of each source of a mixed text as `val_loss/<source>`, slices as
+        `val_<metric>/<slice>` if requested, the watched metric and the contract's, on all
+        validation rows."""
         inputs = self._part.inputs
         scores = inputs.levels.restored(self._target.arrange(self._scorer.score(inputs)))
         answers = self._answers(scores)
@@ -69,7 +71,12 @@ class Validation:
             f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
             for one, metric in self._slices
         }
-        return {"val_loss": self._loss(answers), **of_slices, **values}
+        of_sources = {
+            f"val_loss/{name}": self._loss(answers.take(rows))
+            for name, rows in self._sources.items()
+            if len(rows)
+        }
+        return {"val_loss": self._loss(answers), **of_sources, **of_slices, **values}
 
     def _answers(self, scores: Floats) -> Answers:
         if self._target.task == "retrieval":
@@ -80,7 +87,7 @@ class Validation:
             self._target.positive_code,
             queries=self._queries,
             quantiles=self._target.quantiles,
-            error_scale=self._part.inputs.levels.error_scale,
+            levels=self._part.inputs.levels,
         )
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from trainwright.contract.sections.data.data import Data
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
+from trainwright.data.base.levels import Levels
 from trainwright.data.base.table import Integers, Part
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
@@ -20,8 +21,6 @@ from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
-
-_ERROR_SCALE = "error_scale"
 
 
 @final
@@ -39,7 +38,8 @@ class ScoredRows:
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     """Write row, unit, target, prediction and probabilities of each test row, its time if the
     contract splits by time, its fold if it has folds, in a ranking its query and its rank, of a
-    pair its ranks in both directions, and series, origin, step and error scale of a forecast.
+    pair its ranks in both directions, and series, origin, step and error scale of a forecast,
+    of a text the bytes of its segments.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is unchanged.
@@ -52,8 +52,7 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     predicted = target.predictions(scores)
     if scored.decided is not None:
         predicted[0] = target.decode(scored.decided).alias("prediction")
-    if len(scale := part.inputs.levels.error_scale):
-        columns.append(pl.Series(_ERROR_SCALE, scale))
+    columns += [pl.Series(name, one) for name, one in part.inputs.levels.judged().items()]
     columns += [target.decode(part.target).alias("target"), *predicted]
     if target.task == "retrieval":
         # Imported here: few runs match pairs.
@@ -106,7 +105,7 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
     queries = frame["query"].to_numpy() if "query" in frame.columns else None
-    scale = frame[_ERROR_SCALE].to_numpy() if _ERROR_SCALE in frame.columns else None
+    kept = {name for name in ("error_scale", "text_bytes") if name in frame.columns}
     answers = answers_of(
         truth,
         scores,
@@ -114,7 +113,7 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
         folds,
         queries=queries,
         quantiles=target.quantiles,
-        error_scale=scale,
+        levels=Levels(**{name: frame[name].to_numpy() for name in kept}),
     )
     if not target.classes:
         return answers
