@@ -55,6 +55,8 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.model_call",
         "trainwright.model.adapters.inject_adapter",
         "trainwright.model.adapters.merge_adapter",
+        "trainwright.model.adapters.quantized_linear",
+        "trainwright.model.adapters.soft_prompt",
         "trainwright.model.gpt.decoder_adapter",
         "trainwright.model.pretrained.encoder_adapter",
         "trainwright.model.pretrained.image_classifier",

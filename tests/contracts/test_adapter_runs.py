@@ -35,6 +35,9 @@ pytestmark = pytest.mark.torch
 
 LORA = "model.adapter={kind: lora, rank: 2, alpha: 4, dropout: 0.1}"
 DORA = "model.adapter={kind: dora, rank: 2, targets: [q_proj, down_proj]}"
+IA3 = "model.adapter={kind: ia3}"
+PROMPT = "model.adapter={kind: prompt_tuning, tokens: 3}"
+NF4, INT8 = "model.quantization=nf4", "model.quantization=int8"
 
 
 @pytest.fixture(autouse=True)
@@ -110,21 +113,93 @@ def test_merged_it_opens_in_transformers_and_scores_alike(tmp_path: Path) -> Non
     run_of(tmp_path / "next.yaml", "next", LORA)
 
 
-@pytest.mark.parametrize("adapter", [LORA, DORA])
-def test_a_cut_run_goes_on_to_the_same_bits(tmp_path: Path, adapter: str) -> None:
+@pytest.mark.parametrize(
+    "adapter",
+    [(LORA,), (DORA,), (IA3,), (PROMPT,), (LORA, NF4), (IA3, INT8)],
+    ids=["lora", "dora", "ia3", "prompt", "nf4", "int8"],
+)
+def test_a_cut_run_goes_on_to_the_same_bits(tmp_path: Path, adapter: tuple[str, ...]) -> None:
     contract = write_decoder_project(tmp_path)
     settings = (
-        adapter,
+        *adapter,
         "training.optimizer.learning_rate=0.01",
         "training.checkpointing={save_every_n_steps: 1}",
         "training.gradient_accumulation_steps=2",
     )
     whole = train(contract, "whole", *settings)
     # Each process goes on where the last one died.
-    for step in (1, 2, 1):
+    for step in np.random.default_rng(len(str(adapter))).integers(1, 3, 2).tolist():
         with pytest.raises(Killed):
             train(contract, "cut", *settings, dies_at=step)
     assert bits(train(contract, "cut", *settings)) == bits(whole)
+
+
+def test_a_prompt_is_generated_behind_and_cannot_be_merged(tmp_path: Path) -> None:
+    contract = write_decoder_project(tmp_path)
+    run = run_of(contract, "one", PROMPT, "training.optimizer.learning_rate=0.05")
+    assert list(load_file(run / "bundle" / "adapter.safetensors")) == ["prompt.embedding.weight"]
+    network = read_bundle(run / "bundle").scorer.network  # type: ignore[attr-defined]
+    with inside(tmp_path):
+        words = ("the tide", "--tokens", "40", "--temperature", "0", "--json")
+        written = command("generate", "one", *words)
+        merged = command("weights", "merge", "one", "-o", "out")
+        exported = command("weights", "export", "one", "--to", "huggingface", "-o", "out")
+    assert written.code == 0, written.err
+    said = json.loads(written.out)["text"]
+    from trainwright.data.encoders.vocabulary import TokenEncoding
+
+    vocabulary = TokenEncoding.of_kind(read_bundle(run / "bundle").features).vocabulary
+    tokens = np.concatenate(vocabulary.encode_each(["the tide"])).tolist()
+    begun = len(tokens)
+    with torch.no_grad():
+        for _ in range(20):
+            tokens.append(int(network(torch.tensor([tokens]))[0, -1, : vocabulary.size].argmax()))
+    assert said.startswith(vocabulary.decode(np.array(tokens[begun:], dtype=np.uint16)))
+    assert (merged.code, exported.code) == (2, 2)
+    assert "change no weight of the base" in merged.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("quantization", [NF4, INT8])
+def test_a_quantised_base_is_merged_as_the_numbers_that_were_judged(
+    quantization: str, tmp_path: Path
+) -> None:
+    contract = write_decoder_project(tmp_path)
+    run = run_of(contract, "one", quantization, LORA, "training.optimizer.learning_rate=0.01")
+    plan = read_json(run / "plan.json")
+    whole = 4 * sum(one.numel() for one in load_file(tmp_path / "base/model.safetensors").values())
+    assert plan["memory"]["weights"] < 0.85 * whole
+    names = [*load_file(run / "bundle" / "adapter.safetensors")]
+    names += load_file(next((run / "checkpoints").glob("step-*6")) / "model.safetensors")
+    assert len(names) == 2 * 28
+    assert all(".lora_" in name for name in names)
+    with inside(tmp_path):
+        assert command("weights", "merge", "one", "-o", "out").code == 0
+    tokens = torch.randint(0, 280, (2, 32), generator=torch.Generator().manual_seed(0))
+    network = read_bundle(run / "bundle").scorer.network  # type: ignore[attr-defined]
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert (merged(tokens).logits - network(tokens)).abs().max() < 2e-5
+
+
+def test_without_a_kernel_for_the_device_quantisation_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = write_decoder_project(tmp_path)
+
+    def no_kernel(*_: object) -> None:
+        raise NotImplementedError("no kernel here")
+
+    monkeypatch.setattr("trainwright.model.adapters.need_bitsandbytes._try_on", no_kernel)
+    words = ("--set", LORA, "--set", NF4)
+    with inside(tmp_path):
+        ran = command("train", contract.name, *words)
+        hide(monkeypatch, "bitsandbytes")
+        missing = command("train", contract.name, *words)
+    assert (ran.code, missing.code) == (2, 2)
+    assert "bitsandbytes cannot quantise to nf4 on this device" in ran.err
+    assert "no kernel here" in ran.err
+    assert "pip install 'trainwright[eightbit]'" in missing.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_another_base_is_refused_by_a_resume_and_by_the_bundle(tmp_path: Path) -> None:
@@ -181,6 +256,9 @@ def do_nothing(_base: Path) -> None:
         (do_nothing, (LORA, "model.weights=none"), "beside the weights of a base"),
         (do_nothing, ("model.adapter={kind: lora, rank: 0}",), "model.adapter"),
         (do_nothing, ("model.adapter={kind: prefix}",), "model.adapter"),
+        (do_nothing, ("model.adapter={kind: ia3, targets: [query]}",), "some of q_proj, k_proj"),
+        (do_nothing, ("model.adapter={kind: prompt_tuning, tokens: 33}",), "vectors of a prompt"),
+        (do_nothing, (NF4,), "cannot be trained without an adapter"),
     ],
 )
 def test_an_adapter_that_cannot_be_trained_is_refused(
@@ -242,20 +320,26 @@ training: {num_epochs: 2, batch_size: 4, early_stopping: off, optimizer: {learni
 metric: {name: preference_accuracy, target: baseline, resamples: 100}
 """
     )
-    started = train(contract, "none", DORA, "training.optimizer.learning_rate=1e-30")
-    losses = started.signals["loss"]
-    assert losses == pytest.approx([np.log(2)] * started.ended.progress.step, abs=1e-5)
+    for number, adapter in enumerate([(DORA,), (IA3, NF4)]):
+        rate = "training.optimizer.learning_rate=1e-30"
+        started = train(contract, f"none{number}", *adapter, rate)
+        losses = started.signals["loss"]
+        assert losses == pytest.approx([np.log(2)] * started.ended.progress.step, abs=1e-5)
     with inside(tmp_path):
         ran = command("train", contract.name, "--set", LORA, "--run", "dpo")
         assert ran.code in (0, 3), ran.err
     assert read_bundle(tmp_path / "runs" / "dpo" / "bundle").scorer.kind == "adapter"
 
 
-def test_an_encoder_of_texts_keeps_its_head_and_its_adapter(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("adapter", "mark"), [(LORA, ".lora_"), (IA3, ".ia3_l.")])
+def test_an_encoder_of_texts_keeps_its_head_and_its_adapter(
+    adapter: str, mark: str, tmp_path: Path
+) -> None:
     contract = write_text_project(tmp_path)
-    run = run_of(contract, "one", LORA, "training.optimizer.learning_rate=0.01")
+    run = run_of(contract, "one", adapter, "training.optimizer.learning_rate=0.01")
     names = set(load_file(run / "bundle" / "adapter.safetensors"))
-    assert all(".lora_" in name or "classifier" in name or "pooler" in name for name in names)
+    assert all(mark in name or "classifier" in name or "pooler" in name for name in names)
+    assert [name for name in names if mark in name]
     assert {"classifier.weight", "classifier.bias"} < names
     assert not [
         one for one in (run / "bundle").iterdir() if str(tmp_path) in one.read_text("latin-1")
@@ -279,10 +363,16 @@ def test_an_encoder_of_texts_keeps_its_head_and_its_adapter(tmp_path: Path) -> N
 def test_an_encoder_of_images(kind: str, targets: str, count: int, tmp_path: Path) -> None:
     contract = write_image_project(tmp_path, kind)
     adapter = f"model.adapter={{kind: lora, rank: 2{targets}}}"
-    if kind == "resnet":
-        with pytest.raises(Mistake, match="no linear layers"):
-            run_of(contract, "none", LORA)
-        assert not (tmp_path / "runs").exists()
+    refused = {
+        "resnet": ("no linear layers", LORA),
+        "vit": ("no usual layers of vit", IA3),
+    }
+    said, wrong = refused[kind]
+    with pytest.raises(Mistake, match=said):
+        run_of(contract, "none", wrong)
+    with pytest.raises(Mistake, match="prompt_tuning"):
+        run_of(contract, "none", PROMPT)
+    assert not (tmp_path / "runs").exists()
     run = run_of(contract, "one", adapter)
     weights = load_file(run / "bundle" / "adapter.safetensors")
     factors = [name for name in weights if ".lora_" in name]

@@ -54,6 +54,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "model/adapters/",
         "model/gpt/",
         "model/pretrained/base_location.py: set ",
+        "model/pretrained/encoder_adapter.py: name layers",
         "planner/kinds/preference_planner.py",
     ),
     "needs the permission to run code (test_imported)": (

@@ -207,6 +207,10 @@ class NetworkFamily(Family[S]):
         """Parameters of the base beside an adapter, which are not trained; 0 without one."""
         return self._counts(section, shape).frozen if section.has_adapter else 0
 
+    def frozen_bytes(self, section: S, shape: Shape) -> int:
+        """Memory of the base beside an adapter, in bytes."""
+        return 4 * self.count_frozen(section, shape)
+
     def count_products(self, section: S, shape: Shape) -> int:
         """Multiply-accumulates in the matrix products and convolutions of the forward pass of one
         row; of a text, of a window of the whole context. Training takes three times as many."""

@@ -85,7 +85,7 @@ def estimate_memory(
     moments = updated * state_bytes(training.optimizer)
     means = 0 if training.average == "off" else parameters * _NUMBER
     return MemoryEstimate(
-        weights=(parameters + family.count_frozen(section, shape)) * _NUMBER + means,
+        weights=parameters * _NUMBER + family.frozen_bytes(section, shape) + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
         activations=rows

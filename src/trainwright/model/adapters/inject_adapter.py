@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, assert_never
 
 from torch import nn
 
-from trainwright.contract.sections.model.adapter import Adapter
+from trainwright.contract.sections.model.adapter import Dora, Ia3, InLayers, Lora, RsLora, Targets
 from trainwright.core.errors import Mistake, Problem
 from trainwright.model.adapters.need_peft import ADAPTER_PATH, need_peft
 
 
-def inject_adapter(network: nn.Module, adapter: Adapter, layers: Sequence[str]) -> nn.Module:
-    """Adapt the layers of these paths; everything else of the network is frozen.
+def inject_adapter(
+    network: nn.Module, adapter: InLayers, layers: Sequence[str], of_inputs: Sequence[str] = ()
+) -> nn.Module:
+    """Adapt the layers of these paths; everything else of the network is frozen. Of (IA)3, those
+    `of_inputs` get factors of their inputs, the others of their outputs.
 
     What is random is drawn from torch's global generator. The network is the same object, in which
     each adapted layer has its own as `base_layer`.
@@ -24,50 +27,65 @@ def inject_adapter(network: nn.Module, adapter: Adapter, layers: Sequence[str]) 
         MissingExtra: PEFT is not installed.
     """
     need_peft()
-    with _quiet_kernels():
-        from peft import LoraConfig, inject_adapter_in_model
-    is_turned = any(_lies_turned(network.get_submodule(path)) for path in layers)
-    config = LoraConfig(
-        r=adapter.rank,
-        lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # a factor like any other
-        lora_dropout=adapter.dropout,
-        use_rslora=adapter.kind == "rslora",
-        use_dora=adapter.kind == "dora",
-        target_modules=list(layers),
-        fan_in_fan_out=is_turned,
-    )
+    with quiet_kernels():
+        from peft import inject_adapter_in_model
+    config = _config(adapter, layers, of_inputs)
+    config.fan_in_fan_out = any(_lies_turned(network.get_submodule(path)) for path in layers)
     inject_adapter_in_model(config, network)
     return network
 
 
+def _config(adapter: InLayers, layers: Sequence[str], of_inputs: Sequence[str]) -> Any:
+    from peft import IA3Config, LoraConfig
+
+    match adapter:
+        case Lora() | RsLora() | Dora():
+            return LoraConfig(
+                r=adapter.rank,
+                lora_alpha=adapter.alpha,  # type: ignore[arg-type]  # a factor like any other
+                lora_dropout=adapter.dropout,
+                use_rslora=adapter.kind == "rslora",
+                use_dora=adapter.kind == "dora",
+                target_modules=list(layers),
+            )
+        case Ia3():
+            return IA3Config(target_modules=list(layers), feedforward_modules=list(of_inputs))
+        case _:
+            assert_never(adapter)
+
+
 def adapter_names(network: nn.Module) -> frozenset[str]:
     """Names of the parameters that an adapter has added."""
+    layers = adapted_layers(network)
+    from peft import PromptEmbedding
+
+    prompts = (path for path, one in network.named_modules() if isinstance(one, PromptEmbedding))
     return frozenset(
         f"{path}.{name}"
-        for path, layer in adapted_layers(network)
+        for path, layer in layers
         for name, _ in layer.named_parameters()
         if name.partition(".")[0] in layer.adapter_layer_names
-    )
+    ) | {f"{path}.embedding.weight" for path in prompts}
 
 
 def adapted_layers(network: nn.Module) -> list[tuple[str, Any]]:
     """Layers of PEFT in a network, by their path."""
-    with _quiet_kernels():
+    with quiet_kernels():
         from peft.tuners.tuners_utils import BaseTunerLayer
     return [(path, one) for path, one in network.named_modules() if isinstance(one, BaseTunerLayer)]
 
 
-def choose_layers(available: Sequence[str], adapter: Adapter) -> list[str]:
+def choose_layers(available: Sequence[str], targets: Targets) -> list[str]:
     """Paths that the targets of an adapter name, of those that are `available`.
 
     Raises:
         Mistake: a target names none.
     """
-    if adapter.targets == "all":
+    if targets == "all":
         if not available:
             raise _no_target("all", "no linear layer", available)
         return list(available)
-    chosen = {target: _named(available, target) for target in adapter.targets}
+    chosen = {target: _named(available, target) for target in targets}
     for target, found in chosen.items():
         if not found:
             raise _no_target(target, target, available)
@@ -102,8 +120,9 @@ def _lies_turned(layer: nn.Module) -> bool:
 
 
 @contextmanager
-def _quiet_kernels() -> Iterator[None]:
-    """Without what bitsandbytes, which PEFT imports where it finds it, says of its kernels."""
+def quiet_kernels() -> Iterator[None]:
+    """Import PEFT, or bitsandbytes, which it imports where it finds it, without what that says of
+    its kernels."""
     logger = logging.getLogger("bitsandbytes")
     level = logger.level
     logger.setLevel(logging.ERROR)

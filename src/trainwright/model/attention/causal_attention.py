@@ -42,3 +42,14 @@ def within_documents(positions: Int[Tensor, "B L"]) -> Bool[Tensor, "B 1 L L"]:
     document = (positions == 0).cumsum(dim=1)
     same = document[:, :, None] == document[:, None, :]
     return same.tril()[:, None]
+
+
+def behind_prompt(seen: Bool[Tensor, "B 1 L L"], length: int) -> Bool[Tensor, "B 1 P P"]:
+    """A mask with `length` keys before it that every query sees, and as many queries that see
+    those up to themselves: each document has the prompt before it."""
+    if not length:
+        return seen
+    whole = functional.pad(seen, (length, 0, length, 0))
+    whole[..., :, :length] = True
+    whole[..., :length, :length] = torch.ones_like(whole[..., :length, :length]).tril()
+    return whole

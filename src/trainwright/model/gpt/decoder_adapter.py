@@ -9,15 +9,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from typing import Final, assert_never, final
 
 import torch
 from torch import Tensor, nn
 
+from trainwright.contract.sections.model.adapter import (
+    Adapter,
+    Dora,
+    Ia3,
+    Lora,
+    PromptTuning,
+    RsLora,
+    Targets,
+)
 from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.core.errors import Mistake, Problem
 from trainwright.model.adapters.inject_adapter import choose_layers, inject_adapter
 from trainwright.model.adapters.merge_adapter import merged
-from trainwright.model.adapters.need_peft import need_peft
+from trainwright.model.adapters.need_bitsandbytes import need_bitsandbytes
+from trainwright.model.adapters.need_peft import ADAPTER_PATH, need_peft
+from trainwright.model.adapters.soft_prompt import build_prompt
+from trainwright.model.gpt.gpt_network import GptNetwork
 
 _QUERIES_KEYS_VALUES, _WIDE = "queries_keys_values", "wide"
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,6 +52,10 @@ _OF_GPT2: Final[Mapping[str, str]] = {
     "mlp.c_fc": _WIDE,
     "mlp.c_proj": "narrow",
 }
+_FACTORED: Final = ("k_proj", "v_proj", "down_proj")
+_FACTORED_OF_GPT2: Final = ("c_attn", "mlp.c_proj")
+_OF_INPUTS: Final = "narrow"
+"""The second layer of the feed-forward part, of which (IA)3 has factors of the inputs."""
 
 
 @final
@@ -74,11 +91,14 @@ def check_targets(section: Gpt) -> None:
     """Check the targets of an adapter against the architecture of the base.
 
     Raises:
-        Mistake: a target names no layer. MissingExtra: PEFT is not installed.
+        Mistake: a target names no layer, or this device cannot quantise. MissingExtra: PEFT or
+            bitsandbytes is not installed.
     """
     if section.adapter != "none":
         need_peft()
-        choose_layers(list(_layers(section)), section.adapter)
+        if section.quantization != "none":
+            need_bitsandbytes(section.quantization)
+        choose_layers(list(_layers(section)), _targets(section.adapter, _layers(section)))
 
 
 def adapt_decoder(network: nn.Module, section: Gpt) -> nn.Module:
@@ -87,26 +107,75 @@ def adapt_decoder(network: nn.Module, section: Gpt) -> nn.Module:
     Raises:
         Mistake: a target names no layer. MissingExtra: PEFT is not installed.
     """
-    if section.adapter == "none":
+    adapter = section.adapter
+    if section.quantization != "none":
+        quantize_decoder(network, section)
+    if adapter == "none":
+        return network
+    if isinstance(adapter, PromptTuning):
+        assert isinstance(network, GptNetwork)
+        network.requires_grad_(False)
+        network.prompt = build_prompt(adapter, network.embedding)
         return network
     layers = _layers(section)
-    ours = [layers[name] for name in choose_layers(list(layers), section.adapter)]
+    ours = [layers[name] for name in choose_layers(list(layers), _targets(adapter, layers))]
     _take_apart(network, section, {one.partition(".")[0] for one in ours if "." in one})
     blocks = range(section.layers)
     paths = [f"blocks.{number}.{layer}" for number in blocks for layer in ours]
-    return inject_adapter(network, section.adapter, paths)
+    of_inputs = [one for one in paths if one.endswith(f".{_OF_INPUTS}")]
+    return inject_adapter(network, adapter, paths, of_inputs)
 
 
 def merge_decoder(network: nn.Module, section: Gpt) -> nn.Module:
-    """The network without its adapter, in the shape of the decoder; itself if it has none."""
+    """The network without its adapter, in the shape of the decoder; itself if it has none.
+
+    Raises:
+        Mistake: its adapter changes no weight.
+    """
     if section.adapter == "none":
         return network
+    if isinstance(section.adapter, PromptTuning):
+        raise Mistake(
+            Problem(
+                "the vectors of a prompt cannot be merged: they change no weight of the base",
+                path=ADAPTER_PATH,
+                found=section.adapter.kind,
+                expected="lora, rslora, dora or ia3",
+                fix="use the run itself, or train one of these",
+            )
+        )
     whole = merged(network)
     for path, module in list(whole.named_modules()):
         if isinstance(module, SeparateLinear):
             parent, _, name = path.rpartition(".")
             setattr(whole.get_submodule(parent), name, module.joined())
     return whole
+
+
+def _targets(adapter: Adapter, layers: Mapping[str, str]) -> Targets:
+    """Names of the layers that an adapter adapts."""
+    match adapter:
+        case PromptTuning():
+            return "all"
+        case Lora() | RsLora() | Dora():
+            return adapter.targets
+        case Ia3() if adapter.targets != "usual":
+            return adapter.targets
+        case Ia3():
+            return _FACTORED_OF_GPT2 if layers is _OF_GPT2 else _FACTORED
+        case _:
+            assert_never(adapter)
+
+
+def quantize_decoder(network: nn.Module, section: Gpt) -> None:
+    """Quantise the matrices of the blocks, each as the architecture of the base has it."""
+    from trainwright.model.adapters.quantized_linear import quantize_layers
+
+    assert section.quantization != "none", "only asked of a quantised decoder"
+    ours = list(_layers(section).values())
+    _take_apart(network, section, {one.partition(".")[0] for one in ours if "." in one})
+    paths = [f"blocks.{number}.{one}" for number in range(section.layers) for one in ours]
+    quantize_layers(network, section.quantization, paths)
 
 
 def _take_apart(network: nn.Module, section: Gpt, names: set[str]) -> None:
@@ -119,7 +188,9 @@ def _take_apart(network: nn.Module, section: Gpt, names: set[str]) -> None:
         block = network.get_submodule(f"blocks.{number}")
         for name in sorted(names):
             joined = block.get_submodule(name)
-            assert isinstance(joined, nn.Linear), "not taken apart before"
+            if isinstance(joined, SeparateLinear):
+                continue
+            assert isinstance(joined, nn.Linear)
             setattr(block, name, SeparateLinear(joined, sizes[name], _PARTS[name]))
 
 

@@ -150,13 +150,15 @@ def _lacks(name: str, found: object, expected: object) -> Mistake:
 def _check_context(section: Gpt, known: int) -> None:
     scaling = section.rotary_scaling
     longest = int(known * (1 if scaling == "none" else scaling.factor))
-    if section.context > longest:
+    wanted, prompt = section.context + section.prompt_length, section.prompt_length
+    if wanted > longest:
+        beside = f" and {prompt:,} vectors of a prompt" if prompt else ""
         raise unusable(
             "the windows are longer than those that the base was trained on",
-            f"model.context {section.context:,}",
+            f"model.context {section.context:,}{beside}",
             f"at most {longest:,}",
             "lower model.context, or add model.rotary_scaling: {kind: linear, factor: "
-            f"{-(-section.context // known)}}}",
+            f"{-(-wanted // known)}}}",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from trainwright.contract.sections.model.adapter import Ia3, PromptTuning
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -38,10 +39,17 @@ class GptFamily(NetworkFamily[Gpt]):
         return found
 
     def usual_training(self, section: Gpt) -> Mapping[str, tuple[Json, str]]:
-        """An adapter takes ten times the rate of its base (Hu et al. 2021, appendix D)."""
+        """An adapter takes ten times the rate of its base (Hu et al. 2021, appendix D), (IA)3 that
+        of Liu et al. 2022 (section 3.3), a prompt more still (Lester et al. 2021, appendix A)."""
         if not section.has_adapter:
             return {}
-        return {"learning_rate": (2e-4, "the usual rate of an adapter")}
+        match section.adapter:
+            case PromptTuning():
+                return {"learning_rate": (3e-2, "the usual rate of the vectors of a prompt")}
+            case Ia3():
+                return {"learning_rate": (3e-3, "the usual rate of (IA)3")}
+            case _:
+                return {"learning_rate": (2e-4, "the usual rate of an adapter")}
 
     def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
@@ -137,6 +145,17 @@ class GptFamily(NetworkFamily[Gpt]):
         wide = max(_projected(section), _widened(section))
         return max(_vocabulary(section, shape), wide, places) * section.width
 
+    def frozen_bytes(self, section: Gpt, shape: Shape) -> int:
+        """Matrices of the blocks may be quantised."""
+        whole = super().frozen_bytes(section, shape)
+        if section.quantization == "none":
+            return whole
+        from trainwright.model.adapters.quantized_size import quantized_bytes
+
+        shapes = list(_matrices(section))
+        each = quantized_bytes(section.quantization, shapes) - 4 * sum(a * b for a, b in shapes)
+        return whole + section.layers * each
+
     def count_products(self, section: Gpt, shape: Shape) -> int:
         """See `NetworkFamily`."""
         if section.has_adapter:
@@ -190,6 +209,19 @@ def _without_adapter(section: Gpt, shape: Shape) -> nn.Module:
 
     assert isinstance(shape, TokenShape)
     return GptNetwork(section, shape)
+
+
+def _matrices(section: Gpt) -> Iterator[tuple[int, int]]:
+    """Rows and columns of the matrices of a block, as the architecture of its base has them."""
+    width, keys = section.width, section.key_heads * section.head_width
+    is_joined = section.positions == "learned"
+    yield from (
+        [(_projected(section), width)] if is_joined else [(width, width), *[(keys, width)] * 2]
+    )
+    yield width, width
+    gates = 2 if section.feed_forward == "swiglu" else 1
+    yield from [(section.inner_width, width)] * gates
+    yield width, section.inner_width
 
 
 def _vocabulary(section: Gpt, shape: Shape) -> int:

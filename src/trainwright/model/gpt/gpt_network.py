@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.model.attention.causal_attention import attend, within_documents
+from trainwright.model.attention.causal_attention import (
+    attend,
+    behind_prompt,
+    within_documents,
+)
 from trainwright.model.attention.key_value_cache import KeyValueCache
 from trainwright.model.gpt.rotary import apply_rotary, rotary_angles
 from trainwright.model.input_shape import TokenShape
@@ -36,7 +40,11 @@ class GptNetwork(nn.Module):
         vocabulary = section.vocabulary or shape.outputs
         self.embedding = nn.Embedding(vocabulary, section.width)
         learned = section.positions == "learned"
-        self.places = nn.Embedding(section.context, section.width) if learned else nn.Identity()
+        # Vectors before each document, which an adapter adds.
+        self.prompt_length = section.prompt_length
+        self.prompt: nn.Module | None = None
+        longest = section.context + section.prompt_length
+        self.places = nn.Embedding(longest, section.width) if learned else nn.Identity()
         self.learned = learned
         self.dropout = nn.Dropout(section.dropout)
         self.blocks = nn.ModuleList(_Block(section) for _ in range(section.layers))
@@ -57,26 +65,31 @@ class GptNetwork(nn.Module):
     ) -> Float[Tensor, "B L V"]:
         """Logits of the next token at each position. In a packed window, `positions` start at 0 in
         each document, and documents do not attend to each other."""
-        length = tokens.shape[1]
-        assert length <= self.context, "a window is at most the context"
+        assert tokens.shape[1] <= self.context, "a window is at most the context"
+        prompt = self.prompt_length
+        length = prompt + tokens.shape[1]
         seen: Literal["past"] | Tensor = "past"
         if isinstance(positions, str):
             places = torch.arange(length, device=tokens.device)
             turn = (self.cosines[:length], self.sines[:length])
         else:
-            places = positions
-            turn = (self.cosines[positions][:, None], self.sines[positions][:, None])
-            seen = within_documents(positions)
+            first = torch.arange(prompt, device=tokens.device).expand(len(tokens), -1)
+            places = torch.cat([first, prompt + positions], dim=1) if prompt else positions
+            turn = (self.cosines[places][:, None], self.sines[places][:, None])
+            seen = behind_prompt(within_documents(positions), prompt)
         x = self._embed(tokens, places)
         for block in self.blocks:
             x = block(x, turn, seen)
-        return self._logits(x)
+        return self._logits(x[:, prompt:])
 
     def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
         """Logits of the token after the last of `tokens`, which follow those of the cache; the
         cache grows by them."""
         begin, end = cache.length, cache.length + tokens.shape[1]
         assert end <= self.context, "a window is at most the context"
+        if self.prompt_length:
+            # The prompt is read before the first token; the length is that of the tokens.
+            begin, end = (begin and begin + self.prompt_length), end + self.prompt_length
         places = torch.arange(begin, end, device=tokens.device)
         turn = (self.cosines[begin:end], self.sines[begin:end])
         # Each position sees every earlier one, and those of the cache.
@@ -85,7 +98,7 @@ class GptNetwork(nn.Module):
         for number, block in enumerate(self.blocks):
             assert isinstance(block, _Block)
             x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
-        cache.length = end
+        cache.length = end - self.prompt_length
         return self._logits(x[:, -1])
 
     @property
@@ -110,6 +123,9 @@ class GptNetwork(nn.Module):
 
     def _embed(self, tokens: Tensor, places: Tensor) -> Tensor:
         x: Tensor = self.embedding(tokens)
+        if self.prompt is not None and places.shape[-1] > tokens.shape[1]:
+            first = torch.arange(self.prompt_length, device=tokens.device)
+            x = torch.cat([self.prompt(first).to(x.dtype).expand(len(x), -1, -1), x], dim=1)
         if self.learned:
             x = x + self.places(places)
         dropped: Tensor = self.dropout(x)

@@ -17,7 +17,7 @@ def rotary_angles(section: Gpt) -> tuple[Float[Tensor, "C d"], Float[Tensor, "C 
     head."""
     half = section.head_width // 2
     frequencies = section.rotary_base ** (-torch.arange(half, dtype=torch.float64) / half)
-    places = torch.arange(section.context, dtype=torch.float64)
+    places = torch.arange(section.context + section.prompt_length, dtype=torch.float64)
     angles = torch.outer(places, _scaled(frequencies, section))
     return angles.cos().float(), angles.sin().float()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from trainwright.contract.sections.model.adapter import Ia3
 from trainwright.contract.sections.model.pretrained import Base, Pretrained, count_layers_of
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
@@ -107,7 +108,9 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
             return {
                 "batch_size": batch,
                 "num_epochs": (5, "an adapter takes more epochs than its base would"),
-                "learning_rate": (5e-4, "the usual rate of an adapter"),
+                "learning_rate": (3e-3, "the usual rate of (IA)3")
+                if isinstance(section.adapter, Ia3)
+                else (5e-4, "the usual rate of an adapter"),
             }
         return {
             "batch_size": batch,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from trainwright.contract.sections.model.adapter import Adapter
+from trainwright.contract.sections.model.adapter import DecoderAdapter, PromptTuning
 from trainwright.contract.sections.model.pretrained import Base, baseless_adapter
 from trainwright.contract.sections.model.traits import ModelSection, Traits
-from trainwright.contract.sections.section import Count, Fraction, Section
+from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
 from trainwright.core.errors import Problem
 
 Factor = Annotated[float, Field(ge=1)]
@@ -44,7 +44,10 @@ class Llama3Scaling(Section):
     """Longest window before."""
 
 
-RotaryScaling = Annotated[LinearScaling | Llama3Scaling, Field(discriminator="kind")]
+RotaryScaling = Annotated[
+    Annotated[LinearScaling, Tag("linear")] | Annotated[Llama3Scaling, Tag("llama3")],
+    tagged_by("kind", default="missing"),
+]
 
 
 class Gpt(ModelSection):
@@ -57,7 +60,7 @@ class Gpt(ModelSection):
         has_blocks=True,
         has_attention=True,
         files=("base",),
-        adapters=frozenset({"lora", "rslora", "dora"}),
+        adapters=frozenset({"lora", "rslora", "dora", "ia3", "prompt_tuning"}),
     )
 
     kind: Literal["gpt"]
@@ -75,8 +78,14 @@ class Gpt(ModelSection):
     weights: Literal["pretrained", "none"] = "pretrained"
     """Initial weights of an `architecture`: its own, or `none`, random ones."""
 
-    adapter: Literal["none"] | Adapter = "none"
+    adapter: Literal["none"] | DecoderAdapter = "none"
     """Weights that are trained beside those of an `architecture`, which stay as they are."""
+
+    quantization: Literal["none", "nf4", "int8"] = "none"
+    """How the matrices of the blocks are held beside an adapter: `none`, as numbers of 32 bits;
+    `nf4`, 4 bits by the quantiles of a normal distribution, in groups of 64 with a scale (QLoRA:
+    Dettmers et al. 2023, arXiv:2305.14314, section 3); `int8`, 8 bits with a scale for each row.
+    They are computed with as numbers of 32 or 16 bits. By bitsandbytes."""
 
     layers: Count = 4
     """Blocks of attention and feed-forward."""
@@ -158,6 +167,11 @@ class Gpt(ModelSection):
         return self.adapter != "none"
 
     @property
+    def prompt_length(self) -> int:
+        """Trained vectors before each document."""
+        return self.adapter.tokens if isinstance(self.adapter, PromptTuning) else 0
+
+    @property
     def base_weights(self) -> str:
         """SHA-256 of the weights of its base."""
         return "" if self.base == "none" else self.base.weights
@@ -197,6 +211,14 @@ class Gpt(ModelSection):
         if self.has_adapter and not self.has_base:
             path = "model.weights" if self.architecture else "model.adapter"
             yield baseless_adapter(path, self.weights if self.architecture else "no architecture")
+        if self.quantization != "none" and not self.has_adapter:
+            yield Problem(
+                "a quantised model cannot be trained without an adapter",
+                path="model.quantization",
+                found=self.quantization,
+                expected="model.adapter beside it",
+                fix="remove quantization, or add adapter: {kind: lora}",
+            )
         wanted = 2 * self.heads
         if self.width % wanted:
             yield Problem(

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.adapter import Adapter
+from trainwright.contract.sections.model.adapter import LayerAdapter
 from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
 from trainwright.contract.sections.section import Auto, Count, Section
 from trainwright.core.errors import Problem
@@ -23,7 +23,7 @@ _TRAITS = Traits(
     files=("base",),
     needs_files=True,
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
-    adapters=frozenset({"lora", "rslora", "dora"}),
+    adapters=frozenset({"lora", "rslora", "dora", "ia3"}),
 )
 
 _OF_CLASSES = ("id2label", "label2id")
@@ -106,7 +106,7 @@ class Pretrained(ModelSection):
     `none`, random ones, for which only the configuration and the tokenizer or
     `preprocessor_config.json` are read."""
 
-    adapter: Literal["none"] | Adapter = "none"
+    adapter: Literal["none"] | LayerAdapter = "none"
     """Weights that are trained beside the base, which stays as it is; the head is trained too."""
 
     max_length: Auto | Annotated[int, Field(ge=3)] = "auto"

@@ -18,7 +18,7 @@ models, each trained in its own way."""
 Predicted = Literal["counts", "quantiles"]
 """What a model can predict beside classes and the mean of a number."""
 
-AdapterKind = Literal["lora", "rslora", "dora"]
+AdapterKind = Literal["lora", "rslora", "dora", "ia3", "prompt_tuning"]
 """`model.adapter.kind`."""
 
 Monotone = Mapping[str, Literal["increasing", "decreasing"]]
