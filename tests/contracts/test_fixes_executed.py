@@ -50,6 +50,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",
     ),
+    "needs a run of a retrieval (test_search)": (
+        "cli/index_search.py: ",
+        "predictor/embedding_index.py: build it again",
+    ),
     "needs a base in a folder (test_decoder_bases, test_preferences, test_adapter_runs)": (
         "model/adapters/",
         "model/gpt/",

@@ -32,6 +32,7 @@ from trainwright.cli.card import card
 from trainwright.cli.data_app import data_app
 from trainwright.cli.explain import explain
 from trainwright.cli.generate import generate
+from trainwright.cli.index_search import index, search
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
 from trainwright.core.code_permission import code_allowed
@@ -264,6 +265,8 @@ def evaluate(
 
 
 app.command()(explain)
+app.command()(index)
+app.command()(search)
 app.command()(generate)
 
 

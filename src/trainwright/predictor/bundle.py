@@ -28,6 +28,7 @@ from trainwright.core.files import (
     write_json,
     write_text,
 )
+from trainwright.core.hashing import hash_value
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.encoders.encoding import Encoding
@@ -232,6 +233,16 @@ def add_metrics(folder: Path, metrics: Json) -> None:
     manifest = _read_manifest(folder)
     with storage_errors(f"writing {folder / MANIFEST}"):
         write_json(folder / MANIFEST, {**manifest, "metrics": metrics})
+
+
+def bundle_hash(folder: Path) -> str:
+    """SHA-256 of what the model of a bundle is made of, its metrics apart.
+
+    Raises:
+        Mistake: not a bundle.
+    """
+    manifest = _read_manifest(folder)
+    return hash_value({"kind": manifest["kind"], "files": manifest["files"]})
 
 
 def _facts(description: Description) -> dict[str, Json]:

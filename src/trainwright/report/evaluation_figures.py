@@ -34,7 +34,6 @@ from trainwright.report.figures import (
 from trainwright.report.forecast_figures import draw_forecast_curves
 from trainwright.report.format import show_share, show_value
 from trainwright.report.load_run import Forecast
-from trainwright.report.retrieval_figures import draw_retrieval_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,6 +69,9 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
         case ForecastCurves():
             return draw_forecast_curves(curves)
         case RetrievalCurves():
+            # Imported here, as other reports do not need it.
+            from trainwright.report.retrieval_figures import draw_retrieval_curves
+
             return draw_retrieval_curves(curves)
         case _:
             assert_never(curves)

@@ -17,7 +17,7 @@ from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.table import Bytes, Part
+from trainwright.data.base.table import Bytes, Inputs, Part
 from trainwright.data.columns.target import PROBABILITY
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
@@ -29,6 +29,7 @@ from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
+    from trainwright.data.base.one_side import OneSide, WantedSide
     from trainwright.data.quality.run_checks import Effort
 
 S = TypeVar("S", bound=Feeding)
@@ -222,6 +223,18 @@ class Modality(ABC, Generic[S, R]):
         """
         rows = read_source(data, Path(), "INPUT", reading).frame
         return NewFile(rows, kept_columns(rows, keep))
+
+    def read_side(self, data: str, _features: Encoding, section: S, _wanted: WantedSide) -> OneSide:
+        """Images or texts of a file that a retrieval compares, the `wanted` ones where it has both.
+
+        Raises:
+            DataMistake: it holds none, or they cannot be read.
+        """
+        raise AssertionError(f"{type(section).__name__} of {data} are in no retrieval")
+
+    def read_texts(self, texts: Sequence[str], _features: Encoding, /) -> Inputs:
+        """Texts that a retrieval compares."""
+        raise AssertionError(f"{len(texts)} texts are in no retrieval")
 
     def names_of_files(self, _section: S, _folder: Path, /) -> NewFiles:
         """What a person gives to `predict` and `evaluate`."""

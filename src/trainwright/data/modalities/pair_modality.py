@@ -15,6 +15,8 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.base.one_side import OneSide, WantedSide
+from trainwright.data.base.table import Inputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.images.image_table import names_table
@@ -29,7 +31,7 @@ from trainwright.data.modalities.modality import (
     SplitSettings,
     kept_columns,
 )
-from trainwright.data.pairs.new_pairs import labelled_pairs, read_captions
+from trainwright.data.pairs.new_pairs import labelled_pairs, read_captions, read_pair_side
 from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.data.pairs.pair_table import read_pairs
 from trainwright.data.pairs.prepare_pairs import prepare_pairs
@@ -125,6 +127,16 @@ class PairModality(Modality[PairData, RawPairs]):
         images, names = unlabelled_images(Path(data), encoder.pixels, fields)
         before = pl.DataFrame({"image": names}) if names else pl.DataFrame()
         return NewFile(images, before)
+
+    def read_side(
+        self, data: str, features: Encoding, section: PairData, wanted: WantedSide
+    ) -> OneSide:
+        """As `read_pair_side`."""
+        return read_pair_side(data, PairEncoder.of_kind(features), section, wanted)
+
+    def read_texts(self, texts: Sequence[str], features: Encoding, /) -> Inputs:
+        """Captions."""
+        return PairEncoder.of_kind(features).captions.tokenize(texts)
 
     def names_of_files(self, section: PairData, folder: Path, /) -> NewFiles:
         """A table of pairs."""

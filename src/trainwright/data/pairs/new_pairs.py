@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,8 +12,9 @@ from trainwright.contract.sections.data.images import ImageFields
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.base.one_side import OneSide, WantedSide
 from trainwright.data.base.pair_inputs import PairInputs
-from trainwright.data.base.table import Inputs, Part
+from trainwright.data.base.table import Part
 from trainwright.data.columns.matching import caption_codes
 from trainwright.data.images.image_table import names_table
 from trainwright.data.images.new_images import unlabelled_images
@@ -54,19 +55,8 @@ def labelled_pairs(data: Path, encoder: PairEncoder, section: PairData) -> Label
     return LabelledPairs(part, kept.images.version, bool(columns.group))
 
 
-Side = Literal["images", "texts"]
-
-
-class OneSide(NamedTuple):
-    """Images or texts alone: which they are, their inputs, and what each is called."""
-
-    side: Side
-    inputs: Inputs
-    names: pl.Series
-
-
-def read_side(
-    data: str, encoder: PairEncoder, section: PairData, wanted: Literal[Side, "given"] = "given"
+def read_pair_side(
+    data: str, encoder: PairEncoder, section: PairData, wanted: WantedSide = "given"
 ) -> OneSide:
     """The images or the texts of a file: of a table with columns of both the `wanted` ones, else
     its images; of a folder or another file the images.
@@ -79,12 +69,11 @@ def read_side(
         is_of_images = section.image in frame.columns
         if wanted == "texts" or (wanted == "given" and not is_of_images):
             texts = encoder.read_captions(frame, data)
-            return OneSide("texts", texts, frame[encoder.caption].cast(pl.String))
+            return OneSide("texts", texts, frame[encoder.caption].cast(pl.String), frame)
     if wanted == "texts":
         raise DataMistake(
             Problem(
-                "the candidates of images are texts",
-                path="--candidates",
+                "these are no texts",
                 found=data,
                 expected=f"a table with a column {encoder.caption!r}",
                 fix="write the texts into such a table",
@@ -93,7 +82,10 @@ def read_side(
     fields = ImageFields(image=section.image)
     images, names = unlabelled_images(Path(data), encoder.pixels, fields)
     shown = names or [str(row) for row in range(len(images))]
-    return OneSide("images", encoder.pixels.read(images), pl.Series("image", shown))
+    beside = pl.DataFrame(schema={section.image: pl.String})
+    if names_table(data):
+        beside = read_source(data, Path(), "INPUT", USUAL).frame
+    return OneSide("images", encoder.pixels.read(images), pl.Series("image", shown), beside)
 
 
 def read_captions(

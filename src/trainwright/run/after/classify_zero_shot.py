@@ -24,7 +24,7 @@ from trainwright.data.pairs.labelled_pictures import (
     LabelledPictures,
     labelled_pictures,
 )
-from trainwright.data.pairs.new_pairs import read_side
+from trainwright.data.pairs.new_pairs import read_pair_side
 from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.evaluate import Scored, evaluate
@@ -81,7 +81,7 @@ def predict_zero_shot(folder: RunFolder, images: str, classes: Path) -> pl.DataF
     wanted, predictor = read_zero_shot(classes), _dual_encoder(folder)
     encoder = PairEncoder.of_kind(predictor.features)
     section = PairData.of(read_planned(folder).data)
-    asked = read_side(images, encoder, section, "images")
+    asked = read_pair_side(images, encoder, section, "images")
     scores = zero_shot_scores(predictor, asked.inputs, wanted)
     target = Classes(wanted.label, wanted.classes, -1)
     return pl.DataFrame([asked.names.alias("image"), *target.predictions(scores)])

@@ -11,12 +11,12 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.redaction import redact_named
 from trainwright.data.base.messages import some
+from trainwright.data.base.one_side import WantedSide
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.data_source import FileVersion
@@ -118,15 +118,12 @@ def match_file(folder: RunFolder, data: str, candidates: str, top: int) -> Predi
             )
         )
     # Imported here: few runs match pairs.
-    from trainwright.data.pairs.new_pairs import read_side
-    from trainwright.data.pairs.pair_encoder import PairEncoder
     from trainwright.predictor.best_matches import best_matches
 
-    encoder, section = PairEncoder.of_kind(predictor.features), PairData.of(contract.data)
-    asked = read_side(data, encoder, section)
-    others = read_side(
-        candidates, encoder, section, "texts" if asked.side == "images" else "images"
-    )
+    modality, features = modality_of(contract.data.kind), predictor.features
+    asked = modality.read_side(data, features, contract.data, "given")
+    wanted: WantedSide = "texts" if asked.side == "images" else "images"
+    others = modality.read_side(candidates, features, contract.data, wanted)
     queries, answers = (predictor.score(one.inputs) for one in (asked, others))
     matches = best_matches(queries, answers, others.names, top)
     return Predictions(pl.concat([asked.names.to_frame(), matches], how="horizontal"), {})
