@@ -25,6 +25,8 @@ from trainwright.report import figures
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Processes with more threads leave their core to others while they wait.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 os.environ["MPLBACKEND"] = "Agg"
 # What tests read is kept by them alone, and by all processes of a run together.
 _CACHE = tempfile.TemporaryDirectory(prefix="trainwright-tests-")

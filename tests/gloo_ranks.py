@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.multiprocessing.spawn import spawn
 
 from deadlines import within
+from forked_ranks import start_ranks
 from trainwright.core.errors import PeerLost
 from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets
 from trainwright.testing.strategy_conformance import CHECKS
@@ -97,5 +97,5 @@ def _run(rank: int, world_size: int, folder: str) -> None:
 
 def check_all(world_size: int, folder: Path) -> list[dict[str, Sequence[float] | str]]:
     """What each check returned on each rank, or its error."""
-    spawn(_run, (world_size, str(folder)), nprocs=world_size)
+    start_ranks(_run, world_size, (world_size, str(folder)))
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world_size)]

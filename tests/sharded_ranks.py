@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.multiprocessing.spawn import spawn
 
+from forked_ranks import start_ranks
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.distributed.strategy import SingleProcess, norms_of
 from trainwright.engine.update.gradient_clipping import ValueLimit
@@ -69,5 +69,5 @@ def _run(rank: int, folder: str) -> None:
 
 def measure_all(folder: Path) -> list[dict[str, Any]]:
     """What each rank finds."""
-    spawn(_run, (str(folder),), nprocs=RANKS)
+    start_ranks(_run, RANKS, (str(folder),))
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
