@@ -11,7 +11,7 @@ import pytest
 
 from command import PROCESS, command, project_in, tree
 from deadlines import within
-from trainwright.contract.rules.size_rules import MOST
+from trainwright.contract.rules.limit_rules import MOST
 from trainwright.core import limits
 
 

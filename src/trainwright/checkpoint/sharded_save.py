@@ -19,7 +19,7 @@ from trainwright.checkpoint.files.shard_files import Box, PartShards, collect_sh
 from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.outcomes import SaveOutcome
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.storages.base_files import base_reader
+from trainwright.checkpoint.storages.frozen_weight_files import base_reader
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.core.errors import NotAvailable, Problem, StorageFailed

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from torch import Tensor
 
-from trainwright.checkpoint.frozen_base import BaseTensor, NotInBase, place_frozen
+from trainwright.checkpoint.frozen_weights import BaseTensor, NotInBase, place_frozen
 from trainwright.checkpoint.snapshot_buffers import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json

@@ -11,9 +11,9 @@ from typing import final
 from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, step_of
 from trainwright.checkpoint.keeping.pins import read_pins, unpin
 from trainwright.checkpoint.keeping.retention import best_first
-from trainwright.checkpoint.storages.base_files import copy_bases
 from trainwright.checkpoint.storages.catalog import entry_of
 from trainwright.checkpoint.storages.checkpoint_files import stored_files
+from trainwright.checkpoint.storages.frozen_weight_files import copy_bases
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.object_storage import ObjectStorage

@@ -24,7 +24,7 @@ from trainwright.checkpoint.files.shard_files import (
     read_shards,
 )
 from trainwright.checkpoint.files.tensor_file import read_foreign, read_tensors
-from trainwright.checkpoint.frozen_base import BaseTensor
+from trainwright.checkpoint.frozen_weights import BaseTensor
 from trainwright.checkpoint.keeping.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.state import Adopt, Snapshot
 from trainwright.checkpoint.strict_json import (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.average_rules import AVERAGE_RULES
+from trainwright.contract.rules.batch_rules import batch_arithmetic
+from trainwright.contract.rules.budget_rules import cost_has_a_price
 from trainwright.contract.rules.checkpoint_rules import check_ranking, check_remote, check_spacing
 from trainwright.contract.rules.compute_rules import check_matrix_products, check_memory_format
 from trainwright.contract.rules.effect_rules import training_has_effect
+from trainwright.contract.rules.guard_rules import rollback_has_the_optimizer
 from trainwright.contract.rules.kind_rules import KIND_RULES
+from trainwright.contract.rules.limit_rules import sizes_are_possible
 from trainwright.contract.rules.memory_rules import MEMORY_RULES
 from trainwright.contract.rules.metric_rules import (
     check_floors,
@@ -20,7 +23,6 @@ from trainwright.contract.rules.metric_rules import (
     check_target_reached,
     check_watched,
 )
-from trainwright.contract.rules.number_rules import NUMBER_RULES
 from trainwright.contract.rules.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
@@ -32,10 +34,11 @@ from trainwright.contract.rules.optimizer_rules import (
 )
 from trainwright.contract.rules.order_rules import ORDER_RULES
 from trainwright.contract.rules.ramp_rules import RAMP_RULES
+from trainwright.contract.rules.regression_rules import REGRESSION_RULES
 from trainwright.contract.rules.rules_by_data import data_section_rules
 from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
 from trainwright.contract.rules.seed_rules import SEED_RULES
-from trainwright.contract.rules.size_rules import sizes_are_possible
+from trainwright.contract.rules.slice_rules import slices_are_named
 from trainwright.contract.rules.source_rules import SOURCE_RULES
 from trainwright.contract.rules.teacher_rules import check_teacher
 from trainwright.contract.rules.tracking_rules import check_inspect
@@ -67,121 +70,6 @@ def safe_name(contract: Contract, _written: frozenset[str]) -> Problems:
         )
 
 
-def batch_arithmetic(contract: Contract, _written: frozenset[str]) -> Problems:
-    """batch_size x gradient_accumulation_steps x devices is effective_batch_size."""
-    training = contract.training
-    batch, accumulation = training.batch_size, training.gradient_accumulation_steps
-    effective = training.effective_batch_size
-    devices = 1 if contract.distributed.num_gpus == "auto" else contract.distributed.num_gpus
-    if effective == "auto":
-        return
-    if batch == "auto" or accumulation == "auto":
-        known = devices
-        known *= 1 if batch == "auto" else batch
-        known *= 1 if accumulation == "auto" else accumulation
-        if effective % known:
-            yield Problem(
-                f"effective_batch_size {effective} is not a multiple of {known}, which is "
-                f"{_factors(batch, accumulation, devices)}",
-                path="training.effective_batch_size",
-                found=str(effective),
-                expected=f"a multiple of {known}",
-                fix=f"change it to {max(1, round(effective / known)) * known}",
-            )
-        return
-    product = batch * accumulation * devices
-    if product != effective:
-        yield Problem(
-            f"effective_batch_size says {effective}, but {_factors(batch, accumulation, devices)} "
-            f"is {product}",
-            path="training.effective_batch_size",
-            found=str(effective),
-            expected=str(product),
-            fix=_ways_to_mend(batch, accumulation, devices, effective),
-        )
-
-
-def _factors(batch: int | str, accumulation: int | str, devices: int) -> str:
-    named = (
-        ("training.batch_size", batch),
-        ("training.gradient_accumulation_steps", accumulation),
-        ("distributed.num_gpus", devices),
-    )
-    return " x ".join(f"{path} {value}" for path, value in named if value != "auto")
-
-
-def _ways_to_mend(batch: int, accumulation: int, devices: int, effective: int) -> str:
-    ways = [f"effective_batch_size to {batch * accumulation * devices}"]
-    for name, rest in (
-        ("gradient_accumulation_steps", batch * devices),
-        ("num_gpus", batch * accumulation),
-        ("batch_size", accumulation * devices),
-    ):
-        if effective % rest == 0:
-            ways.append(f"{name} to {effective // rest}")
-    return f"change {', or '.join(ways)}"
-
-
-def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> Problems:
-    """A state without the optimizer's is not one to go back to."""
-    training = contract.training
-    if training.checkpointing.save_optimizer_state:
-        return
-    policies = (("non_finite", training.guard.non_finite), ("spike", training.guard.spike))
-    for key, policy in policies:
-        path = f"training.guard.{key}"
-        if path in written and (policy == "rollback" or (key, policy) == ("non_finite", "skip")):
-            yield Problem(
-                f"{policy} needs checkpoints that hold the optimizer",
-                path=path,
-                found=policy,
-                expected="training.checkpointing.save_optimizer_state true",
-                fix=f"write training.checkpointing.save_optimizer_state: true, or {path}: raise",
-            )
-
-
-def slices_are_named(contract: Contract, _written: frozenset[str]) -> Problems:
-    """Each slice says one way which rows it means, and no two have the same name."""
-    names = Counter[str]()
-    for at, part in enumerate(contract.slices):
-        if bool(part.column) == bool(part.where):
-            yield Problem(
-                "a slice has either a column or a condition",
-                path=f"slices.{at}",
-                found="both" if part.column else "neither",
-                expected="column or where",
-                fix="keep one of the two" if part.column else "add for example: column: region",
-            )
-        if part.name and part.column and not part.where:
-            yield Problem(
-                "the slices of a column are named by its values",
-                path=f"slices.{at}.name",
-                found=part.name,
-                expected="name only beside where",
-                fix="remove name",
-            )
-        name = (part.name or part.where) if part.where else f"{part.column}=<value>"
-        names[name] += 1
-        if names[name] == 2 and (part.column or part.where):
-            yield Problem(
-                f"two slices are called {name!r}",
-                path=f"slices.{at}",
-                expected="a name for each",
-                fix="remove one, or give it a name of its own",
-            )
-
-
-def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
-    """A limit on money needs the price of time."""
-    if contract.budget.cost != "unlimited" and contract.budget.price_per_hour == 0:
-        yield Problem(
-            "budget.cost needs budget.price_per_hour",
-            path="budget.cost",
-            expected="price_per_hour above 0 beside cost",
-            fix="add for example: price_per_hour: 2.5",
-        )
-
-
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
@@ -210,7 +98,7 @@ RULES: tuple[Rule, ...] = (
     *MEMORY_RULES,
     check_metric,
     check_target,
-    *NUMBER_RULES,
+    *REGRESSION_RULES,
     *ORDER_RULES,
     check_watched,
     check_target_reached,

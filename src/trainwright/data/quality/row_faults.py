@@ -20,7 +20,7 @@ from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.quality.column_settings import column_settings_of
-from trainwright.data.quality.columns.ranges import broken_rows
+from trainwright.data.quality.columns.implausible_values import broken_rows
 from trainwright.data.quality.views import ColumnView, LookKind, are_numbers, numeric_look
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(

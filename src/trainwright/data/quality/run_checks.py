@@ -13,8 +13,13 @@ from trainwright.contract.sections.data.data import Split
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.quality.columns import (
+    implausible_values,
+    outliers,
+    time_series,
+    value_formats,
+)
 from trainwright.data.quality.columns import missing_values as absence
-from trainwright.data.quality.columns import outliers, ranges, time_series, value_formats
 from trainwright.data.quality.columns.leak_findings import leaks
 from trainwright.data.quality.columns.mixed_units import mixed_units
 from trainwright.data.quality.columns.placeholders import placeholders
@@ -58,9 +63,9 @@ QUICK: tuple[Check, ...] = (
     value_formats.units_as_text,
     value_formats.variant_spellings,
     value_formats.surrounding_spaces,
-    ranges.unlikely_values,
+    implausible_values.unlikely_values,
     placeholders,
-    ranges.capped,
+    implausible_values.capped,
     time_series.stuck,
     time_series.frozen,
     time_series.time_gaps,
@@ -109,8 +114,8 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "mixed_units": (mixed_units, value_formats.units_as_text),
         "mixed_formats": (value_formats.mixed_formats, value_formats.odd_flags),
         "variant_spellings": (value_formats.variant_spellings,),
-        "unlikely_values": (ranges.unlikely_values, placeholders),
-        "capped": (ranges.capped,),
+        "unlikely_values": (implausible_values.unlikely_values, placeholders),
+        "capped": (implausible_values.capped,),
         "stuck": (time_series.stuck, time_series.frozen),
         "time_gaps": (time_series.time_gaps,),
         "outliers": (outliers.outliers,),
@@ -142,7 +147,7 @@ def find_kind(
     if kind in CHECKS_OF:
         found = [one for check in CHECKS_OF[kind] for one in check(data)]
     else:
-        found = ranges.against_schema(data, columns)
+        found = implausible_values.against_schema(data, columns)
     return [finding for finding in found if finding.kind == kind]
 
 
@@ -164,7 +169,7 @@ def find_faults(
         return ()
     found: list[Finding] = []
     if subset != "by_models":
-        found += ranges.against_schema(data, columns)
+        found += implausible_values.against_schema(data, columns)
         found += [] if audited else leaks(data)
         for check in QUICK:
             found += check(data)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.size_rules import MOST
+from trainwright.contract.rules.limit_rules import MOST
 from trainwright.contract.sections.data.sampling import Curriculum
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.scheduler import Constant

@@ -180,7 +180,7 @@ def intervals_are_predicted(contract: Contract, _written: frozenset[str]) -> Ite
         )
 
 
-NUMBER_RULES = (
+REGRESSION_RULES = (
     model_predicts_counts,
     loss_learns_rates,
     metrics_of_counts_are_measured,

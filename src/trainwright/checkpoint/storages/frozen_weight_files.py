@@ -9,7 +9,7 @@ from typing import Protocol, final, runtime_checkable
 from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, ReadFile, read_verified
 from trainwright.checkpoint.files.manifest import base_file_of
 from trainwright.checkpoint.files.tensor_file import blocks
-from trainwright.checkpoint.frozen_base import BaseTensor, FrozenBase
+from trainwright.checkpoint.frozen_weights import BaseTensor, FrozenBase
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storages.storage import Block
 from trainwright.checkpoint.strict_json import Damaged

@@ -19,7 +19,7 @@ from trainwright.checkpoint.copies.recovery import (  # noqa: E402
     Recovered,
     recover_checkpoints,
 )
-from trainwright.checkpoint.frozen_base import (  # noqa: E402
+from trainwright.checkpoint.frozen_weights import (  # noqa: E402
     BaseTensor,
     FrozenBase,
     NotInBase,
