@@ -31,7 +31,6 @@ from trainwright.report.figures import (
     Panel,
     draw_svg,
 )
-from trainwright.report.forecast_figures import draw_forecast_curves
 from trainwright.report.format import show_share, show_value
 from trainwright.report.load_run import Forecast
 
@@ -67,9 +66,11 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
         case RankingCurves():
             return (_queries(curves),) if sum(curves.counts) else ()
         case ForecastCurves():
+            # Each is imported where a report needs it.
+            from trainwright.report.forecast_figures import draw_forecast_curves
+
             return draw_forecast_curves(curves)
         case RetrievalCurves():
-            # Imported here, as other reports do not need it.
             from trainwright.report.retrieval_figures import draw_retrieval_curves
 
             return draw_retrieval_curves(curves)

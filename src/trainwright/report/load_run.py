@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,14 @@ from trainwright.core.files import Json, read_json
 from trainwright.data.columns.target import PROBABILITY
 from trainwright.data.statistics.histograms import Distribution
 from trainwright.evaluation.evaluate import Evaluation
-from trainwright.evaluation.explanations.explanation import Explanation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
 from trainwright.tracking.telemetry_file import WindowLine, read_windows
+
+if TYPE_CHECKING:
+    from trainwright.evaluation.explanations.explanation import Explanation
 
 T = TypeVar("T")
 
@@ -129,7 +131,7 @@ def read_contents(folder: RunFolder) -> Contents:
         trees=reading.take("bundle/boosting.json", lambda: (_trees(read_json(trees)),)),
         forecasts=reading.take("predictions.parquet", lambda: _forecasts(folder.predictions)),
         explanations=reading.take(
-            folder.explanation.name, lambda: (Explanation.from_json(read_json(folder.explanation)),)
+            folder.explanation.name, lambda: _explanations(folder.explanation)
         ),
         ladder=reading.take_mapping(folder.ladder.name, lambda: read_json(folder.ladder)),
         contract_text=reading.take_text("contract.yaml", lambda: folder.contract.read_bytes()),
@@ -163,6 +165,12 @@ class _Reading:
 
     def take_text(self, name: str, read: Callable[[], bytes]) -> str:
         return "".join(self.take(name, lambda: (read().decode(errors="replace"),)))
+
+
+def _explanations(path: Path) -> tuple[Explanation, ...]:
+    from trainwright.evaluation.explanations.explanation import Explanation
+
+    return (Explanation.from_json(read_json(path)),)
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

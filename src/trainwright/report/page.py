@@ -16,7 +16,6 @@ from trainwright.report.calibration_section import view_calibration
 from trainwright.report.confusion import view_confusion
 from trainwright.report.data_section import view_data
 from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
-from trainwright.report.explanation_section import view_explanation
 from trainwright.report.format import clean, clean_lines, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation, read_contents
 from trainwright.report.record_section import (
@@ -91,7 +90,8 @@ def _views(contents: Contents) -> dict[str, Json]:
         "ladders": view("ladder.json", lambda: _ladders(contents)) if contents.ladder else (),
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "explanations": view(
-            "explanation.json", lambda: [view_explanation(one) for one in contents.explanations]
+            "explanation.json",
+            lambda: _explanations(contents) if contents.explanations else (),
         ),
         "times": of_judged(lambda one: view_times(one.seconds)),
         "training": view("signals.jsonl", lambda: [view_training(contents)]),
@@ -102,6 +102,12 @@ def _views(contents: Contents) -> dict[str, Json]:
         "contract": clean_lines(redact(contents.contract_text), _CONTRACT_LETTERS),
         "damaged": damaged,
     }
+
+
+def _explanations(contents: Contents) -> Sequence[object]:
+    from trainwright.report.explanation_section import view_explanation
+
+    return [view_explanation(one) for one in contents.explanations]
 
 
 def _ladders(contents: Contents) -> Sequence[object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, final, get_args
 
 import numpy as np
@@ -15,14 +14,11 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
+from trainwright.core.lazy_table import LazyTable
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.forecast_target import ForecastTarget
-from trainwright.data.columns.matching import Matching
-from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target_kind import Target
 
 PROBABILITY = "probability_"
@@ -285,22 +281,17 @@ class Preferred(Target):
         return cls(int(json["size"]))
 
 
-TARGETS: Mapping[str, type[Target]] = MappingProxyType(
+TARGETS: Mapping[str, type[Target]] = LazyTable(
     {
-        **{
-            target.kind: target
-            for target in (
-                Classes,
-                Numbers,
-                NextToken,
-                Preferred,
-                Relevance,
-                ForecastTarget,
-                Matching,
-            )
-        },
-        "counts": Numbers,
-        "quantiles": Numbers,
+        "classes": "trainwright.data.columns.target:Classes",
+        "numbers": "trainwright.data.columns.number_target:Numbers",
+        "counts": "trainwright.data.columns.number_target:Numbers",
+        "quantiles": "trainwright.data.columns.number_target:Numbers",
+        "tokens": "trainwright.data.columns.target:NextToken",
+        "preferred": "trainwright.data.columns.target:Preferred",
+        "relevance": "trainwright.data.columns.relevance:Relevance",
+        "forecasts": "trainwright.data.columns.forecast_target:ForecastTarget",
+        "matching": "trainwright.data.columns.matching:Matching",
     }
 )
 """By their kind in JSON."""

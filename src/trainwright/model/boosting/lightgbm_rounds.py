@@ -7,7 +7,6 @@ from typing import Any
 import lightgbm
 
 from trainwright.core.files import Json
-from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.model.tree_growth import Grown, grown_from_json
 
 
@@ -22,6 +21,8 @@ def read_grown(values: Json, outputs: int) -> Grown:
     Raises:
         ValueError, TypeError, KeyError: invalid content. LightGBM has not read it yet.
     """
+    from trainwright.model.boosting.lightgbm_text import check_model_text
+
     check_model_text(str(values["text"]), outputs)
     grown = grown_from_json(values)
     try:

@@ -19,7 +19,6 @@ from trainwright.data.base.table import Floats, Inputs, as_columns
 from trainwright.model.boosting.boosting_callbacks import RedrawnNumbers, TreeWatcher
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, build_dataset, matrix_of
 from trainwright.model.boosting.lightgbm_rounds import booster_of
-from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.model.boosting.replay import Replay, SomeRows, contradiction
 from trainwright.model.query_rows import NO_RANKING, RankingJob
 from trainwright.model.tree_growth import (
@@ -127,6 +126,8 @@ def read_boosted(folder: Path) -> Boosted:
     about = read_json(folder / "boosting.json")
     text = (folder / "model.txt").read_text(encoding="utf-8")
     outputs = int(about["outputs"])
+    from trainwright.model.boosting.lightgbm_text import check_model_text
+
     check_model_text(text, outputs)
     return Boosted(
         lightgbm.Booster(model_str=text),

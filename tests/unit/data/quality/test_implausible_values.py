@@ -11,7 +11,7 @@ import pytest
 from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.contract.sections.data.column import Column
 from trainwright.core.errors import ContractMistake
-from trainwright.data.quality.columns import ranges
+from trainwright.data.quality.columns import implausible_values
 from trainwright.data.quality.views import examine
 
 
@@ -25,7 +25,7 @@ def test_what_breaks_the_contract() -> None:
     codes[3], codes[4], codes[5] = "ab3", "AB1", None
     frame = pl.DataFrame({**clean(), "code": codes})
     frame[7, "age"], frame[8, "place"] = 300.0, "Ulm"
-    found = ranges.against_schema(examine(frame, "won", columns), columns)
+    found = implausible_values.against_schema(examine(frame, "won", columns), columns)
     assert {finding.kind: finding.rows for finding in found} == {
         "out_of_range": (7,),
         "unexpected_value": (8,),
@@ -66,7 +66,7 @@ def test_a_rule_of_words_holds_for_what_was_typed_before_too() -> None:
         for name in written.columns
     )
     for frame in (written, typed):
-        found = ranges.against_schema(examine(frame, "", RULED), RULED)
+        found = implausible_values.against_schema(examine(frame, "", RULED), RULED)
         assert {one.columns[0]: one.rows for one in found} == {
             "grade": tuple(range(3, count, 4)),
             "price": tuple(range(3, count, 4)),
@@ -79,7 +79,7 @@ def test_a_rule_of_words_holds_for_what_was_typed_before_too() -> None:
 def test_rows_are_looked_at_for_the_rule_that_is_asked_for() -> None:
     column = Column.model_construct(range=(0.0, 1.0), pattern="(no pattern")
     (look,) = examine(pl.DataFrame({"x": np.arange(30) / 20})).looks
-    broken = ranges.broken_rows(look, column)
+    broken = implausible_values.broken_rows(look, column)
     assert broken.kinds == ("out_of_range", "pattern_mismatch")
     assert int(broken["out_of_range"].sum()) == 9
     with pytest.raises(ContractMistake):
@@ -87,15 +87,20 @@ def test_rows_are_looked_at_for_the_rule_that_is_asked_for() -> None:
 
 
 def test_negative_numbers_and_sentinels() -> None:
-    assert only(ranges.unlikely_values(with_values("age", {3: -4.0}))).rows == (3,)
+    assert only(implausible_values.unlikely_values(with_values("age", {3: -4.0}))).rows == (3,)
     for sentinel in (999.0, -999.0):
         values = {**dict.fromkeys((3, 5, 8, 9), sentinel), 11: np.inf}
-        assert only(ranges.unlikely_values(with_values("age", values))).rows == (3, 5, 8, 9)
+        assert only(implausible_values.unlikely_values(with_values("age", values))).rows == (
+            3,
+            5,
+            8,
+            9,
+        )
 
 
 def test_a_pile_at_the_end_is_a_cap() -> None:
     ages = np.minimum(clean()["age"], 70.0)
-    finding = only(ranges.capped(made(age=ages)))
+    finding = only(implausible_values.capped(made(age=ages)))
     assert finding.rows == tuple(np.flatnonzero(ages == 70.0).tolist())
 
 
@@ -103,7 +108,7 @@ def test_zeros_among_sizes_may_stand_for_missing() -> None:
     random = np.random.default_rng(0)
     pressure = np.round(random.normal(72, 9, ROWS))
     pressure[[3, 40, 77, 200]] = 0
-    finding = only(ranges.unlikely_values(made(pressure=pressure)))
+    finding = only(implausible_values.unlikely_values(made(pressure=pressure)))
     assert (finding.severity, finding.rows) == ("warning", (3, 40, 77, 200))
     assert finding.fix == 'data.columns.pressure.values: {"0": ""} makes them missing'
 
@@ -116,14 +121,14 @@ def test_honest_zeros(name: str) -> None:
         "rain": np.where(random.random(ROWS) < 0.2, 0, random.gamma(1, 3, ROWS)),
         "signed": np.where(random.random(ROWS) < 0.1, 0, random.normal(0, 5, ROWS)),
     }
-    assert ranges.unlikely_values(made(**{name: honest[name]})) == []
+    assert implausible_values.unlikely_values(made(**{name: honest[name]})) == []
 
 
 def test_a_run_of_the_smallest_value_is_not_cut_off() -> None:
     """As the rows of one patient are."""
     values = np.random.default_rng(0).normal(30, 5, ROWS)
     values[100:130] = values.min() - 1
-    assert ranges.capped(made(score=values)) == []
+    assert implausible_values.capped(made(score=values)) == []
     apart = np.random.default_rng(0).normal(30, 5, ROWS)
     apart[::13] = apart.min()
-    assert only(ranges.capped(made(score=apart))).kind == "capped"
+    assert only(implausible_values.capped(made(score=apart))).kind == "capped"
