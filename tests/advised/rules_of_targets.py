@@ -7,6 +7,7 @@ from advised.cases import ROWS, Case, csv
 COUNTS = csv(y=[at * 7 % 23 for at in range(ROWS)])
 BELOW = csv(y=[at * 7 % 23 - 2 for at in range(ROWS)])
 DEVIANCE = "metric.name=poisson_deviance"
+COSTS = "metric.costs={no: {yes: 1}, yes: {no: 5}}"
 QUANTILES = "metric.quantiles=[0.05, 0.5, 0.95]"
 
 CASES = (
@@ -105,6 +106,24 @@ CASES = (
         ("metric.name=quadratic_kappa",),
         does=("data.order=[no, yes]", "metric.name=f1_macro"),
     ),
+    Case("write metric.name: cost, or remove metric.costs", (COSTS, "metric.name=f1")),
+    Case("remove training.threshold", (COSTS, "training.threshold=0.3")),
+    Case(
+        "say in metric.costs what each error costs, or write here f1_macro",
+        ("metric.name=cost",),
+        does=(COSTS, "metric.name=f1_macro"),
+    ),
+    Case(
+        "raise metric.costs.no.yes",
+        ("metric.costs={no: {yes: 1, no: 2}, yes: {no: 5}}",),
+        does=("metric.costs.no.yes=3",),
+    ),
+    Case(
+        "name the classes in metric.costs as the data does",
+        ("metric.costs={No: {Yes: 1}, Yes: {No: 5}}",),
+        does=(COSTS,),
+    ),
+    Case("remove metric.costs", (COSTS,), rows=COUNTS),
     Case(
         "name the classes from the lowest to the highest in data.order, or remove training.loss",
         ("training.loss.name=ordinal",),

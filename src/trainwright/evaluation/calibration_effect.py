@@ -53,7 +53,11 @@ def measure_calibration(
     contract's metric; before a threshold the likeliest class counts."""
     positive, rows = scored.target.positive_code, np.arange(len(scored.part))
     quantiles = scored.target.quantiles
-    of_before = answers_of(scored.part.target, before, positive, scored.folds, quantiles=quantiles)
+    truth, costs = scored.part.target, scored.target.costs
+    likeliest = np.argmax(before, axis=1) if costs else None
+    of_before = answers_of(
+        truth, before, positive, scored.folds, likeliest, quantiles=quantiles, costs=costs
+    )
     pair = (of_before, scored.answers())
     names = tuple(dict.fromkeys((*(OF_QUANTILES if quantiles else MEASURED), metric.name)))
     lines = [MeasuredMetric(name, answers, rows) for name in names for answers in pair]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Direction, Metric
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target_kind import Costs
 from trainwright.evaluation.intervals import Interval, Resampling
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.resampled_metrics import MeasuredMetric, gain_of, measure_lines
@@ -22,24 +23,27 @@ from trainwright.evaluation.weighted_metrics import weigh
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
     """Truth [N] and units [N] of the rows on which candidates are compared, the code of the
-    positive class, and the fold [N] of each row if models of folds scored them."""
+    positive class, the fold [N] of each row if models of folds scored them, and the costs of
+    errors, which the cheapest decisions by the scores are charged."""
 
     truth: npt.NDArray[Any]
     units: Integers
     positive: int
     folds: Integers | None = None
+    costs: Costs = ()
 
     def __len__(self) -> int:
         return len(self.truth)
 
     def answers(self, scores: Floats) -> Answers:
         """These rows with scores, [N, C] or [N, 1]."""
-        return answers_of(self.truth, scores, self.positive, self.folds)
+        return answers_of(self.truth, scores, self.positive, self.folds, costs=self.costs)
 
     def take(self, rows: Integers) -> ComparedRows:
         """The given rows, in the given order."""
         folds = None if self.folds is None else self.folds[rows]
-        return ComparedRows(self.truth[rows], self.units[rows], self.positive, folds)
+        truth, units = self.truth[rows], self.units[rows]
+        return ComparedRows(truth, units, self.positive, folds, self.costs)
 
     def value(self, scores: Floats, metric: Metric) -> float:
         """The metric of scores of these rows; nan where it is undefined."""

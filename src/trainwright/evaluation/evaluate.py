@@ -81,6 +81,7 @@ class Scored:
             self.queries,
             self.target.quantiles,
             self.part.inputs.levels,
+            self.target.costs,
         )
 
     @property

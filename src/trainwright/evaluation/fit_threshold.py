@@ -10,19 +10,23 @@ import numpy as np
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target_kind import Costs, Target
 from trainwright.evaluation.ratios import ratio_or_zero
 
 _LEAST = 1e-9
 
 
-def fit_threshold(scores: Floats, truth: Integers, positive: int, metric: str) -> float:
-    """The threshold of probabilities [N, 2] with the best value of a metric of `DECIDED` on rows
-    with true codes [N]: midway between two scores, of several the one nearest to 0.5.
+def fit_threshold(
+    scores: Floats, truth: Integers, positive: int, metric: str, costs: Costs = ()
+) -> float:
+    """The threshold of probabilities [N, 2] with the best value of a metric of `DECIDED`, or with
+    the least cost, on rows with true codes [N]: midway between two scores, of several the one
+    nearest to 0.5, or to that of calibrated probabilities.
 
     Raises:
         CannotCalibrate: a class has no row.
     """
+    from trainwright.data.columns.error_costs import least_threshold
     from trainwright.evaluation.fit_calibration import check_classes
 
     check_classes(truth, 2)
@@ -34,13 +38,25 @@ def fit_threshold(scores: Floats, truth: Integers, positive: int, metric: str) -
     wrong = np.arange(len(hits) + 1) - right
     ends = np.concatenate([[1.0], ranked]), np.concatenate([ranked, [0.0]])
     between = (ends[0] + ends[1]) / 2
-    values = DECIDED[metric](right, wrong, hits.sum() - right, len(hits) - hits.sum() - wrong)
+    counts = (right, wrong, hits.sum() - right, len(hits) - hits.sum() - wrong)
+    values = _saved(counts, costs, positive) if costs else DECIDED[metric](*counts)
+    usual = least_threshold(costs, positive) if costs else 0.5
     possible = (ends[0] > ends[1]) & (between > _LEAST) & (between < 1 - _LEAST)
     if not possible.any():
-        return 0.5
+        return usual
     values = np.where(possible, values, -np.inf)
     best = np.flatnonzero(values >= values.max() - _LEAST)
-    return float(between[best[np.argmin(np.abs(between[best] - 0.5))]])
+    found = float(between[best[np.argmin(np.abs(between[best] - usual))]])
+    # A threshold of 0.5 is that of no threshold; no score lies between the two.
+    return float(np.nextafter(0.5, 1)) if costs and found == 0.5 else found
+
+
+def _saved(counts: tuple[Floats, Floats, Floats, Floats], costs: Costs, positive: int) -> Floats:
+    """Minus the mean cost of true and false positives, false and true negatives."""
+    tp, fp, fn, tn = counts
+    yes, no = costs[positive], costs[1 - positive]
+    total = tp * yes[positive] + fp * no[positive] + fn * yes[1 - positive] + tn * no[1 - positive]
+    return np.asarray(-total / (tp + fp + fn + tn))
 
 
 Counted = Callable[[Floats, Floats, Floats, Floats], Floats]

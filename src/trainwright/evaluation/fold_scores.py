@@ -103,6 +103,7 @@ def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float
         decided=decided,
         queries=queries,
         quantiles=scored.target.quantiles,
+        costs=scored.target.costs,
     )
     return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
 

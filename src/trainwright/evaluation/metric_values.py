@@ -52,6 +52,7 @@ def metrics_of(target: Target) -> tuple[str, ...]:
     has |= {"counts"} if target.is_count else set()
     has |= {"quantiles"} if target.quantiles else set()
     has |= {"ranks"} if target.is_ordered else set()
+    has |= {"costs"} if target.costs else set()
     has |= {"pairs"} if target.is_paired else {"tokens"}
     return _names(target.task, target.outputs, has)
 
@@ -88,7 +89,7 @@ def calibration_pairs(answers: Answers) -> tuple[Floats, Floats]:
     """
     if answers.classes == 2:
         return answers.positive_scores(), answers.is_positive().astype(np.float64)
-    return answers.scores.max(axis=1), (answers.chosen() == answers.truth).astype(np.float64)
+    return answers.scores.max(axis=1), (answers.likeliest() == answers.truth).astype(np.float64)
 
 
 def calibration_bins(confidence: Floats) -> Integers:
@@ -370,6 +371,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "calibration_error": _calibration_error,
         "quadratic_kappa": _quadratic_kappa,
         "mae_of_ranks": _mae_of_ranks,
+        "cost": lambda answers, _: float(answers.row_costs().mean()),
         "mae": _mae,
         "rmse": _rmse,
         "r2": _r2,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target_kind import Costs
 
 Value = TypeVar("Value")
 
@@ -25,8 +26,8 @@ class Answers:
     otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
     two models are not ranked against each other. `decided` are the chosen classes [N] where a
     threshold decides, not the highest probability. `queries` is the query [N] of each row of a
-    ranking. `levels` are what values are measured against: of series, and of texts. Build it by
-    `answers_of`.
+    ranking. `levels` are what values are measured against: of series, and of texts. `costs` are
+    those of errors, if the contract has any. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
@@ -37,6 +38,7 @@ class Answers:
     queries: Integers | None = None
     quantiles: tuple[float, ...] = ()
     levels: Levels = NO_LEVELS
+    costs: Costs = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -56,11 +58,25 @@ class Answers:
 
     def chosen(self) -> Integers:
         """Argmax class of each row [N], the first on ties; or the one that was decided."""
-        if self.decided is not None:
-            return self.decided
+        return self.likeliest() if self.decided is None else self.decided
+
+    def likeliest(self) -> Integers:
+        """Class of the highest probability of each row [N], the first on ties."""
         if not len(self):
             return np.zeros(0, np.int64)
         return self.once("chosen", lambda: np.asarray(np.argmax(self.scores, axis=1), np.int64))
+
+    def row_costs(self) -> Floats:
+        """Cost of each row's decision [N]: the one that was made, or without one that of the least
+        expected cost."""
+        # Imported here: few errors have costs.
+        from trainwright.data.columns.error_costs import costs_of, least_expected
+
+        assert self.costs, "the contract has costs where it measures them"
+        decided = self.decided
+        if decided is None:
+            decided = self.once("cheapest", lambda: least_expected(self.scores, self.costs))
+        return costs_of(self.truth, decided, self.costs)
 
     def class_counts(self) -> Integers:
         """Row count of each true class [C]."""
@@ -94,6 +110,7 @@ class Answers:
             queries,
             self.quantiles,
             self.levels.take(rows),
+            self.costs,
         )
 
     def rows_of_folds(self) -> list[Integers]:
@@ -129,6 +146,7 @@ def answers_of(
     queries: Integers | None = None,
     quantiles: tuple[float, ...] = (),
     levels: Levels = NO_LEVELS,
+    costs: Costs = (),
 ) -> Answers:
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
@@ -142,4 +160,5 @@ def answers_of(
     assert not quantiles or exact.shape[1] == len(quantiles), "a column for each quantile"
     if exact.shape[1] > 1 and not quantiles:
         exact = exact / exact.sum(axis=1, keepdims=True)
-    return Answers(np.asarray(truth), exact, positive, folds, decided, queries, quantiles, levels)
+    truth = np.asarray(truth)
+    return Answers(truth, exact, positive, folds, decided, queries, quantiles, levels, costs)

@@ -116,4 +116,5 @@ def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) ->
         queries=scored.queries,
         quantiles=scored.target.quantiles,
         levels=scored.part.inputs.levels,
+        costs=scored.target.costs,
     )

@@ -317,6 +317,7 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "calibration_error": _calibration_error,
         "quadratic_kappa": _quadratic_kappa,
         "mae_of_ranks": _mae_of_ranks,
+        "cost": lambda answers, _: _mean(answers.row_costs()),
         "mae": lambda answers, _: _mean(np.abs(answers.truth - answers.values())),
         "rmse": _rmse,
         "r2": _r2,

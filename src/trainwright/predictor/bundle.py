@@ -47,9 +47,10 @@ from trainwright.predictor.check_predictor import check_predictor
 from trainwright.predictor.description import Description
 from trainwright.predictor.predictor import Predictor
 
-FORMAT, CALIBRATED_FORMAT = 2, 3
-"""Earlier versions would read a calibrated model and leave the calibration out."""
-_READABLE = (1, 2, 3)
+FORMAT, CALIBRATED_FORMAT, COSTS_FORMAT = 2, 3, 4
+"""Earlier versions would read a calibrated model and leave the calibration out, or decide without
+the costs of errors."""
+_READABLE = (1, 2, 3, 4)
 MANIFEST = "bundle.json"
 _COMMON = ("features.json", "target.json")
 _SIGNATURE, _PROFILE = "signature.json", "profile.json"
@@ -127,6 +128,7 @@ def write_bundle(
             )
             files = {name: describe_file(new / name) for name in names}
             version = CALIBRATED_FORMAT if predictor.calibration else FORMAT
+            version = COSTS_FORMAT if predictor.target.costs else version
             manifest = {"format": version, "kind": kind, "files": files, "about": about}
             write_json(new / MANIFEST, {**manifest, **_facts(description)})
             for name in names:
@@ -316,7 +318,10 @@ def _read_calibration(manifest: Mapping[str, Json], folder: Path, outputs: int) 
     Raises:
         KeyError, TypeError, ValueError: invalid content.
     """
-    if manifest["format"] != CALIBRATED_FORMAT:
+    has_costs = manifest["format"] == COSTS_FORMAT
+    if manifest["format"] < CALIBRATED_FORMAT or (
+        has_costs and _CALIBRATION not in manifest["files"]
+    ):
         return NOT_CALIBRATED
     calibration = Calibration.from_json(read_json(folder / _CALIBRATION))
     calibration.check(outputs)

@@ -57,8 +57,15 @@ class Predictor:
         return FrameEncoding.of_kind(self.features).transform(part.frame)
 
     def decide(self, scores: Floats) -> Integers | None:
-        """Classes [N] chosen by a threshold; None where the highest probability counts."""
-        return self.calibration.decide(scores, self.target.positive_code)
+        """Classes [N] chosen by a threshold, or of least expected cost where no threshold was
+        fitted to the costs; None where the highest probability counts."""
+        decided = self.calibration.decide(scores, self.target.positive_code)
+        if decided is not None or not self.target.costs:
+            return decided
+        # Imported here: few errors have costs.
+        from trainwright.data.columns.error_costs import least_expected
+
+        return least_expected(scores, self.target.costs)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:
         """Columns of predictions for scores; the first is called `prediction`."""

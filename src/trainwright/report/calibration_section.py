@@ -13,6 +13,14 @@ from trainwright.report.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
 _OF_PROBABILITIES = "Of calibration_error, log_loss and brier less is better"
+_OF_COSTS = "Of calibration_error, log_loss, brier and cost less is better"
+_BY_COSTS = (
+    " A row is given the class of least expected cost; before metric.costs the likeliest counts."
+)
+_TO_COSTS = (
+    " It costs the validation rows less than that of least expected cost; before metric.costs the "
+    "likeliest class counts."
+)
 _OF_QUANTILES = (
     "Coverage is best at what the quantiles say; of interval_width and interval_score less is "
     "better"
@@ -59,13 +67,15 @@ def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[Calib
     threshold = float(value["threshold"])
     usual = threshold == USUAL_THRESHOLD
     decides = "" if usual else f" A row is positive from a probability of {threshold:.3g} on."
+    if value.get("costs"):
+        decides += _BY_COSTS if usual else _TO_COSTS
     each = " Each fold by its own map and threshold; these are those of the run's model."
     return [
         CalibrationView(
             sentence=(done if method != "none" else "Not calibrated.")
             + decides
             + (each if in_folds else ""),
-            better=_OF_QUANTILES if "coverage" in changes else _OF_PROBABILITIES,
+            better=_better(changes),
             rows=tuple(
                 ChangeRow(
                     metric=name,
@@ -80,3 +90,9 @@ def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[Calib
             tried=tuple((str(k), show_value(float(v))) for k, v in value["tried"].items()),
         )
     ]
+
+
+def _better(changes: Mapping[str, Change]) -> str:
+    if "coverage" in changes:
+        return _OF_QUANTILES
+    return _OF_COSTS if "cost" in changes else _OF_PROBABILITIES

@@ -1,5 +1,5 @@
-"""The target of prepared rows as a contract asks for it: a number, a count, or
-quantiles."""
+"""The target of prepared rows as a contract asks for it: a number, a count, quantiles, or classes
+whose errors have costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.contract.rules.regression_rules import asks_for_counts
 from trainwright.contract.sections.metric import METRICS_OF_COUNTS
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.messages import some
+from trainwright.data.base.messages import quoted, some
 from trainwright.data.types import Prepared
 
 
@@ -21,11 +21,16 @@ def with_contract_target(prepared: Prepared, contract: Contract) -> Prepared:
     data does not depend on it."""
     counts, quantiles = asks_for_counts(contract), contract.metric.quantiles
     target = prepared.target.as_predicted(counts=counts, quantiles=quantiles)
+    if contract.metric.costs:
+        target = target.with_costs(contract.metric.costs)
     return replace(prepared, target=target.with_width(contract.model.embedding_width))
 
 
 def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
-    """Quantiles of classes, counts below 0, and training rows without any count."""
+    """Quantiles of classes, costs of other classes, counts below 0, and training rows without any
+    count."""
+    if contract.metric.costs and not prepared.target.costs:
+        return [_other_costs(prepared, contract)]
     if contract.metric.quantiles and not prepared.target.quantiles:
         return [
             Problem(
@@ -69,3 +74,23 @@ def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
             )
         ]
     return []
+
+
+def _other_costs(prepared: Prepared, contract: Contract) -> Problem:
+    """Costs of numbers, or not of all classes."""
+    names, costs = prepared.target.classes, contract.metric.costs
+    if not names:
+        return Problem(
+            f"costs are those of taking a class for another, not of a task of {contract.task}",
+            path="metric.costs",
+            found=f"task {contract.task}",
+            expected="classes",
+            fix="remove metric.costs",
+        )
+    return Problem(
+        "classes of the training rows have no costs",
+        path="metric.costs",
+        found=f"costs of {quoted(sorted(costs), 10)}",
+        expected=f"costs of {quoted(names, 10)}",
+        fix="name the classes in metric.costs as the data does",
+    )

@@ -10,7 +10,6 @@ from typing import final
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.resume import Resume
-from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, storage_errors
@@ -38,6 +37,7 @@ from trainwright.run.judging.judge import judge_calibration, judge_scored
 from trainwright.run.judging.predict_part import predict_inputs
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
+from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.measured_choices import settle
 from trainwright.run.open_folder import (
     FinishedRun,
@@ -253,7 +253,7 @@ def judge(
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
     effect = {}
-    if is_calibrated(contract.training):
+    if is_calibrated(contract):
         with stages("judge"):
             effect = judge_calibration(
                 models.fitted.predictor.calibration, scored, contract, screen

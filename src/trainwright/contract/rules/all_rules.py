@@ -16,13 +16,7 @@ from trainwright.contract.rules.guard_rules import rollback_has_the_optimizer
 from trainwright.contract.rules.kind_rules import KIND_RULES
 from trainwright.contract.rules.limit_rules import sizes_are_possible
 from trainwright.contract.rules.memory_rules import MEMORY_RULES
-from trainwright.contract.rules.metric_rules import (
-    check_floors,
-    check_metric,
-    check_target,
-    check_target_reached,
-    check_watched,
-)
+from trainwright.contract.rules.metric_rules import METRIC_RULES
 from trainwright.contract.rules.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
@@ -96,16 +90,12 @@ RULES: tuple[Rule, ...] = (
     rollback_has_the_optimizer,
     check_inspect,
     *MEMORY_RULES,
-    check_metric,
-    check_target,
+    *METRIC_RULES,
     *REGRESSION_RULES,
     *ORDER_RULES,
-    check_watched,
-    check_target_reached,
     check_ranking,
     check_spacing,
     check_remote,
-    check_floors,
     slices_are_named,
     cost_has_a_price,
 )

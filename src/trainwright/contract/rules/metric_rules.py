@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from typing import get_args
 
 from trainwright.contract.document import Contract
-from trainwright.contract.key_paths import nearest_word
-from trainwright.contract.sections.metric import METRICS, MetricFact, TaskKind, tasks_of_metrics
+from trainwright.contract.key_paths import as_key, nearest_word
+from trainwright.contract.sections.metric import (
+    COST,
+    METRICS,
+    Metric,
+    MetricFact,
+    TaskKind,
+    tasks_of_metrics,
+)
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 
-_OF = {"counts": "counts", "quantiles": "quantiles", "ranks": "ordered classes"}
+_OF = {
+    "counts": "counts",
+    "quantiles": "quantiles",
+    "ranks": "ordered classes",
+    "costs": "classes",
+}
 
 
 def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -150,3 +162,90 @@ def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:
             expected=f"a number {' and '.join(ends)}",
             fix=f"did you mean {value / 100:g}?" if percent else "write a value it can reach",
         )
+
+
+def costs_have_their_metric(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """Costs decide, and are what is measured; the metric has them."""
+    metric, path = contract.metric, "training.threshold"
+    if not metric.costs:
+        yield from _without_costs(contract)
+        return
+    if metric.name not in ("auto", COST):
+        yield Problem(
+            f"costs decide for the least cost, and {metric.name} measures something else",
+            path="metric.name",
+            found=f"{metric.name} beside metric.costs",
+            expected=COST,
+            fix=f"write metric.name: {COST}, or remove metric.costs",
+        )
+    if path in written and contract.training.threshold != "auto":
+        yield Problem(
+            "metric.costs decide from which probability on a row is positive",
+            path=path,
+            found=str(contract.training.threshold),
+            expected="no threshold beside metric.costs",
+            fix="remove training.threshold",
+        )
+
+
+def _without_costs(contract: Contract) -> Iterator[Problem]:
+    stopping = contract.training.early_stopping
+    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
+    named = [("metric.name", contract.metric.name), ("training.early_stopping.metric", watched)]
+    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
+    for path, name in named:
+        if name == COST:
+            yield Problem(
+                "what an error costs is not said",
+                path=path,
+                found=name,
+                expected="metric.costs, or a metric of any classes",
+                fix="say in metric.costs what each error costs, or write here f1_macro",
+            )
+
+
+def costs_are_complete(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Every pair of different classes has a cost, and being right is cheaper than being wrong
+    (Elkan 2001, section 1.1): else one class is the cheapest whatever a model says."""
+    costs = contract.metric.costs
+    named = {*costs, *(name for row in costs.values() for name in row)}
+    names = sorted(named)
+    pairs = ((true, said) for true in names for said in names if true != said)
+    lacking = [f"{true}: {said}" for true, said in pairs if said not in costs.get(true, {})]
+    if costs and (lacking or len(names) < 2):
+        yield Problem(
+            "each class needs the cost of being taken for each other one",
+            path="metric.costs",
+            found=f"no cost of {', '.join(lacking[:6])}" if lacking else f"only {names[0]}",
+            expected="{true: {predicted: cost}} for all pairs of different classes",
+            fix="add the costs that are missing",
+        )
+        return
+    for true in names:
+        yield from _cheap_errors(true, contract.metric)
+
+
+def _cheap_errors(true: str, metric: Metric) -> Iterator[Problem]:
+    row = metric.costs[true]
+    right = row.get(true, 0.0)
+    cheap = [said for said, cost in row.items() if said != true and cost <= right]
+    if cheap:
+        yield Problem(
+            f"taking {true!r} for {cheap[0]!r} costs no more than being right",
+            path=f"metric.costs.{as_key(true)}",
+            found=f"{row[cheap[0]]:g}, and {right:g} for the right class",
+            expected="a right prediction that costs less than a wrong one",
+            fix=f"raise metric.costs.{as_key(true)}.{as_key(cheap[0])}",
+        )
+
+
+METRIC_RULES = (
+    check_metric,
+    check_target,
+    check_watched,
+    check_target_reached,
+    check_floors,
+    costs_have_their_metric,
+    costs_are_complete,
+)
+"""All of them, for the list of rules."""

@@ -4,13 +4,14 @@ each one's direction and task; `evaluation` computes them."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.section import Auto, Count, Positive, Section
+from trainwright.contract.sections.section import Auto, Count, NonNegative, Positive, Section
 
 Direction = Literal["min", "max"]
 TaskKind = Literal[
@@ -26,13 +27,14 @@ class MetricFact:
     """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
     for those that need a positive class and "any" for those that work for any number; `of` names
     the targets that have it: "any", only "counts", only "quantiles", only ordered classes,
-    "ranks", only "tokens" of texts, or only "pairs" of answers."""
+    "ranks", only classes whose errors have "costs", only "tokens" of texts, or only "pairs" of
+    answers."""
 
     direction: Direction
     task: TaskKind
     bounds: tuple[float, float]
     classes: Literal["two", "any"] = "any"
-    of: Literal["any", "counts", "quantiles", "ranks", "tokens", "pairs"] = "any"
+    of: Literal["any", "counts", "quantiles", "ranks", "costs", "tokens", "pairs"] = "any"
 
 
 _SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
@@ -55,6 +57,7 @@ METRICS = MappingProxyType(
         "calibration_error": MetricFact("min", "classification", _SHARE),
         "quadratic_kappa": MetricFact("max", "classification", (-1.0, 1.0), of="ranks"),
         "mae_of_ranks": MetricFact("min", "classification", _SIZE, of="ranks"),
+        "cost": MetricFact("min", "classification", _SIZE, of="costs"),
         "mae": MetricFact("min", "regression", _SIZE),
         "rmse": MetricFact("min", "regression", _SIZE),
         "r2": MetricFact("max", "regression", (-math.inf, 1.0)),
@@ -93,6 +96,9 @@ METRICS_OF_COUNTS = frozenset(name for name, fact in METRICS.items() if fact.of 
 METRICS_OF_RANKS = frozenset(name for name, fact in METRICS.items() if fact.of == "ranks")
 """Metrics of ordered classes, by how far apart their ranks are."""
 
+COST = "cost"
+"""The metric of `metric.costs`: the mean cost of a row's decision."""
+
 METRICS_OF_INTERVALS = frozenset(name for name, fact in METRICS.items() if fact.of == "quantiles")
 """Metrics of the interval between the outer two of several predicted quantiles."""
 
@@ -114,10 +120,11 @@ class Metric(Section):
     """What the model must achieve, and with what confidence."""
 
     name: str = "auto"
-    """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
-    `f1_macro` for several, `quadratic_kappa` for ordered ones, `accuracy` for images, `rmse` for
-    numbers, `nats_per_token` for a text, `ndcg` for a ranking, `mase` for forecasts, `mean_recall`
-    for image-text pairs: the mean of the recalls at 1, 5 and 10 in both directions."""
+    """A metric's name; `trainwright schema` lists them. `auto`: `cost` with `costs`, else
+    `roc_auc` for two classes, `f1_macro` for several, `quadratic_kappa` for ordered ones,
+    `accuracy` for images, `rmse` for numbers, `nats_per_token` for a text, `ndcg` for a ranking,
+    `mase` for forecasts, `mean_recall` for image-text pairs: the mean of the recalls at 1, 5 and 10
+    in both directions."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
@@ -149,6 +156,14 @@ class Metric(Section):
     in the interval, whose clause is met where the lower bound of that share reaches the target: so
     is that of an interval that is far too wide, which `interval_width` or `interval_score` tells.
     """
+
+    costs: Mapping[str, Mapping[str, NonNegative]] = {}
+    """For `cost`: what it costs to predict a class, for each true class, in any unit:
+    {true: {predicted: cost}}, for example {healthy: {ill: 1}, ill: {healthy: 20}}. A right
+    prediction costs 0 unless it is given. Each row is given the class of the least expected cost
+    (Elkan 2001, The foundations of cost-sensitive learning, equation 1); of two classes by a
+    threshold fitted to the validation rows, if that costs less by cross-validation over them.
+    Probabilities are unchanged."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """Coverage of every interval. A clause is met only if its whole interval meets the target."""

@@ -19,7 +19,7 @@ from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target_kind import Costs, Target
 
 PROBABILITY = "probability_"
 """Name prefix of probability columns, before the class."""
@@ -35,13 +35,15 @@ _MOST_SHOWN = 4
 class Classes(Target):
     """Sorted labels of the training rows; a label's code is its position. `positive` is the code of
     the positive class (two classes only); `column` is the target's name, `written` the original
-    type of its labels. If `ordered`, the labels stand from the lowest to the highest."""
+    type of its labels. If `ordered`, the labels stand from the lowest to the highest.
+    `error_costs` are the contract's, if it has any; the data does not depend on them."""
 
     column: str
     names: tuple[str, ...]
     positive: int
     written: LabelType = "text"
     ordered: bool = False
+    error_costs: Costs = ()
 
     kind: ClassVar[str] = "classes"
     task: ClassVar[Literal["classification"]] = "classification"
@@ -61,6 +63,18 @@ class Classes(Target):
     def is_ordered(self) -> bool:
         """`ordered`."""
         return self.ordered
+
+    @property
+    def costs(self) -> Costs:
+        """`error_costs`."""
+        return self.error_costs
+
+    def with_costs(self, costs: Mapping[str, Mapping[str, float]]) -> Classes:
+        """The same with the costs of these classes; without, if some of them have none."""
+        if not set(self.names) <= set(costs):
+            return self
+        rows = (tuple(costs[true].get(said, 0.0) for said in self.names) for true in self.names)
+        return replace(self, error_costs=tuple(rows))
 
     @property
     def positive_code(self) -> int:
@@ -136,6 +150,11 @@ class Classes(Target):
         if not -1 <= self.positive < len(self.names):
             raise ValueError("target.json names a positive class that there is not")
         self.labels_of(np.arange(len(self.names)))
+        if self.costs:
+            # Imported here: few errors have costs.
+            from trainwright.data.columns.error_costs import check_costs
+
+            check_costs(self.costs, len(self.names))
 
     def labels_of(self, codes: Integers) -> pl.Series:
         """Labels of codes int64 [N], in their original type."""
@@ -170,7 +189,8 @@ class Classes(Target):
     def to_json(self) -> Json:
         """What `target_from_json` reads."""
         typed = {} if self.written == "text" else {"written": self.written}
-        return {**self.identity(), **typed}
+        costs = {"costs": list(map(list, self.costs))} if self.costs else {}
+        return {**self.identity(), **typed, **costs}
 
     @classmethod
     def from_json(cls, json: Json) -> Classes:
@@ -179,7 +199,9 @@ class Classes(Target):
         if written not in get_args(LabelType):
             raise ValueError(f"labels written as {written!r}")
         ordered = json.get("ordered", False)
-        return cls(json["column"], tuple(json["names"]), json["positive"], written, ordered)
+        costs = tuple(tuple(map(float, row)) for row in json.get("costs", ()))
+        names = tuple(json["names"])
+        return cls(json["column"], names, json["positive"], written, ordered, costs)
 
 
 @final

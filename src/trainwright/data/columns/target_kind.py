@@ -17,6 +17,10 @@ from trainwright.data.base.table import Floats, Integers
 
 NO_POSITIVE = -1
 
+Costs = tuple[tuple[float, ...], ...]
+"""What it costs to take a row of a class (the row) for a class (the column), by codes; empty where
+errors have no costs."""
+
 
 class Target(ABC):
     """What is predicted, and its numbers. What others must know of a kind of target stands here,
@@ -88,6 +92,11 @@ class Target(ABC):
         return False
 
     @property
+    def costs(self) -> Costs:
+        """What errors cost."""
+        return ()
+
+    @property
     def is_paired(self) -> bool:
         """Is it which of two answers is preferred?"""
         return False
@@ -104,6 +113,10 @@ class Target(ABC):
 
     def as_predicted(self, *, counts: bool, quantiles: tuple[float, ...] = ()) -> Target:  # noqa: ARG002
         """What a contract predicts of it: of a number, with `counts` its rate, or its quantiles."""
+        return self
+
+    def with_costs(self, costs: Mapping[str, Mapping[str, float]]) -> Target:  # noqa: ARG002
+        """The same with what errors cost: {true: {predicted: cost}}, by the names of classes."""
         return self
 
     def with_width(self, width: int) -> Target:  # noqa: ARG002

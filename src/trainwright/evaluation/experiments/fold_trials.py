@@ -93,7 +93,8 @@ class JudgedTable:
         """Answers of a probe. It predicts means; rates of counts are at least `LEAST_COUNT`."""
         if self.prepared.target.is_count:
             scores = np.maximum(scores, LEAST_COUNT)
-        return answers_of(truth, scores, self.positive, queries=queries)
+        costs = self.prepared.target.costs
+        return answers_of(truth, scores, self.positive, queries=queries, costs=costs)
 
     @property
     def is_ranking(self) -> bool:

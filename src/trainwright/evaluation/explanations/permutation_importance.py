@@ -52,10 +52,15 @@ def score_permuted(
 
     def scored(frame: pl.DataFrame) -> Answers:
         scores = predictor.score(features.transform(frame))
-        positive, decided = predictor.target.positive_code, predictor.decide(scores)
-        queries, quantiles = predictor.target.queries(part.frame), predictor.target.quantiles
+        target, decided = predictor.target, predictor.decide(scores)
         return answers_of(
-            part.target, scores, positive, decided=decided, queries=queries, quantiles=quantiles
+            part.target,
+            scores,
+            target.positive_code,
+            decided=decided,
+            queries=target.queries(part.frame),
+            quantiles=target.quantiles,
+            costs=target.costs,
         )
 
     columns = columns_of_origins(features)

@@ -146,6 +146,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("mean_recall", "images are found by texts, and texts by images")
     elif contract.task == "generation" and not contract.data.is_paired:
         chosen = ("nats_per_token", "what is predicted are tokens")
+    elif contract.metric.costs:
+        chosen = ("cost", "errors have costs")
     elif contract.data.class_order:
         chosen = ("quadratic_kappa", "the classes have an order")
     elif contract.data.usual_metric[0]:

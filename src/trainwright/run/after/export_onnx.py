@@ -104,6 +104,7 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
             "output": output_name(predictor.target),
             "classes": list(predictor.target.classes),
             "calibration": predictor.calibration.to_json() if predictor.calibration else None,
+            "costs": list(map(list, predictor.target.costs)),
             "check": {
                 "part": "test",
                 "rows": rows,

@@ -88,6 +88,7 @@ class Validation:
             queries=self._queries,
             quantiles=self._target.quantiles,
             levels=self._part.inputs.levels,
+            costs=self._target.costs,
         )
 
 

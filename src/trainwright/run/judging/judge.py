@@ -46,6 +46,8 @@ def judge_calibration(
     before = scored.scores if scored.uncalibrated is None else scored.uncalibrated
     changes = measure_calibration(scored, before, contract.metric, contract.seed)
     said = f"{calibration.describe()} · {describe_changes(changes)}"
+    if scored.target.costs:
+        said = f"{said} · before the costs the likeliest class counts"
     if scored.folds is not None:
         said += " · each fold by its own"
     screen.say(labelled("calibrate", said))
@@ -56,5 +58,6 @@ def judge_calibration(
         "rows": calibration.rows,
         "tried": dict(calibration.tried),
         **({"shifts": list(calibration.shifts)} if calibration.shifts else {}),
+        **({"costs": list(map(list, scored.target.costs))} if scored.target.costs else {}),
         "changes": {name: one.to_json() for name, one in changes.items()},
     }

@@ -114,9 +114,11 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
         queries=queries,
         quantiles=target.quantiles,
         levels=Levels(**{name: frame[name].to_numpy() for name in kept}),
+        costs=target.costs,
     )
     if not target.classes:
         return answers
     chosen = np.asarray(target.encode(frame["prediction"].cast(pl.String)), np.int64)
-    is_argmax = np.array_equal(chosen, answers.chosen())
+    # Of costs the cheapest class would count without decisions, not the likeliest.
+    is_argmax = np.array_equal(chosen, answers.chosen()) and not target.costs
     return answers if is_argmax else replace(answers, decided=chosen)

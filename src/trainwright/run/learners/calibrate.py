@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.document import Contract
@@ -13,6 +14,7 @@ from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibrat
 from trainwright.evaluation.fit_threshold import fit_threshold
 from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
 from trainwright.predictor.conformal import conformal_shifts, fewest_rows
+from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 
 
@@ -25,19 +27,37 @@ def calibrate(
     if quantiles := fitted.predictor.target.quantiles:
         return _shifted(fitted, scores, truth, quantiles)
     assert training.calibration != "conformal", "checked with the prepared rows"
-    threshold = training.threshold
+    target, threshold = fitted.predictor.target, training.threshold
     try:
         found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
-        if threshold == "auto":
-            calibrated = found.apply(scores)
-            positive = fitted.predictor.target.positive_code
+        calibrated, positive = found.apply(scores), target.positive_code
+        if len(costs := target.costs) == 2:
+            # Imported here: few errors have costs.
+            from trainwright.evaluation.cost_threshold import fit_cost_threshold
+
+            threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
+        elif threshold == "auto":
             threshold = fit_threshold(calibrated, truth, positive, contract.metric.name)
     except CannotCalibrate as error:
         fitted = replace(fitted, warnings=(*fitted.warnings, f"not calibrated: {error}"))
         found = NOT_CALIBRATED
         threshold = USUAL_THRESHOLD if threshold == "auto" else threshold
     found = replace(found, threshold=threshold)
-    return replace(fitted, predictor=replace(fitted.predictor, calibration=found))
+    predictor = replace(fitted.predictor, calibration=found)
+    said = _one_class(predictor, scores) if target.costs else ()
+    return replace(fitted, predictor=predictor, warnings=(*fitted.warnings, *said))
+
+
+def _one_class(predictor: Predictor, scores: Floats) -> tuple[str, ...]:
+    """Says that the costs leave nothing to decide."""
+    decided = predictor.decide(predictor.calibrated(scores))
+    if decided is None or len(found := np.unique(decided)) != 1:
+        return ()
+    name = predictor.target.classes[int(found[0])]
+    return (
+        f"with metric.costs it is cheapest to call every one of {len(decided):,} validation rows "
+        f"{name!r}: the model decides nothing",
+    )
 
 
 def _shifted(

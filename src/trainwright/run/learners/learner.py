@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol, assert_never, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.import_gc import loading
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
+from trainwright.predictor.calibration import USUAL_THRESHOLD
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.library_job import job_of
@@ -28,16 +28,21 @@ class Learner(Protocol):
         ...
 
 
+def is_calibrated(contract: Contract) -> bool:
+    """Is something fitted to the scores of a trained model: probabilities, or decisions?"""
+    training = contract.training
+    asks = training.calibration != "none" or training.threshold != USUAL_THRESHOLD
+    return asks or bool(contract.metric.costs)
+
+
 def build_learner(plan: Plan) -> Learner:
     """Build the learner of a plan's model, with the calibration of its scores."""
-    contract = plan.contract
-    learner = _build_fitting(plan)
-    if not is_calibrated(contract.training):
-        return learner
-    return CalibratingLearner(learner, contract)
+    learner = build_uncalibrated(plan)
+    return CalibratingLearner(learner, plan.contract) if is_calibrated(plan.contract) else learner
 
 
-def _build_fitting(plan: Plan) -> Learner:
+def build_uncalibrated(plan: Plan) -> Learner:
+    """Build the learner of a plan's model alone, whose scores are calibrated elsewhere or not."""
     model = plan.contract.model
     match model.traits.trained_by:
         case "library":

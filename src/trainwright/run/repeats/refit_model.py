@@ -25,8 +25,9 @@ from trainwright.predictor.bundle import MANIFEST
 from trainwright.run.contract_target import with_contract_target
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor
+from trainwright.run.learners.learner import build_uncalibrated
 from trainwright.run.prepare_run import Ready, decided_task, text_reading
-from trainwright.run.repeats.train_folds import learner_of
+from trainwright.run.repeats.train_folds import share_of_budget
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.observers import Observer
@@ -62,7 +63,8 @@ def train_again(
     described = _described(ready, fitted, len(prepared.train))
     run.screen.say(labelled("refit", _line(described)))
     inner = replace(run, observers=tuple(watchers))
-    predictor, notes = inner_predictor(learner_of(again), prepared, inner, folder)
+    learner = build_uncalibrated(share_of_budget(again))
+    predictor, notes = inner_predictor(learner, prepared, inner, folder)
     if read_json(folder.bundle / MANIFEST)["about"]["ended"] == "budget":
         warning = (
             "the budget ended the second training: the run's model is the first, trained on "
@@ -115,7 +117,9 @@ def _described(ready: Ready, fitted: Fitted, rows: int) -> dict[str, Json]:
     part, predictor, metric = prepared.validation, fitted.predictor, contract.metric
     scores = predictor.score(part.inputs)
     decided = predictor.decide(scores)
-    answers = answers_of(part.target, scores, prepared.target.positive_code, decided=decided)
+    target = prepared.target
+    positive, costs = target.positive_code, target.costs
+    answers = answers_of(part.target, scores, positive, decided=decided, costs=costs)
     return {
         "rows": rows,
         "first_rows": len(prepared.train),

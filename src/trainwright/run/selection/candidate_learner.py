@@ -19,7 +19,7 @@ from trainwright.planner.resolve.compute_choices import PLAIN
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.learner import build_learner
+from trainwright.run.learners.learner import build_uncalibrated
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.trial.library_times import time_library
@@ -77,7 +77,7 @@ class CandidateLearner:
             self._check_time(encoded)
         used = run.spent.used(run.folder.full_name)
         limit = replace(plan.allotment, training_seconds=self._seconds + used)
-        return build_learner(replace(plan, allotment=limit)).fit(encoded, run)
+        return build_uncalibrated(replace(plan, allotment=limit)).fit(encoded, run)
 
     def _check_time(self, encoded: Prepared) -> None:
         if math.isinf(self._seconds):

@@ -75,6 +75,7 @@ class HoldOut:
             self.pool.units[rows],
             self.prepared.target.positive_code,
             folds,
+            self.prepared.target.costs,
         )
 
     def scored_part(self, number: int) -> TypedRows:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import final
 
 from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE, ModelSelection
-from trainwright.contract.sections.training.training import is_calibrated
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import many, show_number, show_seconds
 from trainwright.data.types import Prepared
@@ -16,6 +15,7 @@ from trainwright.evaluation.compare_candidates import ComparedRows
 from trainwright.planner.plan import Plan
 from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.choose_model import (
     BuiltEnsemble,
@@ -144,7 +144,7 @@ class SelectionLearner:
         notes = {rung.name: rung.notes for rung in ladder.rungs}.get(chosen.name, ())
         reason = f"{chosen.name}, {chosen.reason}"
         fitted = Fitted(predictor, "finished", reason, notes)
-        if not is_calibrated(self._contract.training):
+        if not is_calibrated(self._contract):
             return fitted
         return calibrate(fitted, chosen.scores, rows.truth, rows.units, self._contract)
 

@@ -72,7 +72,8 @@ class Training(Section):
     threshold: Auto | Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Probability from which on a row is given the positive class of two. `auto`: the one with the
     best value of the contract's metric on the validation rows, after a calibration; for `accuracy`,
-    `balanced_accuracy`, `f1`, `f1_macro` and `f1_weighted`. For every kind of model."""
+    `balanced_accuracy`, `f1`, `f1_macro` and `f1_weighted`; `metric.costs` decide instead. For
+    every kind of model."""
 
     refit: bool = False
     """Train the model a second time, on training and validation rows, once the validation rows have
@@ -159,8 +160,3 @@ class Training(Section):
 
     validation: ValidationPass = ValidationPass()
     """How the validation rows are scored during the training."""
-
-
-def is_calibrated(training: Training) -> bool:
-    """Is something fitted to the scores of a trained model?"""
-    return training.calibration != "none" or training.threshold != 0.5
