@@ -42,9 +42,13 @@ CASES = (
         rows=DAILY,
     ),
     Case("remove serving.latency_ms", (WEEK, TREES, "serving.latency_ms=50"), rows=DAILY),
-    Case("remove metric.quantiles", (WEEK, TREES, "metric.quantiles=[0.1, 0.5, 0.9]"), rows=DAILY),
     Case(
-        "remove training.calibration",
+        "choose boosting, or remove metric.quantiles",
+        (WEEK, "model={kind: neighbours}", "metric.quantiles=[0.1, 0.5, 0.9]"),
+        rows=DAILY,
+    ),
+    Case(
+        "remove training.calibration, or add for example metric.quantiles: [0.05, 0.5, 0.95]",
         (WEEK, "model={kind: mlp}", "training={calibration: conformal, num_epochs: 2}"),
         rows=DAILY,
     ),
@@ -52,7 +56,6 @@ CASES = (
         Case("choose one of them", (WEEK, TREES, setting), does=(mended,), rows=DAILY)
         for setting, mended in (
             ("metric.name=rmsle", "metric.name=mae"),
-            ("metric.name=coverage", "metric.name=pinball"),
             ("slices=[{column: shop_at_origin, metric: poisson_deviance}]", "slices.0.metric=mase"),
         )
     ),

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import mean_pinball_loss
 
-from trainwright.contract.sections.metric import METRICS_OF_INTERVALS, Metric
+from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
+from trainwright.data.base.levels import Levels
+from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.number_target import Numbers
 from trainwright.evaluation.metric_values import measure, metrics_of
 from trainwright.evaluation.predictions import Answers, answers_of
@@ -25,7 +27,8 @@ ROWS = st.lists(st.tuples(NUMBER, NUMBER, NUMBER, NUMBER), min_size=1, max_size=
 def _answers(rows: list[tuple[float, ...]]) -> Answers:
     truth, *quantiles = np.array(rows, np.float64).T
     scores = np.sort(np.stack(quantiles, axis=1), axis=1)
-    return answers_of(truth, scores, quantiles=QUANTILES)
+    scale = np.arange(len(truth)) % 3.0
+    return answers_of(truth, scores, quantiles=QUANTILES, levels=Levels(error_scale=scale))
 
 
 @given(ROWS)
@@ -48,6 +51,13 @@ def test_the_values_are_their_formulas(rows: list[tuple[float, ...]]) -> None:
         "interval_score": score.mean(),
         "mae": np.abs(truth - median).mean(),
     }
+    unit = np.arange(len(truth)) % 3.0
+    if (counts := unit > 0).any():
+        apart = truth[:, None] - answers.scores
+        each = np.maximum(np.array(QUANTILES) * apart, (np.array(QUANTILES) - 1) * apart)
+        expected["scaled_pinball"] = (each.mean(axis=1)[counts] / unit[counts]).mean()
+    else:
+        assert math.isnan(measure("scaled_pinball", answers, SECTION))
     for name, value in expected.items():
         assert measure(name, answers, SECTION) == pytest.approx(value, rel=1e-12, abs=1e-12)
 
@@ -58,7 +68,7 @@ def test_weights_equal_physically_drawn_rows(rows: list[tuple[float, ...]], seed
     answers = _answers(rows)
     drawn = np.random.default_rng(seed).integers(0, len(answers), (5, len(answers)))
     weights = np.stack([np.bincount(one, minlength=len(answers)) for one in drawn]).astype(float)
-    for name in ("pinball", "mae", *METRICS_OF_INTERVALS):
+    for name in ("pinball", "mae", *METRICS_OF_QUANTILES):
         by_rows = [measure(name, answers.take(one), SECTION) for one in drawn]
         ours = weigh(name, answers, SECTION)(weights)
         np.testing.assert_allclose(ours, by_rows, rtol=1e-9, atol=1e-6)
@@ -71,9 +81,13 @@ def test_a_narrow_interval_of_a_tenth_is_the_interval_score_of_its_paper() -> No
 
 def test_a_model_of_one_number_has_no_interval() -> None:
     answers = answers_of(np.ones(3), np.ones((3, 1)))
-    for name in METRICS_OF_INTERVALS:
+    for name in METRICS_OF_QUANTILES:
         assert math.isnan(measure(name, answers, SECTION))
         assert np.isnan(weigh(name, answers, SECTION)(np.ones((2, 3)))).all()
     plain, of_quantiles = Numbers("y", 0.0, 1.0), Numbers("y", 0.0, 1.0, quantiles=QUANTILES)
-    assert not METRICS_OF_INTERVALS & set(metrics_of(plain))
-    assert set(metrics_of(of_quantiles)) == set(metrics_of(plain)) | METRICS_OF_INTERVALS
+    assert not METRICS_OF_QUANTILES & set(metrics_of(plain))
+    of_tables = METRICS_OF_QUANTILES - {"scaled_pinball"}
+    assert set(metrics_of(of_quantiles)) == set(metrics_of(plain)) | of_tables
+    series = ForecastTarget("y", 0.0, 1.0)
+    of_series = set(metrics_of(series)) | METRICS_OF_QUANTILES
+    assert set(metrics_of(series.as_predicted(counts=False, quantiles=QUANTILES))) == of_series

@@ -203,7 +203,8 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     train, target, section = prepared.train, prepared.target, TableData.of(data).features
     seen = spread_rows(len(train), int(min(most_rows, _seen_of_table(prepared))))
     answers = train.target[seen]
-    features, inputs = _encoded(prepared, section, seen)
+    features, encoded = _encoded(prepared, section, seen)
+    inputs = replace(encoded, row_levels=train.inputs.levels.take(seen))
     of_texts = bool(features.texts) and target.outputs > 1
     kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
     linear = fit_linear(
@@ -244,7 +245,11 @@ def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
     dummy = features.without_levels()
     return replace(
         fitted,
-        dummy=Predictor(dummy, prepared.target, fit_constant(train.target, 1)),
+        dummy=Predictor(
+            dummy,
+            prepared.target,
+            fit_constant(train.target, 1, prepared.target.quantiles),
+        ),
         linear=Predictor(linear, prepared.target, fitted.linear.scorer),
     )
 

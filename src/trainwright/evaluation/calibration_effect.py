@@ -56,7 +56,14 @@ def measure_calibration(
     truth, costs = scored.part.target, scored.target.costs
     likeliest = np.argmax(before, axis=1) if costs else None
     of_before = answers_of(
-        truth, before, positive, scored.folds, likeliest, quantiles=quantiles, costs=costs
+        truth,
+        before,
+        positive,
+        scored.folds,
+        likeliest,
+        quantiles=quantiles,
+        levels=scored.part.inputs.levels,
+        costs=costs,
     )
     pair = (of_before, scored.answers())
     names = tuple(dict.fromkeys((*(OF_QUANTILES if quantiles else MEASURED), metric.name)))

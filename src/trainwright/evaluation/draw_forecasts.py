@@ -3,16 +3,24 @@ truth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.series.forecast_frame import time_and_series
 from trainwright.data.series.lookback import ORIGIN, STEP
-from trainwright.evaluation.forecast_errors import scaled_errors
-from trainwright.evaluation.plot_data import ForecastCurves, ForecastPath
+from trainwright.evaluation.forecast_errors import in_error_units, pinballs, scaled_errors
+from trainwright.evaluation.metric_values import interval_widths, is_inside
+from trainwright.evaluation.plot_data import (
+    BySteps,
+    ForecastCurves,
+    ForecastIntervals,
+    ForecastPath,
+)
 from trainwright.evaluation.predictions import Answers
 
 _MOST_SERIES, _MOST_TIMES = 3, 400
@@ -23,22 +31,45 @@ def draw_forecasts(part: Part, answers: Mapping[str, Answers], model: str) -> Fo
     steps = part.frame[STEP].cast(pl.Int64).to_numpy()
     found = np.unique(steps)
     counts = scaled_errors(answers[model])[:, 1]
+
+    def by_step(values: Callable[[Answers], Floats]) -> BySteps:
+        return {name: _means(one, values(one), steps, found) for name, one in answers.items()}
+
+    quantiles = answers[model].quantiles
+    intervals = (
+        ForecastIntervals(
+            said=quantiles[-1] - quantiles[0],
+            coverage={name: _shares(is_inside(one), steps, found) for name, one in answers.items()},
+            width=by_step(interval_widths),
+            pinball=by_step(pinballs),
+        )
+        if quantiles
+        else None
+    )
     return ForecastCurves(
         "mase" if counts.any() else "mae",
         tuple(int(step) for step in found),
-        {name: _errors(one, steps, found) for name, one in answers.items()},
+        by_step(lambda one: np.abs(one.truth - one.values())),
         tuple(_paths(part, answers[model], steps)),
+        (intervals,) if intervals else (),
     )
 
 
-def _errors(answers: Answers, steps: Integers, found: Integers) -> tuple[float, ...]:
-    columns = scaled_errors(answers)
+def _means(answers: Answers, values: Floats, steps: Integers, found: Integers) -> tuple[float, ...]:
+    """Mean of values [N] at each step, in units of the error that counts as 1 where a series has
+    one."""
+    columns = in_error_units(answers, values)
     if not columns[:, 1].any():
-        errors = np.abs(answers.truth - answers.values())
-        columns = np.stack([errors, np.ones(len(errors))], axis=1)
+        columns = np.stack([values, np.ones(len(values))], axis=1)
     at = np.searchsorted(found, steps)
     sums = np.stack([np.bincount(at, one, len(found)) for one in columns.T])
     return tuple(float(one) for one in sums[0] / np.maximum(1, sums[1]))
+
+
+def _shares(inside: npt.NDArray[Any], steps: Integers, found: Integers) -> tuple[float, ...]:
+    at = np.searchsorted(found, steps)
+    counts = np.bincount(at, inside.astype(np.float64), len(found))
+    return tuple(float(one) for one in counts / np.bincount(at, minlength=len(found)))
 
 
 def _paths(part: Part, answers: Answers, steps: Integers) -> list[ForecastPath]:
@@ -60,6 +91,7 @@ def _paths(part: Part, answers: Answers, steps: Integers) -> list[ForecastPath]:
                 _floats(answers.truth[rows]),
                 _floats(answers.values()[rows]),
                 tuple(int(one) for one in begins),
+                *_interval(answers, rows),
             )
         )
     return paths
@@ -73,6 +105,12 @@ def _without_overlap(rows: Integers, origins: Floats | Integers, steps: Integers
     chosen = apart[::-1][::horizon][: max(1, _MOST_TIMES // horizon)][::-1]
     kept = rows[np.isin(of_rows, chosen)]
     return kept[np.lexsort((steps[kept], origins[kept]))]
+
+
+def _interval(answers: Answers, rows: Integers) -> tuple[tuple[float, ...], ...]:
+    if not answers.quantiles:
+        return ()
+    return tuple(_floats(answers.scores[rows, end]) for end in (0, -1))
 
 
 def _floats(values: Floats) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
@@ -148,7 +149,7 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
 
 
 def _without_quantiles(target: Target) -> Problem:
-    is_number = target.task == "regression"
+    is_number = target.task in NUMERIC_TASKS
     also = ", or add for example metric.quantiles: [0.05, 0.5, 0.95]" if is_number else ""
     return Problem(
         "conformal calibrates quantiles, and the model predicts none",

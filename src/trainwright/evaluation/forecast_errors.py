@@ -8,6 +8,9 @@ series that did not change there do not count.
 sMAPE: symmetric mean absolute percentage error as the M4 competition defines it (Makridakis et al.
 2020, International Journal of Forecasting 36, section 2.3): 200 |y - f| / (|y| + |f|), in percent
 from 0 to 200; a zero that is forecast as 0 has no error.
+
+Scaled pinball loss: that of the M5 competition (Makridakis et al. 2022, International Journal of
+Forecasting 38, section 2.3), the mean pinball loss of the quantiles in the units of MASE.
 """
 
 from __future__ import annotations
@@ -22,12 +25,39 @@ from trainwright.evaluation.predictions import Answers
 
 def scaled_errors(answers: Answers) -> Floats:
     """Scaled absolute error of each row and whether it counts, [N, 2]; 0 where it does not."""
+    return in_error_units(answers, np.abs(answers.truth - answers.values()))
+
+
+def in_error_units(answers: Answers, values: Floats) -> Floats:
+    """Values [N], each divided by the error that counts as 1, and whether it counts, [N, 2]; 0
+    where it does not."""
     scale = answers.levels.error_scale
     if not len(scale):
         return np.zeros((len(answers), 2))
     counts = scale > 0
-    errors = np.abs(answers.truth - answers.values()) / np.where(counts, scale, 1.0)
-    return np.stack([np.where(counts, errors, 0.0), counts.astype(np.float64)], axis=1)
+    scaled = values / np.where(counts, scale, 1.0)
+    return np.stack([np.where(counts, scaled, 0.0), counts.astype(np.float64)], axis=1)
+
+
+def pinballs(answers: Answers) -> Floats:
+    """Mean pinball loss [N] of the quantiles of each row."""
+    apart = answers.truth[:, None] - answers.scores
+    levels = np.array(answers.quantiles)
+    return np.asarray(np.maximum(levels * apart, (levels - 1) * apart).mean(axis=1))
+
+
+def scaled_pinballs(answers: Answers) -> Floats:
+    """Scaled pinball loss of each row and whether it counts, [N, 2]; 0 without quantiles."""
+    if not answers.quantiles:
+        return np.zeros((len(answers), 2))
+    return in_error_units(answers, pinballs(answers))
+
+
+def scaled_pinball(answers: Answers) -> float:
+    """Mean scaled pinball loss; nan without quantiles, or if no series changed in its training
+    rows."""
+    total, counted = scaled_pinballs(answers).sum(axis=0)
+    return float(total / counted) if counted else math.nan
 
 
 def mase(answers: Answers) -> float:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import METRICS, Metric, tasks_of_metrics
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.forecast_errors import mase, smape
+from trainwright.evaluation.forecast_errors import mase, scaled_pinball, smape
 from trainwright.evaluation.predictions import Answers
 
 CALIBRATION_BINS = 15
@@ -384,6 +384,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "interval_score": _of_interval(interval_scores),
         "mase": lambda answers, _: mase(answers),
         "smape": lambda answers, _: smape(answers),
+        "scaled_pinball": lambda answers, _: scaled_pinball(answers),
         **{name: partial(_of_texts, name) for name in OF_TEXTS},
         "preference_accuracy": lambda answers, _: float(preferred(answers).mean()),
         "reward_margin": lambda answers, _: float(answers.values().mean()),

@@ -9,12 +9,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
 from trainwright.contract.sections.data.features import History
+from trainwright.data.base.levels import quantiles_by_step
 from trainwright.data.base.row_storage import IN_MEMORY
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 from trainwright.data.types import Prepared
@@ -32,6 +34,8 @@ _STEPS = (7, 12, 24, 48, 52, 96, 168, 288, 336, 365)
 """Season candidates for numeric timestamps, in steps."""
 
 _FEWEST_SEASONS = 2
+_FEWEST_RESIDUALS = 20
+"""Residuals of a step from which a series has quantiles of its own."""
 LEAST_COUNT = 0.5
 """The least rate that is forecast without a model: the deviance of any count from 0 is infinite."""
 
@@ -193,17 +197,51 @@ def _season(series: _Series, train: Integers) -> float:
 
 
 def _forecast_series(prepared: Prepared, _: SeriesData) -> dict[str, Floats]:
-    """What stands beside the test rows; `seasonal_naive` only with a season."""
+    """What stands beside the test rows, `seasonal_naive` only with a season; of quantiles, each
+    shifted by those of its own residuals."""
     # Imported here: few runs have series.
     from trainwright.data.series.forecast_frame import DRIFTING, PERSISTENT, SEASONAL_VALUE
 
     columns = {PERSISTENCE: PERSISTENT, DRIFT: DRIFTING, SEASONAL: SEASONAL_VALUE}
     frame = prepared.test.frame
-    return {
-        name: frame[column].to_numpy()[:, None]
-        for name, column in columns.items()
-        if column in frame.columns
-    }
+    there = {name: column for name, column in columns.items() if column in frame.columns}
+    values = {name: frame[column].to_numpy()[:, None] for name, column in there.items()}
+    if not prepared.target.quantiles:
+        return values
+    return {name: one + _step_shifts(prepared, there[name]) for name, one in values.items()}
+
+
+def _step_shifts(prepared: Prepared, column: str) -> Floats:
+    """Quantiles [N, K] of the residuals of naive forecasts at the step of each test row: those on
+    the training rows of its series, and where these are few of all series in units of the error
+    that counts as 1 (Hyndman and Athanasopoulos 2021, section 5.5, with the residuals of each
+    horizon)."""
+    train, test = prepared.train, prepared.test
+    residuals = train.target - train.frame[column].to_numpy()
+    units = [np.where(one > 0, one, 1.0) for one in (_scale_of(train), _scale_of(test))]
+    steps = train.inputs.levels.steps, test.inputs.levels.steps
+    known = np.isfinite(residuals)
+    quantiles, horizon = prepared.target.quantiles, int(steps[1].max())
+    scaled = quantiles_by_step((residuals / units[0])[known], steps[0][known], quantiles, horizon)
+    found = np.asarray(scaled[steps[1] - 1] * units[1][:, None])
+    names = [_series_of(part) for part in (train, test)]
+    for name in np.unique(names[1]):
+        own, to = known & (names[0] == name), names[1] == name
+        if own.sum() >= _FEWEST_RESIDUALS * horizon:
+            each = quantiles_by_step(residuals[own], steps[0][own], quantiles, horizon)
+            found[to] = each[steps[1][to] - 1]
+    return found
+
+
+def _scale_of(part: Part) -> Floats:
+    return part.inputs.levels.error_scale
+
+
+def _series_of(part: Part) -> npt.NDArray[Any]:
+    from trainwright.data.series.forecast_frame import time_and_series
+
+    _, series = time_and_series(part.frame)
+    return part.frame[series].to_numpy() if series else np.zeros(len(part), np.int64)
 
 
 FORECASTS: Mapping[str, Callable[[Prepared, Any], dict[str, Floats]]] = MappingProxyType(

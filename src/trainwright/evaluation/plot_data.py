@@ -108,24 +108,53 @@ class RankingCurves:
 @dataclass(frozen=True, slots=True)
 class ForecastPath:
     """Forecasts of a series that follow each other without overlap, up to the newest: the time of
-    each as text, its truth, its forecast, and the positions where an origin begins."""
+    each as text, its truth, its forecast, the ends of its interval, none of one number, and the
+    positions where an origin begins."""
 
     series: str
     times: tuple[str, ...]
     truth: tuple[float, ...]
     forecast: tuple[float, ...]
     begins: tuple[int, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+BySteps = Mapping[str, tuple[float, ...]]
+"""A value of the model and of each baseline at each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastIntervals:
+    """`coverage` and mean `width` of the interval, and mean `pinball` loss of the quantiles, at
+    each step. The interval says that it covers the share `said`."""
+
+    said: float
+    coverage: BySteps
+    width: BySteps
+    pinball: BySteps
+
+    @classmethod
+    def from_json(cls, json: Json) -> ForecastIntervals:
+        """Inverse of `asdict`."""
+        each = ({name: tuple(one) for name, one in json[key].items()} for key in _OF_STEPS)
+        return cls(float(json["said"]), *each)
+
+
+_OF_STEPS = ("coverage", "width", "pinball")
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastCurves:
     """`errors` are the mean errors of the model and of each baseline at each of the `steps`, in the
-    unit `metric`: `mase`, or `mae` where no series has a scale."""
+    unit `metric`: `mase`, or `mae` where no series has a scale. Widths and losses of `intervals`,
+    one or none, have the same unit."""
 
     metric: str
     steps: tuple[int, ...]
-    errors: Mapping[str, tuple[float, ...]]
+    errors: BySteps
     paths: tuple[ForecastPath, ...]
+    intervals: tuple[ForecastIntervals, ...] = ()
 
     @classmethod
     def from_json(cls, json: Json) -> ForecastCurves:
@@ -141,9 +170,12 @@ class ForecastCurves:
                     tuple(one["truth"]),
                     tuple(one["forecast"]),
                     tuple(one["begins"]),
+                    tuple(one.get("low", ())),
+                    tuple(one.get("high", ())),
                 )
                 for one in json["paths"]
             ),
+            tuple(ForecastIntervals.from_json(one) for one in json.get("intervals", ())),
         )
 
 

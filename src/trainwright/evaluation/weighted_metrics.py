@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors
+from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors, scaled_pinballs
 from trainwright.evaluation.metric_values import (
     CALIBRATION_BINS,
     OF_PAIRS,
@@ -330,6 +330,9 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "interval_score": _of_interval(interval_scores),
         "mase": lambda answers, _: Sums(scaled_errors(answers), lambda sums, _: ratio(*sums.T)),
         "smape": lambda answers, _: _mean(percentage_errors(answers)),
+        "scaled_pinball": lambda answers, _: Sums(
+            scaled_pinballs(answers), lambda sums, _: ratio(*sums.T)
+        ),
         **{name: _of_texts(name) for name in OF_TEXTS},
         "preference_accuracy": lambda answers, _: _mean(preferred(answers)),
         "reward_margin": lambda answers, _: _mean(answers.values()),

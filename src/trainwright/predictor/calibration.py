@@ -18,6 +18,7 @@ Method = Literal["none", "platt", "isotonic", "temperature", "conformal"]
 FORMAT = 1
 USUAL_THRESHOLD = 0.5
 _LEAST = 1e-12
+_NO_STEPS: Final = np.empty(0, np.int64)
 
 
 @final
@@ -38,7 +39,8 @@ class Calibration:
     sigmoid(slope * logit p + offset) (Platt 1999). `knots`: isotonic regression (Zadrozny and Elkan
     2002). The last two have one map for the second of two classes, or one for each of several,
     whose results are divided by their sum. `shifts` are added to quantiles, one for each
-    (`conformal`: `conformal_shifts`). `threshold` is the probability from which on a row is
+    (`conformal`: `conformal_shifts`), and `step_shifts` to those of forecasts, one for each in the
+    place of the step. `threshold` is the probability from which on a row is
     given the positive class of two. `rows` are the validation rows that it was fitted on,
     `tried` the cross-validated log loss of each method, if one was chosen.
     """
@@ -48,6 +50,7 @@ class Calibration:
     lines: tuple[tuple[float, float], ...] = ()
     knots: tuple[Knots, ...] = ()
     shifts: tuple[float, ...] = ()
+    step_shifts: tuple[tuple[float, ...], ...] = ()
     threshold: float = USUAL_THRESHOLD
     rows: int = 0
     tried: Mapping[str, float] = field(default_factory=dict)
@@ -55,12 +58,15 @@ class Calibration:
     def __bool__(self) -> bool:
         return self.method != "none" or self.threshold != USUAL_THRESHOLD
 
-    def apply(self, scores: Floats) -> Floats:
-        """Calibrated probabilities [N, C] or quantiles [N, K]; without a method the scores
-        themselves."""
+    def apply(self, scores: Floats, steps: Integers = _NO_STEPS) -> Floats:
+        """Calibrated probabilities [N, C] or quantiles [N, K], of forecasts so many `steps` [N]
+        ahead; without a method the scores themselves."""
         match self.method:
             case "none":
                 return scores
+            case "conformal" if self.step_shifts:
+                by_step = np.array(self.step_shifts, np.float64)
+                return np.asarray(scores + by_step[np.minimum(steps, len(by_step)) - 1])
             case "conformal":
                 return scores + np.array(self.shifts, np.float64)
             case "temperature":
@@ -121,15 +127,18 @@ class Calibration:
 
     def _check_shifts(self, outputs: int) -> None:
         others = (self.lines, self.knots, self.threshold != USUAL_THRESHOLD)
-        if len(self.shifts) != outputs or any(others):
+        each = self.step_shifts or (self.shifts,)
+        both = bool(self.step_shifts and self.shifts)
+        if both or any(len(one) != outputs for one in each) or any(others):
             raise ValueError(f"a calibration by conformal of other outputs than {outputs}")
-        if not all(map(math.isfinite, self.shifts)):
+        if not all(math.isfinite(shift) for one in each for shift in one):
             raise ValueError("a calibration whose numbers are impossible")
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
         return {
             **({"shifts": list(self.shifts)} if self.shifts else {}),
+            **({"step_shifts": list(map(list, self.step_shifts))} if self.step_shifts else {}),
             "format": FORMAT,
             "method": self.method,
             "temperature": self.temperature,
@@ -158,6 +167,7 @@ class Calibration:
                 for one in json["knots"]
             ),
             shifts=tuple(map(float, json.get("shifts", ()))),
+            step_shifts=tuple(tuple(map(float, one)) for one in json.get("step_shifts", ())),
             threshold=float(json["threshold"]),
             rows=int(json["rows"]),
             tried={str(name): float(loss) for name, loss in json["tried"].items()},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.table import Floats, Integers
 
 
 def fewest_rows(quantiles: Sequence[float]) -> int:
@@ -41,3 +41,12 @@ def conformal_shifts(
         rank = math.ceil(place - 1e-9) if quantile > 0.5 else math.floor(place + 1e-9)
         shifts.append(0.0 if quantile == 0.5 else float(residuals[rank - 1]))
     return tuple(shifts)
+
+
+def conformal_shifts_by_step(
+    scores: Floats, truth: npt.NDArray[Any], quantiles: Sequence[float], steps: Integers
+) -> tuple[tuple[float, ...], ...]:
+    """`conformal_shifts` of the rows of each step [N], from step 1 on: a forecast far ahead misses
+    by more than a near one. Each step has enough rows."""
+    each = (np.flatnonzero(steps == step) for step in range(1, int(steps.max()) + 1))
+    return tuple(conformal_shifts(scores[rows], truth[rows], quantiles) for rows in each)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.table import Floats, Inputs, Integers, Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding
@@ -26,6 +27,12 @@ from trainwright.predictor.input_rows import (
 DataFrame = TypeVar("DataFrame", bound=ArrowTable)
 
 
+def restored_scores(raw: Floats, target: Target, levels: Levels) -> Floats:
+    """Scores in the unit of the target, of quantiles ascending in each row: a ratio to a level
+    below 0, which no training row has, turns them round."""
+    return target.arrange(levels.restored(raw))
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Predictor:
@@ -40,15 +47,16 @@ class Predictor:
         """Class probabilities [N, C] in the order of the class names, values [N, 1], ascending
         quantiles [N, K], or of a text the negative log-likelihood (nats) of each segment, [N, 1].
         """
-        return inputs.levels.restored(self.calibrated(self.scorer.score(inputs)))
+        return self.calibrated(self.scorer.score(inputs), inputs.levels)
 
-    def calibrated(self, raw: Floats) -> Floats:
-        """Scores of what the scorer gave."""
-        return self.target.arrange(self.calibration.apply(self.target.arrange(raw)))
+    def calibrated(self, raw: Floats, levels: Levels = NO_LEVELS) -> Floats:
+        """Scores of what the scorer gave for rows with these levels."""
+        found = self.calibration.apply(self.target.arrange(raw), levels.steps)
+        return restored_scores(found, self.target, levels)
 
     def uncalibrated(self, inputs: Inputs) -> Floats:
         """`score` before the calibration."""
-        return inputs.levels.restored(self.target.arrange(self.scorer.score(inputs)))
+        return restored_scores(self.scorer.score(inputs), self.target, inputs.levels)
 
     def inputs_of(self, part: Part, encoded_by: Encoding) -> Inputs:
         """The rows of a part that was encoded by an encoding, as this model reads them."""

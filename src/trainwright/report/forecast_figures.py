@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,13 @@ import numpy.typing as npt
 
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.plot_data import ForecastCurves, ForecastPath
-from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.evaluation.plot_data import (
+    BySteps,
+    ForecastCurves,
+    ForecastIntervals,
+    ForecastPath,
+)
+from trainwright.report.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,15 +26,27 @@ if TYPE_CHECKING:
 def draw_forecast_curves(curves: ForecastCurves) -> tuple[Figure, ...]:
     """A figure of the newest forecasts of each series, and one of errors by step."""
     paths = [_path(number, path) for number, path in enumerate(curves.paths)]
-    return (*paths, *((_by_step(curves),) if len(curves.steps) > 1 else ()))
+    if len(curves.steps) < 2:
+        return tuple(paths)
+    of_intervals = [
+        figure
+        for one in curves.intervals
+        for figure in (_coverage(curves.steps, one), _widths(curves.steps, curves.metric, one))
+    ]
+    return (*paths, _by_step(curves), *of_intervals)
 
 
 def _path(number: int, path: ForecastPath) -> Figure:
     times = _axis(path.times)
     truth, forecast = np.array(path.truth), np.array(path.forecast)
     pieces = np.split(np.arange(len(times)), path.begins[1:])
+    low, high = np.array(path.low), np.array(path.high)
 
     def draw(axes: Axes) -> None:
+        for piece in pieces if len(low) else ():
+            axes.fill_between(
+                times[piece], low[piece], high[piece], color=SERIES[1], alpha=0.25, linewidth=0
+            )
         axes.plot(times, truth, color=SERIES[0], linewidth=1.2)
         for piece in pieces:
             axes.plot(times[piece], forecast[piece], color=SERIES[1], linewidth=1.4)
@@ -37,30 +55,22 @@ def _path(number: int, path: ForecastPath) -> Figure:
         _few_dates(axes, times)
 
     of_series = f" of {path.series}" if path.series else ""
+    band = ", with the interval of each" if len(low) else ""
     origins = "1 origin" if len(pieces) == 1 else f"{len(pieces)} origins, a horizon apart"
     return Figure(
         f"Newest forecasts{of_series}",
         f"True and forecast values{of_series} of the newest test origins over time",
         draw_svg(Panel(f"forecasts{number}", draw)),
-        f"Test forecasts from {origins} (dotted), each made without what came after it.",
+        f"Test forecasts from {origins} (dotted){band}, each made without what came after it.",
         (Key(0, "true"), Key(1, "forecast")),
     )
 
 
 def _by_step(curves: ForecastCurves) -> Figure:
-    # The mean of the training rows would set the scale of the figure.
-    others = sorted(set(curves.errors) - {MODEL, DUMMY})
-    names = [MODEL, *others][: len(SERIES)]
+    names = _shown(curves.errors)
 
     def draw(axes: Axes) -> None:
-        for number, name in enumerate(names):
-            axes.plot(
-                curves.steps,
-                curves.errors[name],
-                color=SERIES[number],
-                linestyle=DASHES[number // 5],
-            )
-        axes.set_xlabel("steps from the origin")
+        _lines(axes, curves.steps, curves.errors)
         axes.set_ylabel(curves.metric)
         axes.set_ylim(bottom=0)
 
@@ -72,6 +82,55 @@ def _by_step(curves: ForecastCurves) -> Figure:
         "of the baselines says how far ahead the model is of use.",
         tuple(Key(number, name) for number, name in enumerate(names)),
     )
+
+
+def _coverage(steps: Sequence[int], found: ForecastIntervals) -> Figure:
+    names = _shown(found.coverage)
+
+    def draw(axes: Axes) -> None:
+        _lines(axes, steps, found.coverage)
+        axes.axhline(found.said, color=MUTED, linestyle="--", linewidth=1)
+        axes.set_ylabel("coverage")
+
+    return Figure(
+        "Coverage by step",
+        "Share of test forecasts inside the interval of the model and of the baselines by step",
+        draw_svg(Panel("coverage", draw)),
+        f"Share of the true values inside the interval at each step; it says {found.said:.0%} "
+        "(dashed).",
+        tuple(Key(number, name) for number, name in enumerate(names)),
+    )
+
+
+def _widths(steps: Sequence[int], unit: str, found: ForecastIntervals) -> Figure:
+    names = _shown(found.width)
+
+    def draw(axes: Axes) -> None:
+        _lines(axes, steps, found.width)
+        axes.set_ylabel("width" if unit == "mae" else "width / scale")
+        axes.set_ylim(bottom=0)
+
+    of_scale = "" if unit == "mae" else ", in units of the error that counts as 1 in mase"
+    return Figure(
+        "Width by step",
+        "Mean width of the interval of the model and of the baselines at each step",
+        draw_svg(Panel("widths", draw)),
+        f"Mean width of the interval at each step{of_scale}. Of two that cover alike the narrower "
+        "is better.",
+        tuple(Key(number, name) for number, name in enumerate(names)),
+    )
+
+
+def _shown(values: BySteps) -> list[str]:
+    """The model and the baselines but the mean of the training rows, which would set the scale of
+    a figure."""
+    return [MODEL, *sorted(set(values) - {MODEL, DUMMY})][: len(SERIES)]
+
+
+def _lines(axes: Axes, steps: Sequence[int], values: BySteps) -> None:
+    for number, name in enumerate(_shown(values)):
+        axes.plot(steps, values[name], color=SERIES[number], linestyle=DASHES[number // 5])
+    axes.set_xlabel("steps from the origin")
 
 
 def _few_dates(axes: Axes, times: npt.NDArray[Any]) -> None:

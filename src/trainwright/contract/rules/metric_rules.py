@@ -144,8 +144,10 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
 
 
 def _is_of(fact: MetricFact, task: str) -> bool:
-    """Is it a metric of the task? A forecast is one number, and no rate of a count."""
-    return fact.task in tasks_of_metrics(task) and (task != "forecasting" or fact.of == "any")
+    """Is it a metric of the task? A forecast is a number or its quantiles, and no rate of a
+    count."""
+    is_open = task != "forecasting" or fact.of in ("any", "quantiles")
+    return fact.task in tasks_of_metrics(task) and is_open
 
 
 def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import (
     METRICS_OF_COUNTS,
-    METRICS_OF_INTERVALS,
+    METRICS_OF_QUANTILES,
+    NUMERIC_TASKS,
     ONE_SIDED,
 )
 from trainwright.contract.sections.model import kinds_with
@@ -20,15 +21,19 @@ _EXAMPLE = "[0.05, 0.5, 0.95]"
 
 def asks_for_counts(contract: Contract) -> bool:
     """Is the target a count, whose rate is predicted? Its metric or its loss says so."""
-    if not _may_be_number(contract):
+    if not _may_be_count(contract):
         return False
     is_counted = isinstance(contract.training.loss, Poisson) and contract.model.is_loop_trained
     return is_counted or contract.metric.name in METRICS_OF_COUNTS
 
 
-def _may_be_number(contract: Contract) -> bool:
-    """Forecasts are numbers, too, but neither rates nor quantiles."""
+def _may_be_count(contract: Contract) -> bool:
+    """Forecasts are numbers, too, but no rates."""
     return "regression" in contract.data.tasks
+
+
+def _may_be_number(contract: Contract) -> bool:
+    return any(task in contract.data.tasks for task in NUMERIC_TASKS)
 
 
 def model_predicts_counts(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -66,7 +71,7 @@ def metrics_of_counts_are_measured(
     contract: Contract, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """A slice or early stopping measures rates only where the model predicts them."""
-    if asks_for_counts(contract) or not _may_be_number(contract):
+    if asks_for_counts(contract) or not _may_be_count(contract):
         return
     stopping = contract.training.early_stopping
     watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
@@ -122,7 +127,7 @@ def quantiles_are_of_numbers(contract: Contract, _written: frozenset[str]) -> It
             f"several quantiles are predicted of a number, not in a task of {task}",
             path="metric.quantiles",
             found=f"data.kind {contract.data.kind}",
-            expected="a table, and the task regression",
+            expected="a table or series, and a number as target",
             fix="remove metric.quantiles",
         )
 
@@ -161,9 +166,9 @@ def intervals_are_predicted(contract: Contract, _written: frozenset[str]) -> Ite
     named = [("metric.name", metric.name), ("training.early_stopping.metric", watched)]
     named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
     for path, name in named:
-        if name in METRICS_OF_INTERVALS and not metric.quantiles:
+        if name in METRICS_OF_QUANTILES and not metric.quantiles:
             yield Problem(
-                f"{name} is of models that predict an interval",
+                f"{name} is of models that predict quantiles",
                 path=path,
                 found=name,
                 expected=f"metric.quantiles, for example {_EXAMPLE}",

@@ -70,6 +70,7 @@ METRICS = MappingProxyType(
         "interval_score": MetricFact("min", "regression", _SIZE, of="quantiles"),
         "mase": MetricFact("min", "forecasting", _SIZE),
         "smape": MetricFact("min", "forecasting", (0.0, 200.0)),
+        "scaled_pinball": MetricFact("min", "forecasting", _SIZE, of="quantiles"),
         "nats_per_token": MetricFact("min", "generation", _SIZE, of="tokens"),
         "perplexity": MetricFact("min", "generation", (1.0, math.inf), of="tokens"),
         "bits_per_byte": MetricFact("min", "generation", _SIZE, of="tokens"),
@@ -99,8 +100,8 @@ METRICS_OF_RANKS = frozenset(name for name, fact in METRICS.items() if fact.of =
 COST = "cost"
 """The metric of `metric.costs`: the mean cost of a row's decision."""
 
-METRICS_OF_INTERVALS = frozenset(name for name, fact in METRICS.items() if fact.of == "quantiles")
-"""Metrics of the interval between the outer two of several predicted quantiles."""
+METRICS_OF_QUANTILES = frozenset(name for name, fact in METRICS.items() if fact.of == "quantiles")
+"""Metrics of several predicted quantiles, most of them of the interval between the outer two."""
 
 ONE_SIDED = frozenset({"coverage", "interval_width"})
 """Those of them that say half: a wide interval covers more, and a narrow one misses more."""
@@ -123,8 +124,8 @@ class Metric(Section):
     """A metric's name; `trainwright schema` lists them. `auto`: `cost` with `costs`, else
     `roc_auc` for two classes, `f1_macro` for several, `quadratic_kappa` for ordered ones,
     `accuracy` for images, `rmse` for numbers, `nats_per_token` for a text, `ndcg` for a ranking,
-    `mase` for forecasts, `mean_recall` for image-text pairs: the mean of the recalls at 1, 5 and 10
-    in both directions."""
+    `mase` for forecasts and `scaled_pinball` for their quantiles, `mean_recall` for image-text
+    pairs: the mean of the recalls at 1, 5 and 10 in both directions."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
@@ -152,7 +153,8 @@ class Metric(Section):
     quantiles: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     """Quantiles that the model predicts of each row of a numeric target, ascending, with 0.5 among
     them, for example [0.05, 0.5, 0.95]. The median is the prediction, the outer two are its
-    interval. Empty: one number. `pinball` is the mean over them; `coverage` is the share of rows
+    interval. Empty: one number. `pinball` is the mean over them, and `scaled_pinball` of forecasts
+    that in units of the changes of each series; `coverage` is the share of rows
     in the interval, whose clause is met where the lower bound of that share reaches the target: so
     is that of an interval that is far too wide, which `interval_width` or `interval_score` tells.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -16,10 +15,14 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import LARGEST, to_numbers
 from trainwright.data.base.messages import Wrong
 from trainwright.data.base.table import Floats
+from trainwright.data.columns.quantile_columns import (
+    check_quantiles,
+    median_of,
+    predicted_columns,
+    sorted_rows,
+    stored_scores,
+)
 from trainwright.data.columns.target_kind import Target
-
-QUANTILE = "quantile_"
-"""Name prefix of the columns of predicted quantiles, before the quantile."""
 
 
 @final
@@ -108,27 +111,20 @@ class Numbers(Target):
         return self.score_columns
 
     def arrange(self, scores: Floats) -> Floats:
-        """Quantiles of each row ascending: rearranged ones are not farther from the truth than
-        crossing ones (Chernozhukov et al. 2010, Econometrica 78, proposition 4)."""
-        return np.sort(scores, axis=1) if self.quantiles else scores
+        """Quantiles of each row ascending."""
+        return sorted_rows(scores, self.quantiles)
 
     def points(self, scores: Floats) -> Floats:
         """The value, or the median."""
-        return scores[:, self.quantiles.index(0.5) if self.quantiles else 0]
+        return median_of(scores, self.quantiles)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:
         """The value; or the median, and a column for each quantile."""
-        each = (pl.Series(name, scores[:, at]) for at, name in enumerate(self._columns()))
-        return [pl.Series("prediction", self.points(scores)), *each]
+        return predicted_columns(scores, self.quantiles)
 
     def stored(self, frame: pl.DataFrame) -> tuple[Floats, Floats]:
         """Values [N] and the predicted value [N, 1] or quantiles [N, K]."""
-        names = self._columns() or ["prediction"]
-        scores = np.stack([frame[name].to_numpy() for name in names], axis=1)
-        return frame["target"].to_numpy(), scores
-
-    def _columns(self) -> list[str]:
-        return [f"{QUANTILE}{one:g}" for one in self.quantiles]
+        return frame["target"].to_numpy(), stored_scores(frame, self.quantiles)
 
     def check(self) -> None:
         """Check the numbers.
@@ -138,9 +134,7 @@ class Numbers(Target):
         """
         if self.counts and not self.mean > 0:
             raise ValueError("target.json has counts whose mean is not above 0")
-        is_ascending = all(low < high for low, high in pairwise((0.0, *self.quantiles, 1.0)))
-        if self.quantiles and not (is_ascending and 0.5 in self.quantiles):
-            raise ValueError("target.json has quantiles that do not ascend around the median")
+        check_quantiles(self.quantiles)
 
     def describe(self, _shares: Mapping[str, float], /) -> str:
         """Mean and deviation."""

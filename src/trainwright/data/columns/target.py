@@ -313,6 +313,7 @@ TARGETS: Mapping[str, type[Target]] = LazyTable(
         "preferred": "trainwright.data.columns.target:Preferred",
         "relevance": "trainwright.data.columns.relevance:Relevance",
         "forecasts": "trainwright.data.columns.forecast_target:ForecastTarget",
+        "forecast_quantiles": "trainwright.data.columns.forecast_target:ForecastTarget",
         "matching": "trainwright.data.columns.matching:Matching",
     }
 )

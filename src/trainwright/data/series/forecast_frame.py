@@ -13,6 +13,7 @@ from trainwright.data.base.table import Floats
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.series.lookback import (
     ORIGIN,
+    STEP,
     ForecastRows,
     Lookback,
     last_known,
@@ -83,7 +84,11 @@ _REASON = "what is known of a series at the origin, or of the forecast time"
 
 def levels_of(frame: pl.DataFrame) -> Levels:
     """The levels of a frame of forecasts."""
-    return Levels(*(frame[name].to_numpy() for name in (_OFFSET, _SCALE, _ERROR_SCALE)))
+    offset, scale, error_scale = (
+        frame[name].to_numpy() for name in (_OFFSET, _SCALE, _ERROR_SCALE)
+    )
+    steps = frame[STEP].cast(pl.Int64).to_numpy()
+    return Levels(offset, scale, error_scale, steps=steps)
 
 
 def _naive(panel: SeriesPanel, rows: ForecastRows, lookback: Lookback) -> Mapping[str, Floats]:

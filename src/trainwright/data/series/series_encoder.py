@@ -79,7 +79,7 @@ class SeriesEncoder(FrameEncoding):
         """The inputs of a frame with its levels."""
         levels = levels_of(frame)
         if self.lookback.relative_to == "nothing":
-            levels = Levels(error_scale=levels.error_scale)
+            levels = Levels(error_scale=levels.error_scale, steps=levels.steps)
         return replace(inputs, row_levels=levels)
 
     def without_levels(self) -> SeriesEncoder:
@@ -195,8 +195,11 @@ class SeriesEncoder(FrameEncoding):
             raise DataMistake(problems)
 
     def trial_inputs(self) -> list[Inputs]:
-        """As the table's."""
-        return self.table.trial_inputs()
+        """As the table's, of the last step of the horizon and of the first."""
+        (inputs,) = self.table.trial_inputs()
+        steps = np.array([self.horizon, 1])
+        levels = Levels(np.zeros(2), np.ones(2), np.ones(2), steps=steps)
+        return [replace(TableInputs.of_kind(inputs), row_levels=levels)]
 
     def profile(self, part: Part, /) -> dict[str, Json]:
         """Distribution of each feature."""

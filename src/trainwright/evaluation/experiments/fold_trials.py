@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.data import TableData, fold_count
-from trainwright.contract.sections.metric import METRICS_OF_INTERVALS, Metric
+from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many
 from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
@@ -149,7 +149,7 @@ def try_suspicion(
     """Trial of one finding. The probe excludes columns that are `leaking` and not accepted: they
     would mask every other finding."""
     by_probe = suspicion.trial in ("groups", "time", "features")
-    if by_probe and judged.metric.name in METRICS_OF_INTERVALS:
+    if by_probe and judged.metric.name in METRICS_OF_QUANTILES:
         return ExclusionTrial(("", ""), f"not tried: the probe has no {judged.metric.name}")
     match suspicion.trial:
         case "equal rows" | "near rows" | "near texts":

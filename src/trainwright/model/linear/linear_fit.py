@@ -4,7 +4,7 @@ alone."""
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.files import read_json, write_json
+from trainwright.data.base.levels import quantiles_by_step
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.model.family import MEAN, LearnedNumber
@@ -29,6 +30,10 @@ _DESIGN_ROWS = 4096
 """Rows that are in memory twice while their sparse design is made."""
 
 
+def _of_no_step() -> Floats:
+    return np.empty((0, 0))
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class FittedLinear:
@@ -36,7 +41,8 @@ class FittedLinear:
 
     `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
     turns them into scores: `identity` values, `log` (K = 1) rates of counts, `logistic`
-    (K = 1) two classes, `softmax` several. `present` are the codes of the classes in the training
+    (K = 1) two classes, `softmax` several. Of forecasts, the row of `by_step` [H, K] of the step is
+    added; without steps it is [0, 0]. `present` are the codes of the classes in the training
     rows, `outputs` the number of score columns. `warnings` are those of the fit.
     """
 
@@ -47,6 +53,7 @@ class FittedLinear:
     numeric: Floats
     categories: tuple[Floats, ...]
     warnings: tuple[str, ...] = ()
+    by_step: Floats = field(default_factory=_of_no_step)
     kind: ClassVar[str] = "linear"
 
     def score(self, inputs: Inputs) -> Floats:
@@ -58,6 +65,8 @@ class FittedLinear:
             raw += columns.terms.matrix() @ self.numeric[:, numbers:].T
         for column, table in enumerate(self.categories):
             raw += table[columns.categories[:, column]]
+        if len(self.by_step):
+            raw += self.by_step[np.minimum(columns.levels.steps, len(self.by_step)) - 1]
         if self.link == "identity":
             return raw
         if self.link == "log":
@@ -83,6 +92,7 @@ class FittedLinear:
                 "numeric": self.numeric.tolist(),
                 "categories": [table.tolist() for table in self.categories],
                 "warnings": list(self.warnings),
+                **({"by_step": self.by_step.tolist()} if len(self.by_step) else {}),
             },
         )
 
@@ -118,6 +128,7 @@ def read_linear(folder: Path) -> FittedLinear:
         numeric=np.asarray(json["numeric"], np.float64).reshape(len(intercept), -1),
         categories=tuple(np.asarray(table, np.float64) for table in json["categories"]),
         warnings=tuple(json["warnings"]),
+        by_step=np.asarray(json.get("by_step", []), np.float64).reshape(-1, len(intercept)),
     )
     check_annotated(found, "linear.json")
     return found
@@ -209,12 +220,18 @@ def _shifted(
     target: npt.NDArray[Any],
     quantiles: tuple[float, ...],
 ) -> FittedLinear:
-    """K parallel functions: the mean, shifted by the quantiles of its residuals on these rows."""
-    shifts = np.quantile(target - fitted.score(inputs)[:, 0], quantiles)
-    count = len(quantiles)
+    """K parallel functions: the mean, shifted by the quantiles of its residuals on these rows; of
+    forecasts by those of each step."""
+    residuals, steps = target - fitted.score(inputs)[:, 0], inputs.levels.steps
+    shifts = np.quantile(residuals, quantiles)
+    count, by_step = len(quantiles), _of_no_step()
+    if len(steps):
+        each = quantiles_by_step(residuals, steps, quantiles, int(steps.max()))
+        shifts, by_step = np.zeros(count), each
     return replace(
         fitted,
         outputs=count,
+        by_step=by_step,
         intercept=fitted.intercept + shifts,
         numeric=np.tile(fitted.numeric, (count, 1)),
         categories=tuple(np.tile(table, (1, count)) for table in fitted.categories),

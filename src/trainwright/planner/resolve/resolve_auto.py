@@ -141,7 +141,8 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
     elif contract.task == "ranking":
         chosen = ("ndcg", "rows are ranked within queries")
     elif contract.task == "forecasting":
-        chosen = ("mase", "errors of all series count in units of their own changes")
+        name = "scaled_pinball" if contract.metric.quantiles else "mase"
+        chosen = (name, "errors of all series count in units of their own changes")
     elif contract.task == "retrieval":
         chosen = ("mean_recall", "images are found by texts, and texts by images")
     elif contract.task == "generation" and not contract.data.is_paired:

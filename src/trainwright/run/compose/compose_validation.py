@@ -30,6 +30,7 @@ from trainwright.objective.output_link import OutputLink
 from trainwright.objective.ranking_losses import ByQuery
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.predictor.predictor import restored_scores
 from trainwright.run.compose.training_rows import part_store, query_store
 
 _VALIDATION_VALUES = 2**20
@@ -64,7 +65,7 @@ class Validation:
         `val_<metric>/<slice>` if requested, the watched metric and the contract's, on all
         validation rows."""
         inputs = self._part.inputs
-        scores = inputs.levels.restored(self._target.arrange(self._scorer.score(inputs)))
+        scores = restored_scores(self._scorer.score(inputs), self._target, inputs.levels)
         answers = self._answers(scores)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
         of_slices = {

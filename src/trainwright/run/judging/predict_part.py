@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from trainwright.data.base.table import Floats, Inputs, Integers
-from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.predictor import Predictor, restored_scores
 
 
 @final
@@ -24,11 +24,10 @@ class PartPredictions(NamedTuple):
 def predict_inputs(predictor: Predictor, inputs: Inputs) -> PartPredictions:
     """Score the rows once; of quantiles say how often they crossed before they were sorted."""
     raw = predictor.scorer.score(inputs)
-    scores = predictor.calibrated(raw)
+    scores = predictor.calibrated(raw, inputs.levels)
     notes = crossing_notes(raw) if predictor.target.quantiles else ()
-    restored = inputs.levels.restored
-    uncalibrated = restored(predictor.target.arrange(raw))
-    return PartPredictions(restored(scores), uncalibrated, predictor.decide(scores), notes)
+    uncalibrated = restored_scores(raw, predictor.target, inputs.levels)
+    return PartPredictions(scores, uncalibrated, predictor.decide(scores), notes)
 
 
 def crossing_notes(raw: Floats) -> tuple[str, ...]:

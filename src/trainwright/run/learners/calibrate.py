@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.document import Contract
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
 from trainwright.evaluation.fit_threshold import fit_threshold
 from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
-from trainwright.predictor.conformal import conformal_shifts, fewest_rows
+from trainwright.predictor.conformal import (
+    conformal_shifts,
+    conformal_shifts_by_step,
+    fewest_rows,
+)
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 
@@ -24,8 +28,6 @@ def calibrate(
     """The same with the contract's map and threshold, fitted to scores [N, C] of rows with these
     classes and units [N]; with a warning where they cannot be fitted."""
     training = contract.training
-    if quantiles := fitted.predictor.target.quantiles:
-        return _shifted(fitted, scores, truth, quantiles)
     assert training.calibration != "conformal", "checked with the prepared rows"
     target, threshold = fitted.predictor.target, training.threshold
     try:
@@ -60,13 +62,22 @@ def _one_class(predictor: Predictor, scores: Floats) -> tuple[str, ...]:
     )
 
 
-def _shifted(
-    fitted: Fitted, scores: Floats, truth: npt.NDArray[Any], quantiles: tuple[float, ...]
-) -> Fitted:
-    """With quantiles that are shifted to hold on these rows."""
-    if len(truth) < (fewest := fewest_rows(quantiles)):
-        said = f"not calibrated: {len(truth)} validation rows, and {fewest} are needed"
+def calibrate_quantiles(fitted: Fitted, part: Part) -> Fitted:
+    """With quantiles that are shifted to hold on the rows of a part as they are learned, those of
+    forecasts in each step; with a warning where there are too few."""
+    predictor, levels = fitted.predictor, part.inputs.levels
+    quantiles = predictor.target.quantiles
+    scores = predictor.target.arrange(predictor.scorer.score(part.inputs))
+    truth, steps = part.learned().target, levels.steps
+    counts = np.bincount(steps)[1:] if len(steps) else np.array([len(truth)])
+    if (least := int(counts.min())) < (fewest := fewest_rows(quantiles)):
+        rows = "validation forecasts of a step" if len(steps) else "validation rows"
+        said = f"not calibrated: {least} {rows}, and {fewest} are needed"
         return replace(fitted, warnings=(*fitted.warnings, said))
-    shifts = conformal_shifts(scores, truth, quantiles)
-    found = Calibration("conformal", shifts=shifts, rows=len(truth))
-    return replace(fitted, predictor=replace(fitted.predictor, calibration=found))
+    if len(steps):
+        by_step = conformal_shifts_by_step(scores, truth, quantiles, steps)
+        found = Calibration("conformal", step_shifts=by_step, rows=len(truth))
+    else:
+        shifts = conformal_shifts(scores, truth, quantiles)
+        found = Calibration("conformal", shifts=shifts, rows=len(truth))
+    return replace(fitted, predictor=replace(predictor, calibration=found))

@@ -95,8 +95,10 @@ class CalibratingLearner:
         if fitted.kind in ("interrupted", "halted"):
             return fitted
         # Imported here: few contracts calibrate.
-        from trainwright.run.learners.calibrate import calibrate
+        from trainwright.run.learners.calibrate import calibrate, calibrate_quantiles
 
         part = prepared.validation
+        if fitted.predictor.target.quantiles:
+            return calibrate_quantiles(fitted, part)
         scores = fitted.predictor.score(part.inputs)
         return calibrate(fitted, scores, part.target, part.units, self._contract)
