@@ -218,6 +218,15 @@ CASES = tuple(
             does=("-training.ramps.batch.samples", "-training.ramps.batch.ratio"),
         ),
         Case(
+            "rename it to num_steps, which counts optimizer steps",
+            ("training={num_tokens: 300, batch_size: 32}",),
+        ),
+        Case(
+            "write samples in place of ratio",
+            ("training={num_steps: 8, batch_size: 32, ramps: {batch: {start: 8}}}",),
+            does=("training.ramps.batch={start: 8, samples: 64}",),
+        ),
+        Case(
             "rename it to max_samples, which counts training rows",
             ("training.stop.max_tokens=100",),
         ),

@@ -76,6 +76,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.contact_sheet",
         "trainwright.run.folder.exact_resume",
         "trainwright.run.extend.continue_network",
+        "trainwright.run.extend.starting_point",
         "trainwright.run.learners.network_learner",
         "trainwright.run.recover.recover_parts",
         "trainwright.run.recover.recover_run",

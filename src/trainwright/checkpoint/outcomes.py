@@ -47,7 +47,8 @@ Kept = SaveOutcome | Begun | Missed
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Verified checkpoint. `rejected` says what was wrong with each newer one."""
+    """Verified checkpoint. `rejected` says what was wrong with each newer one; `elsewhere`: it is
+    of another run, at which this one begins."""
 
     name: str
     step: int
@@ -55,6 +56,7 @@ class Loaded:
     inventory: Json
     score: float | NotScored = NOT_SCORED
     rejected: tuple[str, ...] = field(default=())
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

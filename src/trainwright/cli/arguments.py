@@ -32,6 +32,12 @@ AfterEnding = Annotated[
         "over the whole new length.",
     ),
 ]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="RUN@STEP", help="Begin at a checkpoint of another run of this model."
+    ),
+]
 RUNS = Path("runs")
 
 ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]

@@ -26,6 +26,7 @@ from trainwright.cli.arguments import (
     RunName,
     RunOrCopies,
     Runs,
+    Start,
     ZeroShotFile,
 )
 from trainwright.cli.card import card
@@ -113,6 +114,7 @@ def train(
     runs: Runs = RUNS,
     run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Resume an unfinished run.")] = False,
+    start: Start = "",
     restart: Annotated[
         int, typer.Option("--restart", metavar="N", min=0, help="Restart after a crash.")
     ] = 0,
@@ -148,7 +150,7 @@ def train(
             from trainwright.run.train import train as train_contract
 
         request = Request(
-            contract, overrides, runs, run, resume, sys.argv, watchers, asked_at=asked_at
+            contract, overrides, runs, run, resume, sys.argv, watchers, start, asked_at=asked_at
         )
         # Called here, so that few frames stand between the verb and a step.
         result = train_contract(request, StreamScreen(sys.stderr))

@@ -67,7 +67,9 @@ def _plan(folder: RunFolder) -> Iterator[Checked]:
     manifest = read_json(folder.data / "manifest.json")
     files = [file["sha256"] for file in manifest["facts"]["files"]]
     samples = Allotment.from_json(plan.get("budget", {})).samples
-    if hash_value({"contract": plan["contract"], "files": files, **samples}) != plan["hash"]:
+    began = {"start": plan["start"]} if "start" in plan else {}
+    found = hash_value({"contract": plan["contract"], "files": files, **samples, **began})
+    if found != plan["hash"]:
         yield broken("plan", "its hash does not match its contract and data files")
     elif manifest["version"] != plan["data"]:
         yield broken("plan", "its data version differs from data/manifest.json")
@@ -145,14 +147,16 @@ def _signals(folder: RunFolder) -> Iterator[Checked]:
         return
     steps = [entry["step"] for entry in _lines(folder.signals)]
     newest = newest_step(folder.checkpoints)
-    if steps != list(range(1, len(steps) + 1)):
+    # A run that begins at a checkpoint of another one has the signals of its own steps.
+    plan = read_json(folder.plan) if folder.plan.exists() else {}
+    begin = int(plan.get("start", {}).get("step", 0))
+    end = begin + len(steps)
+    if steps != list(range(begin + 1, end + 1)):
         yield broken("signals", "a step is missing, doubled or out of order")
-    elif len(steps) < newest:
-        yield broken(
-            "signals", f"they end at step {len(steps)}, but a checkpoint is at step {newest}"
-        )
+    elif end < newest:
+        yield broken("signals", f"they end at step {end}, but a checkpoint is at step {newest}")
     else:
-        yield whole("signals", f"steps 1 to {len(steps)}, each once")
+        yield whole("signals", f"steps {begin + 1} to {end}, each once")
 
 
 def _windows(folder: RunFolder) -> Iterator[Checked]:

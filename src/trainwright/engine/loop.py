@@ -99,6 +99,8 @@ def _resume(job: Job, saves: Saves) -> Progress:
             if why := why_not_exact(loaded.inventory, job.inventory):
                 _tell(job, Noted("not_exact", why))
             _tell(job, Resumed(progress, loaded.name, tuple(loaded.rejected)))
+            if loaded.elsewhere:
+                saves.save(progress, loaded.score, must=True)
         case _:
             assert_never(loaded)
     return progress

@@ -44,7 +44,7 @@ def build_schedule(section: contract.AnyScheduler, total_steps: int) -> Schedule
         case contract.OneCycle(start_ratio=start, min_lr_ratio=floor):
             return one_cycle(total, _warmup(section, total), start, floor)
         case contract.WarmupStableDecay(shape=shape, min_lr_ratio=floor):
-            decay = _part(section.decay_ratio, total)
+            decay = section.decay_steps or _part(section.decay_ratio, total)
             return warmup_stable_decay(total, _warmup(section, total), decay, shape, floor)
         case contract.ReduceOnPlateau():
             return Plateau(

@@ -162,7 +162,8 @@ def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
 def _keeps_length(training: Training) -> bool:
     """Does the contract set the length of the training?"""
     stop = training.stop
-    limits = (stop.max_steps, stop.max_samples, stop.max_tokens)
+    lengths = (training.num_steps, training.num_tokens)
+    limits = (*lengths, stop.max_steps, stop.max_samples, stop.max_tokens)
     return training.num_epochs != "auto" or any(limit != "off" for limit in limits)
 
 

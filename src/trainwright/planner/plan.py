@@ -47,7 +47,8 @@ class Plan:
     the time of a step with and without deterministic algorithms. `extensions` are those of a
     finished run, in the format of `planner.plan_extension`. `allotment` is that of the budget, if
     there is one. `candidates` are the plans of a selection, from the simplest on, or why one cannot
-    be trained.
+    be trained. `start` is the checkpoint of another run that it begins at, in the format of
+    `run.extend.starting_point`.
     """
 
     contract: Contract
@@ -60,6 +61,7 @@ class Plan:
     extensions: tuple[Json, ...] = ()
     allotment: Allotment = field(default_factory=Allotment)
     candidates: Mapping[str, Plan | str] = field(default_factory=dict)
+    start: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def hash(self) -> str:
@@ -67,7 +69,8 @@ class Plan:
         hashes are the same experiment."""
         contract = self.contract.model_dump(mode="json")
         samples = self.allotment.samples
-        return hash_value({"contract": contract, "files": list(self.files), **samples})
+        began = {"start": dict(self.start)} if self.start else {}
+        return hash_value({"contract": contract, "files": list(self.files), **samples, **began})
 
     @property
     def training_seconds(self) -> float:
@@ -145,6 +148,7 @@ class Plan:
             **({"budget": self.allotment.to_json()} if self.allotment.is_made else {}),
             "hash": self.hash,
             **({"extensions": list(self.extensions)} if self.extensions else {}),
+            **({"start": dict(self.start)} if self.start else {}),
         }
 
 

@@ -16,6 +16,7 @@ from trainwright.run.open_folder import find_begun
 from trainwright.run.prepare_run import Ready, Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_choice
+from trainwright.tracking.run_folder import RunFolder
 
 _DETERMINISM = "resume.determinism"
 _BRIEF_ROWS = 16
@@ -37,7 +38,9 @@ def _with_endings(request: Request, ready: Ready) -> Ready:
     for folder in find_begun(request, ready):
         from trainwright.planner.plan_extension import Extension, extend_plan
 
-        for one in read_started(folder).get("extensions", []):
+        started = read_started(folder)
+        plan = replace(plan, start=started.get("start", {}))
+        for one in started.get("extensions", []):
             plan = extend_plan(plan, Extension.from_json(one))
     return replace(ready, plan=plan)
 
@@ -73,7 +76,7 @@ def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: 
     """
     if not ready.plan.contract.model.is_loop_trained:
         return ready
-    for folder in find_begun(request, ready):
+    for folder in _computed_before(request, ready):
         started = read_started(folder)
         return replace(ready, plan=as_started(ready.plan, ready.document.contract, started))
     made = ready.plan
@@ -94,6 +97,16 @@ def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: 
     for choice in decided.choices[len(made.choices) :]:
         screen.say(describe_choice(choice))
     return replace(ready, plan=decided)
+
+
+def _computed_before(request: Request, ready: Ready) -> list[RunFolder]:
+    """The run to resume, or the one whose checkpoint it begins at."""
+    begun = find_begun(request, ready)
+    if begun or not request.start:
+        return begun
+    from trainwright.run.extend.starting_point import source_run
+
+    return [source_run(request)]
 
 
 def _is_brief(plan: Plan) -> bool:

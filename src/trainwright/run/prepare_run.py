@@ -78,7 +78,8 @@ class Request:
     """Request for a training, with its time on the monotonic clock: a budget counts from then. An
     empty `name` takes the next free number; with `resume` and no name, the newest run of the
     contract's name is resumed. `frames` are those that the contract calls `frame://NAME`. `extend`
-    gives a finished run a new ending; `added` are the caller's stop rules and observers."""
+    gives a finished run a new ending; a new run begins at `start`, `RUN@STEP`; `added` are
+    the caller's stop rules and observers."""
 
     contract: Path | ContractText
     overrides: Sequence[str] = ()
@@ -87,6 +88,7 @@ class Request:
     resume: bool = False
     command: Sequence[str] = tuple(sys.argv)
     watchers: Sequence[FolderObserver] = ()
+    start: str = ""
     frames: Mapping[str, Frame] = field(default_factory=dict)
     extend: ExtensionRequest = NO_EXTENSION
     added: Additions = field(default_factory=Additions)

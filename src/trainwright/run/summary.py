@@ -98,9 +98,16 @@ def _length(contract: Contract, estimate: Estimate) -> str:
     training = contract.training
     sample = ("query", "queries") if contract.task == "ranking" else ("row",)
     epochs, form = settled(training.num_epochs), training.mixed_precision
-    return (
+    long = (
         f"at most {many(epochs, 'epoch')} of {many(estimate.steps_per_epoch, 'step')}, "
         f"{_growing(estimate, epochs)}"
+    )
+    if training.num_steps != "off":
+        long = f"{many(training.num_steps, 'step')}, {estimate.steps_per_epoch:,} an epoch, "
+    if training.num_tokens != "off":
+        long = f"{many(training.num_tokens, 'token')}, "
+    return (
+        f"{long}"
         f"{many(settled(training.effective_batch_size), *sample)} a step, "
         f"{'number format to be measured' if form == 'auto' else form}"
     )

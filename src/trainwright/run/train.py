@@ -44,6 +44,7 @@ from trainwright.run.open_folder import (
     StartedRun,
     check_run_name,
     describe_rows,
+    find_begun,
     open_run,
 )
 from trainwright.run.prepare_run import (
@@ -106,6 +107,11 @@ def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
         ready = make_ready(request, stages, screen)
         need_test_rows(ready)
         ready = settle(request, ready, stages, screen)
+        if request.start and not ready.plan.start:
+            # Imported here: few runs begin at a checkpoint of another one.
+            from trainwright.run.extend.starting_point import begin_at
+
+            ready = begin_at(request, ready, find_begun(request, ready))
         ready, beforehand = allot_budget(ready, at, loading)
         reached("ready")
     return replace(ready, seconds_before=stages.elapsed), beforehand

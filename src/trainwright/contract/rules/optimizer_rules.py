@@ -71,25 +71,27 @@ def check_nesterov(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
 
 
 def check_warmup(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    """A warmup is given in steps or as a share, not both."""
-    both = {f"{_SCHEDULER}.warmup_steps", f"{_SCHEDULER}.warmup_ratio"}
+    """Warmup and decay are given in steps or as a share, not both."""
     scheduler = contract.training.scheduler
-    if both <= written and scheduler.warmup_steps:
-        yield Problem(
-            "the warmup is given twice",
-            path=f"{_SCHEDULER}.warmup_steps",
-            found="warmup_steps and warmup_ratio",
-            expected="one of the two",
-            fix="remove one",
-        )
+    decay = scheduler.decay_steps if isinstance(scheduler, WarmupStableDecay) else 0
+    for name, steps in (("warmup", scheduler.warmup_steps), ("decay", decay)):
+        both = {f"{_SCHEDULER}.{name}_steps", f"{_SCHEDULER}.{name}_ratio"}
+        if both <= written and steps:
+            yield Problem(
+                f"the {name} is given twice",
+                path=f"{_SCHEDULER}.{name}_steps",
+                found=f"{name}_steps and {name}_ratio",
+                expected="one of the two",
+                fix="remove one",
+            )
 
 
 def check_schedule_phases(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Warmup and decay of a schedule fit into the run without overlap."""
     match contract.training.scheduler:
-        case WarmupStableDecay(warmup_steps=0, warmup_ratio=warmup, decay_ratio=decay) if (
-            warmup + decay > 1
-        ):
+        case WarmupStableDecay(
+            warmup_steps=0, warmup_ratio=warmup, decay_steps=0, decay_ratio=decay
+        ) if warmup + decay > 1:
             yield Problem(
                 "warmup and decay are longer than the run",
                 path=f"{_SCHEDULER}.decay_ratio",

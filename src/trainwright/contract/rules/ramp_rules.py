@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.sampling import Curriculum
 from trainwright.contract.sections.training.ramps import BatchRamp, SequenceRamp
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 
 _RAMPS = "training.ramps"
@@ -89,6 +91,60 @@ def check_limits(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
         )
 
 
+def check_length(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The length of a training is given once, tokens are those of a text, and what is a share of
+    the length knows it beforehand."""
+    training = contract.training
+    names = ("num_steps", "num_tokens", "stop.max_steps", "stop.max_samples", "stop.max_tokens")
+    given = [f"training.{name}" for name in names if _value(training, name) != "off"]
+    given += ["training.num_epochs"] * (training.num_epochs != "auto")
+    length = [path for path in given if path in _LENGTHS]
+    if not length:
+        return
+    if len(given) > 1:
+        yield Problem(
+            "the length of the training is given twice",
+            path=length[0],
+            found=" and ".join(sorted(given)),
+            expected="one of them",
+            fix="remove the others",
+        )
+    padded_mix = contract.data.is_padded and contract.data.sampling.kind == "mixture"
+    if training.num_tokens != "off" and (not contract.data.has_tokens or padded_mix):
+        yield Problem(
+            "the tokens of an epoch are not known beforehand",
+            path=_LENGTHS[1],
+            found="a padded mixture" if padded_mix else f"data of kind {contract.data.kind}",
+            expected="a text whose epochs have equally many tokens",
+            fix="rename it to num_steps, which counts optimizer steps",
+        )
+    yield from _shares(contract, length[0])
+
+
+_LENGTHS = ("training.num_steps", "training.num_tokens")
+
+
+def _value(training: Training, name: str) -> object:
+    section, _, key = name.rpartition(".")
+    return getattr(training.stop if section else training, key)
+
+
+def _shares(contract: Contract, length: str) -> Iterator[Problem]:
+    """Ramps and curricula that end after a share of all rows, whose number is not given."""
+    ramps = {f"{_RAMPS}.batch": contract.training.ramps.batch}
+    parts: dict[str, object] = {**ramps, f"{_RAMPS}.sequence": contract.training.ramps.sequence}
+    parts["data.sampling"] = contract.data.sampling
+    for path, one in parts.items():
+        if isinstance(one, BatchRamp | SequenceRamp | Curriculum) and not one.samples:
+            yield Problem(
+                "it ends after a share of the rows of all epochs, which are not given",
+                path=f"{path}.ratio",
+                found=f"{one.ratio:g}, and {length.rpartition('.')[2]}",
+                expected="a number of rows",
+                fix="write samples in place of ratio",
+            )
+
+
 def check_noise_scale(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The noise is seen between the micro-batches of a step."""
     windows, accumulation = contract.tracking.windows, contract.training.gradient_accumulation_steps
@@ -108,6 +164,7 @@ RAMP_RULES = (
     check_sequence_ramp,
     check_ramp_ends,
     check_limits,
+    check_length,
     check_noise_scale,
 )
 """All of them, for the list of rules."""

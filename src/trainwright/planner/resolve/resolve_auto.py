@@ -256,19 +256,19 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
     # Imported here: only networks are trained by the loop.
     from trainwright.planner.resolve.average_choices import choose_average
     from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
+    from trainwright.planner.resolve.length_choices import choose_length, has_length
     from trainwright.planner.resolve.optimizer_choices import learning_rates
 
     rows = train_rows_of(contract, facts)
     usual = family_of(contract.model).usual_training(contract.model)
     training = _batches(contract, rows, choosing)
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
+    if has_length(training):
+        training = choose_length(contract, training, facts, rows, choosing)
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS_WANTED / in_epoch)))
     length = (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")
-    training = choosing.take(
-        training,
-        "training",
-        {"num_epochs": usual.get("num_epochs", length)},
-    )
+    lengths: Chosen = {"num_epochs": usual.get("num_epochs", length)}
+    training = choosing.take(training, "training", lengths)
     decided = contract.model_copy(update={"training": training})
     steps = most_steps(decided, rows)
     optimizer = choosing.take(

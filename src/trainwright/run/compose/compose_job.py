@@ -13,6 +13,7 @@ from torch import nn
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.random_state import RandomState, seed_generators
+from trainwright.checkpoint.store import CheckpointStore
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.model.traits import ModelSection
@@ -181,7 +182,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         validate_every=length.validate_every if len(prepared.validation) else Never(),
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=with_same_bits(saving.store, contract.resume, inventory),
+        checkpoints=with_same_bits(_from_origin(saving, plan), contract.resume, inventory),
         checkpoint_every=FirstOf([stepping.saved(saving.due), save_requested]),
         inventory=inventory,
     )
@@ -255,6 +256,16 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     patience = _patience(contract)
     target, by_step = build_target(stop, patience), build_step_rules(stop)
     return _Ends(patience, limit, reserve, target, by_step)
+
+
+def _from_origin(saving: SaveParts, plan: Plan) -> CheckpointStore:
+    """Store of a run, which may begin at a checkpoint of another one."""
+    if not plan.start:
+        return saving.store
+    # Imported here: few runs do.
+    from trainwright.checkpoint.begin_elsewhere import Origin, begin_elsewhere
+
+    return begin_elsewhere(saving.store, Origin.from_json(plan.start))
 
 
 def _recorders(run: RunContext, device: torch.device, measured: TelemetryParts) -> Observer:

@@ -136,8 +136,8 @@ class OneCycle(Section):
 
 class WarmupStableDecay(_Warmed):
     """Peak for most of the run, then decay to the floor (Hu et al. 2024, arXiv:2404.06395, section
-    4): f + (1 - f)(1 - c), c going from 0 to 1 over the decay. A run can be extended from before
-    its decay."""
+    4): f + (1 - f)(1 - c), c going from 0 to 1 over the decay. `train --from` begins
+    the decay at any checkpoint of a run."""
 
     name: Literal["warmup_stable_decay"]
 
@@ -146,6 +146,9 @@ class WarmupStableDecay(_Warmed):
 
     decay_ratio: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Share of all optimizer steps that decay."""
+
+    decay_steps: Annotated[int, Field(ge=0)] = 0
+    """Optimizer steps that decay, in place of `decay_ratio`."""
 
     shape: Literal["one_minus_sqrt", "linear", "cosine"] = "one_minus_sqrt"
     """c for the share s of the decay: sqrt(s) (Haegele et al. 2024, arXiv:2405.18392), s, or

@@ -89,6 +89,14 @@ class Training(Section):
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
     steps, between 10 and 100."""
 
+    num_steps: Literal["off"] | Count = "off"
+    """Optimizer steps of the training, in place of `num_epochs`; the learning-rate schedule spans
+    them. An epoch may be longer or shorter."""
+
+    num_tokens: Literal["off"] | Count = "off"
+    """Predicted tokens of the training, in place of `num_epochs`; only for texts. The step that
+    reaches the number is the last; the learning-rate schedule spans the steps."""
+
     batch_size: Auto | Count = "auto"
     """Rows in one forward pass on one device (a micro-batch); of a ranking, whole queries. `auto`:
     256, fewer if there are fewer than 10,000 training rows."""
