@@ -106,6 +106,11 @@ CASES = (
         ("metric.name=quadratic_kappa",),
         does=("data.order=[no, yes]", "metric.name=f1_macro"),
     ),
+    Case(
+        "write model.ensemble: weighted",
+        ("metric.name=pinball", QUANTILES, "model={kind: auto, ensemble: stacked}"),
+        rows=COUNTS,
+    ),
     Case("write metric.name: cost, or remove metric.costs", (COSTS, "metric.name=f1")),
     Case("remove training.threshold", (COSTS, "training.threshold=0.3")),
     Case(

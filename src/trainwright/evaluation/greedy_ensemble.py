@@ -26,11 +26,12 @@ _SHUFFLE = 0x63617275
 class SelectedEnsemble:
     """Weights by candidate, which sum to 1, and what they score on the rows that they were selected
     on. `scores` [N, C] or [N, 1] are cross-fitted: those of a row come from weights that were
-    selected without its part of the rows."""
+    selected without its part of the rows, which `by_part` holds."""
 
     weights: Mapping[str, float]
     value_on_selected: float
     scores: Floats
+    by_part: Mapping[int, Mapping[str, float]]
 
 
 def select_ensemble(
@@ -39,15 +40,16 @@ def select_ensemble(
     """Select weights on all rows, and cross-fit them over the folds of the rows, or over five parts
     of their units."""
     weights = select_greedily(scores, rows, metric, seed)
-    parts = _parts_of(rows, seed) if rows.folds is None else rows.folds
+    parts = parts_of(rows, seed)
     fitted = np.zeros_like(next(iter(scores.values())))
+    by_part: dict[int, Mapping[str, float]] = {}
     for part in np.unique(parts):
         inside, outside = np.flatnonzero(parts == part), np.flatnonzero(parts != part)
         others = {name: each[outside] for name, each in scores.items()}
-        found = select_greedily(others, rows.take(outside), metric, seed)
+        found = by_part[int(part)] = select_greedily(others, rows.take(outside), metric, seed)
         fitted[inside] = mean_scores({name: scores[name][inside] for name in found}, found)
     value = rows.value(mean_scores(scores, weights), metric)
-    return SelectedEnsemble(weights, value, fitted)
+    return SelectedEnsemble(weights, value, fitted, by_part)
 
 
 def select_greedily(
@@ -87,8 +89,11 @@ def _shares(bag: Sequence[str], names: Sequence[str]) -> dict[str, float]:
     return {name: bag.count(name) / len(bag) for name in names if name in bag}
 
 
-def _parts_of(rows: ComparedRows, seed: int) -> Integers:
-    """Part [N] of each row; rows of a unit share one."""
+def parts_of(rows: ComparedRows, seed: int) -> Integers:
+    """Part [N] of each row, over which weights are cross-fitted: its fold, or without folds one of
+    five, which rows of a unit share."""
+    if rows.folds is not None:
+        return rows.folds
     units, of_row = np.unique(rows.units, return_inverse=True)
     generator = np.random.Generator(np.random.PCG64([seed, _SHUFFLE]))
     return np.asarray((generator.permutation(len(units)) % _PARTS)[of_row], np.int64)

@@ -96,13 +96,15 @@ def _row(
 
 
 def _ensemble(ladder: Mapping[str, Json]) -> str:
-    """Weights, and the two scores of the ensemble."""
+    """Weights, and the two scores of each ensemble."""
+    said = []
     for one in ladder["ensemble"]:
         shares = ", ".join(f"{name} {float(share):.0%}" for name, share in one["weights"].items())
         score = Interval.from_json(one["score"])
-        return (
-            f"Ensemble: {shares}. On the rows that its weights were selected on it scores "
+        name = str(one.get("name", "ensemble")).capitalize()
+        said.append(
+            f"{name}: {shares}. On the rows that its weights were fitted to it scores "
             f"{show_value(float(one['value_on_selected']))}, which is too good; the table shows "
-            f"{show_value(score.value)}, for which the weights of a row were selected on others."
+            f"{show_value(score.value)}, for which the weights of a row were fitted to others."
         )
-    return ""
+    return " ".join(said)

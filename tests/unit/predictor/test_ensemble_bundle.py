@@ -23,6 +23,7 @@ from trainwright.evaluation.baselines import fit_baselines
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
 from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.second_level import SecondLevel
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,36 @@ def test_scores_are_the_weighted_mean_and_survive_the_bundle(
     assert isinstance(scorer, EnsembleScorer)
     assert dict(scorer.weights) == {"linear": 0.75, "dummy": 0.25}
     assert again.count_unseen(new) == {"city": 1}
+
+
+def test_a_second_level_over_the_means_of_candidates_survives_the_bundle(
+    rows: Prepared, ensemble: Predictor, tmp_path: Path
+) -> None:
+    assert isinstance(ensemble.scorer, EnsembleScorer)
+    both, members = fit_baselines(rows), ensemble.scorer.members
+    level = SecondLevel("softmax", (0.1, -0.1), {"linear": 1.5, "dummy": 0.5})
+    stack = Predictor(ensemble.features, ensemble.target, EnsembleScorer(members, (level,)))
+    inputs = stack.inputs_of(rows.test, rows.features)
+    linear, dummy = (np.log(one.score_part(rows.test)) for one in (both.linear, both.dummy))
+    odds = np.exp(np.array([0.1, -0.1]) + 1.5 * linear + 0.5 * dummy)
+    wanted = odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(stack.score(inputs), wanted, atol=1e-12)
+    folder = tmp_path / "bundle"
+    write_bundle(stack, folder, {})
+    again = read_bundle(folder)
+    np.testing.assert_array_equal(again.score(inputs), stack.score(inputs))
+    content = read_json(folder / "ensemble.json")
+    assert content["format"] == 2
+    for change in (
+        {"weights": {"linear": 1.5}},
+        {"intercept": [0.0]},
+        {"link": "probit"},
+        {"weights": {"linear": -1.0, "dummy": 1.0}},
+    ):
+        changed = {**content, "second_level": {**content["second_level"], **change}}
+        _replace(folder, "ensemble.json", changed)
+        with pytest.raises(Mistake):
+            read_bundle(folder)
 
 
 def test_members_of_one_encoding_share_the_encoded_rows(

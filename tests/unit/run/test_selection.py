@@ -159,6 +159,18 @@ def test_an_ensemble_that_is_not_better_is_not_kept(project: Path) -> None:
     assert "ensemble" in rungs("one")
 
 
+def test_a_stack_is_a_second_level_over_held_out_scores(trained: Path) -> None:
+    trains("stacked", "model.ensemble=stacked", "model.choice=best", "model.bagging=3", "seed=1")
+    found = ladder("stacked")
+    facts = {one["name"]: one for one in found["ensemble"]}
+    assert set(facts) == {"ensemble", "stack"}
+    values = {rung["name"]: rung["score"]["value"] for rung in found["rungs"]}
+    assert found["chosen"] == max(values, key=lambda name: values[name])
+    (level,) = facts["stack"]["second_level"]
+    assert min(level["weights"].values()) > 0
+    assert "Stack: " in Path("runs/stacked/report.html").read_text(encoding="utf-8")
+
+
 def test_limits_of_serving_are_clauses_and_exclude_candidates(project: Path) -> None:
     size = "serving.megabytes=0.004"
     trains("one", "model.candidates=[boosting, forest, linear]", "model.choice=best", size)

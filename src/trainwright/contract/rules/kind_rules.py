@@ -99,6 +99,18 @@ def check_bagging(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         )
 
 
+def check_stack(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A second level predicts probabilities, a rate or a mean."""
+    if contract.model.stacks and contract.metric.quantiles:
+        yield Problem(
+            "a second level predicts one number, not several quantiles",
+            path="model.ensemble",
+            found="stacked, beside metric.quantiles",
+            expected="weighted, always or false",
+            fix="write model.ensemble: weighted",
+        )
+
+
 def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Every part that is divided off gets rows, and so does the training."""
     section, shares = contract.data.part_shares
@@ -143,6 +155,7 @@ KIND_RULES = (
     loss_fits_task,
     model_is_consistent,
     check_bagging,
+    check_stack,
     shares_leave_rows,
     slices_have_columns,
 )

@@ -1,13 +1,13 @@
-"""Which candidate is kept, or the ensemble of them."""
+"""Which candidate is kept, or which ensemble of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.serving import Serving
 from trainwright.data.base.table import Floats
@@ -19,9 +19,10 @@ from trainwright.evaluation.compare_candidates import (
     choose_simplest,
     compare_candidates,
 )
-from trainwright.evaluation.greedy_ensemble import SelectedEnsemble, select_ensemble
+from trainwright.evaluation.greedy_ensemble import select_ensemble
 from trainwright.predictor.ensemble_scorer import Member
-from trainwright.run.selection.ladder import ENSEMBLE
+from trainwright.predictor.second_level import SecondLevel, link_of
+from trainwright.run.selection.ladder import ENSEMBLE, STACK, EnsembleFacts
 from trainwright.run.selection.rung import Rung
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
@@ -33,42 +34,81 @@ from trainwright.run.selection.train_candidate import (
 @final
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
-    """The kept model: its members, and their scores of the compared rows."""
+    """The kept model: its members, the second level over them if there is one, and their scores of
+    the compared rows."""
 
     name: str
     reason: str
     members: Sequence[Member]
     scores: Floats
+    levels: Sequence[SecondLevel] = ()
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class BuiltEnsemble:
-    """An ensemble of candidates with its rung."""
+    """An ensemble of candidates with its rung. `weights` sum to 1, `scores` are cross-fitted."""
 
-    selected: SelectedEnsemble
+    weights: Mapping[str, float]
+    value_on_selected: float
+    scores: Floats
     members: tuple[Member, ...]
     rung: Rung
+    levels: tuple[SecondLevel, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name on the ladder."""
+        return self.rung.name
+
+    def facts(self, compared: ComparedScore) -> EnsembleFacts:
+        """What the ladder says of it."""
+        value = self.value_on_selected
+        return EnsembleFacts(self.name, self.weights, value, compared, self.levels)
 
 
-def build_ensemble(
+def build_ensembles(
     trained: Sequence[TrainedCandidate],
     rows: ComparedRows,
     contract: Contract,
     setup: CandidateSetup,
-) -> BuiltEnsemble:
-    """Weights selected by the contract's metric, and the latency of the whole."""
+) -> Iterator[BuiltEnsemble]:
+    """The weighted mean, with weights selected by the contract's metric, and a second level if the
+    contract allows one; none of a single candidate."""
+    selection = ModelSelection.of(contract.model)
+    if not selection.ensemble or len(trained) < 2:
+        return
     scores = {one.name: one.scores for one in trained}
     selected = select_ensemble(scores, rows, contract.metric, contract.seed)
+    members, rung = _measured(ENSEMBLE, selected.weights, trained, setup)
+    value = selected.value_on_selected
+    yield BuiltEnsemble(selected.weights, value, selected.scores, members, rung)
+    if not selection.stacks:
+        return
+    # Imported here: few selections stack.
+    from trainwright.evaluation.stacking import stack_candidates
+
+    link = link_of(setup.prepared.target)
+    stacked = stack_candidates(scores, rows, contract.metric, link, selected, contract.seed)
+    weights, levels = stacked.level.shares, (stacked.level,)
+    members, rung = _measured(STACK, weights, trained, setup, levels)
+    yield BuiltEnsemble(weights, stacked.value_on_fitted, stacked.scores, members, rung, levels)
+
+
+def _measured(
+    name: str,
+    weights: Mapping[str, float],
+    trained: Sequence[TrainedCandidate],
+    setup: CandidateSetup,
+    levels: Sequence[SecondLevel] = (),
+) -> tuple[tuple[Member, ...], Rung]:
+    """Members of an ensemble, and the latency of the whole."""
     by_name = {one.name: one for one in trained}
     members = tuple(
-        member
-        for name, weight in selected.weights.items()
-        for member in by_name[name].members(weight)
+        member for one, weight in weights.items() for member in by_name[one].members(weight)
     )
-    megabytes = sum(by_name[name].rung.megabytes for name in selected.weights)
-    rung = measure_members(ENSEMBLE, members, megabytes, setup)
-    return BuiltEnsemble(selected, members, rung)
+    megabytes = sum(by_name[one].rung.megabytes for one in weights)
+    return members, measure_members(name, members, megabytes, setup, levels)
 
 
 def over_limit(rung: Rung, serving: Serving) -> str:
@@ -85,6 +125,7 @@ def choose_model(
     trained: Sequence[TrainedCandidate],
     compared: Mapping[str, ComparedScore],
     ensembles: Sequence[BuiltEnsemble],
+    rows: ComparedRows,
     contract: Contract,
 ) -> ChosenModel:
     """By the contract's rule, among candidates within the limits, from the simplest on."""
@@ -93,15 +134,9 @@ def choose_model(
     by_name = {one.name: one for one in trained}
     values = {name: compared[name].score.value for name in by_name}
     best = best_of(values, direction)
-    for one in ensembles:
-        gain = compared[ENSEMBLE].gain
-        is_better = gain_status(gain, direction) == "met"
-        if selection.ensemble == "always" or is_better:
-            why = (
-                "its interval is above the best candidate" if is_better else "as the contract says"
-            )
-            said = f"of {len(one.selected.weights)} candidates: {why}, {best}"
-            return ChosenModel(ENSEMBLE, said, one.members, one.selected.scores)
+    for one, why in _ensembles_above(ensembles, compared, rows, contract, best):
+        said = f"of {len(one.weights)} candidates: {why}, {best}"
+        return ChosenModel(one.name, said, one.members, one.scores, one.levels)
     name, reason = best, f"the best of {len(trained)}"
     if selection.choice == "simplest":
         name = choose_simplest(compared, list(by_name), direction)
@@ -111,20 +146,58 @@ def choose_model(
     return ChosenModel(name, reason, chosen.members(1.0), chosen.scores)
 
 
+def _ensembles_above(
+    ensembles: Sequence[BuiltEnsemble],
+    compared: Mapping[str, ComparedScore],
+    rows: ComparedRows,
+    contract: Contract,
+    best: str,
+) -> Iterator[tuple[BuiltEnsemble, str]]:
+    """The ensemble that is kept in place of the best candidate and why, if there is one."""
+    selection, metric = ModelSelection.of(contract.model), contract.metric
+    direction = METRICS[metric.name].direction
+    if selection.stacks and selection.choice == "best":
+        values = {one.name: compared[one.name].score.value for one in ensembles}
+        values[best] = compared[best].score.value
+        name = best_of(values, direction)
+        yield from ((one, "above the best candidate") for one in ensembles if one.name == name)
+        return
+    above = "its interval is above the best candidate"
+    fit = [one for one in ensembles if gain_status(compared[one.name].gain, direction) == "met"]
+    match fit:
+        case []:
+            if selection.ensemble == "always":
+                yield from ((one, "as the contract says") for one in ensembles)
+        case [one]:
+            yield one, above
+        case [mean, *others]:
+            better = [one for one in others if _is_above(one, mean, rows, metric, contract.seed)]
+            yield (better or [mean])[0], above
+
+
+def _is_above(
+    one: BuiltEnsemble, mean: BuiltEnsemble, rows: ComparedRows, metric: Metric, seed: int
+) -> bool:
+    """Is the paired interval of an ensemble above that of the simpler one?"""
+    pair = {mean.name: mean.scores, one.name: one.scores}
+    gain = compare_candidates(pair, rows, metric, seed, against=mean.name)[one.name].gain
+    return gain_status(gain, METRICS[metric.name].direction) == "met"
+
+
 def score_rungs(
     trained: Sequence[TrainedCandidate],
     ensembles: Sequence[BuiltEnsemble],
     rows: ComparedRows,
     contract: Contract,
 ) -> dict[str, ComparedScore]:
-    """Scores of the candidates against the best of them, and of the ensemble against the same."""
+    """Scores of the candidates against the best of them, and of the ensembles against the same."""
     metric = contract.metric
     single = {one.name: one.scores for one in trained}
     compared = compare_candidates(single, rows, metric, contract.seed)
+    values = {name: each.score.value for name, each in compared.items()}
+    best = best_of(values, METRICS[metric.name].direction)
     for one in ensembles:
-        values = {name: each.score.value for name, each in compared.items()}
-        best = best_of(values, METRICS[metric.name].direction)
-        pair = {best: single[best], ENSEMBLE: one.selected.scores}
+        pair = {best: single[best], one.name: one.scores}
         found = compare_candidates(pair, rows, metric, contract.seed, against=best)
-        compared[ENSEMBLE] = found[ENSEMBLE]
+        compared[one.name] = found[one.name]
     return compared

@@ -11,10 +11,13 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import Json, write_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.evaluation.compare_candidates import ComparedScore
+from trainwright.predictor.second_level import SecondLevel
 from trainwright.run.selection.rung import Rung
 from trainwright.tracking.run_folder import RunFolder
 
-ENSEMBLE = "ensemble"
+ENSEMBLE, STACK = "ensemble", "stack"
+"""Names of the weighted mean and of the second level."""
+
 _FORMAT = 1
 
 
@@ -23,15 +26,19 @@ _FORMAT = 1
 class EnsembleFacts:
     """Weights by candidate; what they score on the rows that they were selected on, which is too
     good, and on rows that they were not. `gain` is the cross-fitted score minus that of the best
-    single candidate, with its paired interval."""
+    single candidate, with its paired interval. `levels` is the second level, of a stack alone."""
 
+    name: str
     weights: Mapping[str, float]
     value_on_selected: float
     compared: ComparedScore
+    levels: Sequence[SecondLevel] = ()
 
     def to_json(self) -> Json:
         """Plain JSON."""
         return {
+            "name": self.name,
+            "second_level": [level.to_json() for level in self.levels],
             "weights": dict(self.weights),
             "value_on_selected": self.value_on_selected,
             "score": self.compared.score.to_json(),

@@ -18,15 +18,14 @@ from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.choose_model import (
-    BuiltEnsemble,
     ChosenModel,
-    build_ensemble,
+    build_ensembles,
     choose_model,
     over_limit,
     score_rungs,
 )
 from trainwright.run.selection.hold_out import HoldOut
-from trainwright.run.selection.ladder import ENSEMBLE, EnsembleFacts, Ladder, describe_times
+from trainwright.run.selection.ladder import Ladder, describe_times
 from trainwright.run.selection.time_left import TimeLeft
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
@@ -108,16 +107,14 @@ class SelectionLearner:
         trained = [one for one in climbed if one.predictors]
         if not trained:
             raise Mistake(_none_trained(climbed))
-        ensembles: list[BuiltEnsemble] = []
-        if self._selection.ensemble and len(trained) > 1:
-            ensembles = [build_ensemble(trained, rows, contract, setup)]
+        ensembles = list(build_ensembles(trained, rows, contract, setup))
         compared = score_rungs(trained, ensembles, rows, contract)
         rungs = [*(one.rung for one in climbed), *(one.rung for one in ensembles)]
         over = {rung.name: over_limit(rung, contract.serving) for rung in rungs}
         within = [one for one in trained if not over[one.name]]
-        allowed = [one for one in ensembles if not over[ENSEMBLE]]
+        allowed = [one for one in ensembles if not over[one.name]]
         # Where nothing is within the limits, the verdict says so of the model that is nearest.
-        chosen = choose_model(within or [_nearest(trained)], compared, allowed, contract)
+        chosen = choose_model(within or [_nearest(trained)], compared, allowed, rows, contract)
         ladder = Ladder(
             metric=contract.metric,
             rungs=rungs,
@@ -128,19 +125,14 @@ class SelectionLearner:
             percentile=setup.percentile,
             chosen=chosen.name,
             reason=chosen.reason,
-            ensembles=[
-                EnsembleFacts(
-                    one.selected.weights, one.selected.value_on_selected, compared[ENSEMBLE]
-                )
-                for one in ensembles
-            ],
+            ensembles=[one.facts(compared[one.name]) for one in ensembles],
         )
         return chosen, ladder
 
     def _fitted(
         self, chosen: ChosenModel, ladder: Ladder, rows: ComparedRows, prepared: Prepared
     ) -> Fitted:
-        predictor = as_predictor(chosen.members, prepared)
+        predictor = as_predictor(chosen.members, prepared, chosen.levels)
         notes = {rung.name: rung.notes for rung in ladder.rungs}.get(chosen.name, ())
         reason = f"{chosen.name}, {chosen.reason}"
         fitted = Fitted(predictor, "finished", reason, notes)

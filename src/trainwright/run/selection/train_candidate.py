@@ -23,6 +23,7 @@ from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
 from trainwright.predictor.latency import measure_megabytes, time_predictions
 from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.second_level import SecondLevel
 from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import Learner
 from trainwright.run.run_context import RunContext
@@ -105,19 +106,26 @@ def not_trained(name: str, why: str) -> TrainedCandidate:
     return _skipped(Rung(name, "", {}, why))
 
 
-def as_predictor(members: Sequence[Member], prepared: Prepared) -> Predictor:
-    """A single model as it is; several as an ensemble that reads typed rows."""
-    if len(members) == 1:
+def as_predictor(
+    members: Sequence[Member], prepared: Prepared, levels: Sequence[SecondLevel] = ()
+) -> Predictor:
+    """A single model as it is; several, or one below a second level, as an ensemble that reads
+    typed rows."""
+    if len(members) == 1 and not levels:
         return members[0].predictor
     features = RowsEncoder(TableEncoder.of_kind(prepared.features))
-    return Predictor(features, prepared.target, EnsembleScorer(members))
+    return Predictor(features, prepared.target, EnsembleScorer(members, levels))
 
 
 def measure_members(
-    name: str, members: Sequence[Member], megabytes: float, setup: CandidateSetup
+    name: str,
+    members: Sequence[Member],
+    megabytes: float,
+    setup: CandidateSetup,
+    levels: Sequence[SecondLevel] = (),
 ) -> Rung:
     """Latency of a model of these members, whose bundles have this size."""
-    predictor = as_predictor(members, setup.prepared)
+    predictor = as_predictor(members, setup.prepared, levels)
     times = time_predictions(predictor, setup.prepared.validation, TIMED_CALLS, _TIMED_SECONDS)
     return Rung(
         name=name,

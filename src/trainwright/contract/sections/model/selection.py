@@ -93,10 +93,12 @@ class ModelSelection(ModelSection):
     `method: extra_trees`. `auto`: all but `ft_transformer`. What is not installed, cannot read the
     data or does not fit into the budget is named, and skipped."""
 
-    ensemble: bool | Literal["always"] = False
-    """Whether a weighted mean of candidates may be the model (Caruana et al. 2004,
-    doi:10.1145/1015330.1015432). `true`: if its paired interval is above the best single candidate;
-    `always`: in any case."""
+    ensemble: bool | Literal["weighted", "stacked", "always"] = False
+    """Whether several candidates together may be the model. `weighted`, or `true`: their weighted
+    mean (Caruana et al. 2004, doi:10.1145/1015330.1015432), if its paired interval is above the
+    best single candidate. `stacked`: that, or a second level fitted to their held-out scores
+    (Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1), which has to be above the mean as well; with
+    `choice: best` the best value of all counts. `always`: the weighted mean in any case."""
 
     choice: Literal["simplest", "best"] = "simplest"
     """Which candidate is kept: the `simplest` whose paired interval to the best reaches it, or the
@@ -120,6 +122,11 @@ class ModelSelection(ModelSection):
         if self.candidates == "auto":
             return USUAL_CANDIDATES
         return tuple(name for name in (DUMMY_CANDIDATE, *CANDIDATES) if name in self.candidates)
+
+    @property
+    def stacks(self) -> bool:
+        """Is a second level among the ensembles?"""
+        return self.ensemble == "stacked"
 
     @property
     def bagging_folds(self) -> Literal["auto", "off"] | int:

@@ -160,6 +160,11 @@ class ModelSection(Section):
         return "off"
 
     @property
+    def stacks(self) -> bool:
+        """Is a second level over several models allowed?"""
+        return False
+
+    @property
     def monotone_columns(self) -> Monotone:
         """Columns with a monotone constraint."""
         return {}
