@@ -64,6 +64,21 @@ def show_data(
     show_images(contract, overrides, output, images, epochs)
 
 
+@data_app.command("tokenize")
+def tokenize_data(
+    contract: ContractPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Path of the token file.")
+    ] = Path("texts.tokens"),
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    as_json: AsJson = False,
+) -> None:
+    """Write the tokens of a contract's text once, as a file to train from."""
+    from trainwright.cli.data_tokenize import write_tokens
+
+    write_tokens(contract, overrides, output, as_json=as_json)
+
+
 @cache_app.command("list")
 def list_cache(as_json: AsJson = False) -> None:
     """List cached data, with its size."""

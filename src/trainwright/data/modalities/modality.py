@@ -15,6 +15,7 @@ from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.table import Bytes, Inputs, Part
@@ -129,6 +130,24 @@ class Modality(ABC, Generic[S, R]):
         Raises:
             DataMistake: the rows cannot be split as asked.
         """
+
+    def tokenize(
+        self, section: S, _folder: Path, _target: Path, _tell: Callable[[str], None], /
+    ) -> dict[str, Json]:
+        """Write the tokens of a text to a file, and a manifest beside it; the manifest.
+
+        Raises:
+            Mistake: this kind of data is no text.
+        """
+        raise Mistake(
+            Problem(
+                "only a text is tokenized beforehand",
+                path="data.kind",
+                found=section.kind,
+                expected="tokens",
+                fix="train from the data itself: what is read is kept in its cache",
+            )
+        )
 
     def prepare_fold(self, _raw: R, split: SplitSettings[S], _number: int, /) -> Prepared:
         """Data of the training that tests a fold, counted from 0, where it can be cut into folds.

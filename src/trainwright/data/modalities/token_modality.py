@@ -12,6 +12,7 @@ import numpy as np
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Mistake
+from trainwright.core.files import Json
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.target_kind import Target
@@ -53,6 +54,15 @@ class TokenModality(Modality[TokenData, RawTokens]):
     def prepare(self, raw: RawTokens, split: SplitSettings[TokenData]) -> Prepared:
         """As `prepare_tokens`: a text is split where it is read."""
         return prepare_tokens(raw, split.section)
+
+    def tokenize(
+        self, section: TokenData, folder: Path, target: Path, tell: Callable[[str], None], /
+    ) -> dict[str, Json]:
+        """As `tokenize_text`."""
+        # Imported here: few texts are tokenized beforehand.
+        from trainwright.data.text.tokenize_text import tokenize_text
+
+        return tokenize_text(section, folder, target, tell)
 
     def look(
         self,

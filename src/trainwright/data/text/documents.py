@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import count, groupby
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -36,6 +36,8 @@ END = DOCUMENT_END
 
 _SUFFIXES = (".txt", ".md", ".text")
 _BLOCK_ROWS = 4096
+_TOLD = 2**26
+"""Characters from one message about a pass to the next."""
 
 
 class SourceSize(NamedTuple):
@@ -57,6 +59,22 @@ class Documents:
     several: bool
     notes: tuple[str, ...] = ()
     sources: tuple[SourceSize, ...] = ()
+
+    def telling(self, tell: Callable[[str], None]) -> Documents:
+        """The same text; `tell` is told of each pass over it, and how far it is."""
+        passes = count(1)
+
+        def blocks() -> Iterator[str]:
+            number, read, told = next(passes), 0, 0
+            for block in self.blocks():
+                read += len(block)
+                if read - told >= _TOLD:
+                    told = read
+                    tell(f"pass {number}: {read:,} characters")
+                yield block
+            tell(f"pass {number}: {read:,} characters, all of them")
+
+        return replace(self, blocks=blocks)
 
 
 def find_documents(section: TokenData, folder: Path) -> Documents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -28,6 +28,7 @@ from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.split_report import SplitReport
 from trainwright.data.text.chunks import count_within
 from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
+from trainwright.data.text.recorded_division import read_division
 from trainwright.data.text.stream_bpe import StreamedTokens, document_stops, stream_pieces
 from trainwright.data.text.stream_tokens import count_tokens, keep_tokens
 from trainwright.data.text.text_sources import (
@@ -37,7 +38,7 @@ from trainwright.data.text.text_sources import (
     source_starts,
     split_documents,
 )
-from trainwright.data.text.token_file import EncodedText, is_token_file, read_token_file
+from trainwright.data.text.token_file import EncodedText, is_token_file, read_head, read_token_file
 from trainwright.data.types import Prepared
 
 SEGMENT_TOKENS = 256
@@ -64,8 +65,10 @@ class RawTokens(Raw):
         return tuple(("note", note) for note in (*self.notes, *self.text.vocabulary.losses()))
 
 
-def read_tokens(section: TokenData, folder: Path) -> RawTokens:
-    """Read the section's text or token file, split it and tokenise it.
+def read_tokens(
+    section: TokenData, folder: Path, tell: Callable[[str], None] = lambda _: None
+) -> RawTokens:
+    """Read the section's text or token file, split it and tokenise it; `tell` is told how far.
 
     The vocabulary is fitted on the training part only.
 
@@ -77,17 +80,18 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
     file = folder / section.path
     notes: tuple[str, ...] = ()
     if is_token_file(file):
-        if isinstance(section.sampling, Mixture):
-            raise no_sources(section, "a token file, which does not record them")
         encoded = read_token_file(file, section.path)
         length = len(encoded.tokens)
+        sources = read_division(read_head(file, section.path).about, length, section)
+        if isinstance(section.sampling, Mixture) and not any(one.name for one in sources):
+            raise no_sources(section, "a token file, which does not record them")
         sha256, size = hash_file(file), file.stat().st_size
         version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
         files: tuple[FileVersion, ...] = (version,)
         stops = np.append(encoded.documents[1:], length)
-        sources = split_documents(stops, (), section)
+        sources = sources or split_documents(stops, (), section)
     else:
-        documents = find_documents(section, folder)
+        documents = find_documents(section, folder).telling(tell)
         encoded, sources, said = _encoded_documents(documents, section, folder)
         files, notes = documents.files, (*documents.notes, *said)
         length = len(encoded.tokens)

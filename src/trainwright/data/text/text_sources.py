@@ -50,8 +50,7 @@ def split_documents(
     Raises:
         DataMistake: a source has too little text for a part, or a weight is missing.
     """
-    if isinstance(section.sampling, Mixture):
-        check_shares(section.sampling, [source.name for source in found])
+    check_sources(section, found)
     sources: list[TextSource] = []
     start = first = 0
     for name, documents in found or [SourceSize("", len(stops))]:
@@ -61,6 +60,16 @@ def split_documents(
         start, first = start + int(inside[-1]), first + documents
     check_lengths(sources)
     return tuple(sources)
+
+
+def check_sources(section: TokenData, found: Sequence[SourceSize]) -> None:
+    """Check that a mixture has the sources that its weights name.
+
+    Raises:
+        DataMistake: it has not.
+    """
+    if isinstance(section.sampling, Mixture):
+        check_shares(section.sampling, [source.name for source in found])
 
 
 def part_ends(tokens: int, section: TokenData) -> dict[PartName, int]:

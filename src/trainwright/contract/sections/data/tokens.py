@@ -17,8 +17,8 @@ class TokenData(TokenFeeding):
 
     path: str
     """A text file, a folder of texts (`.txt`, `.md`), a table with a column of texts (see `text`),
-    or a token file that `write_token_file` made. Relative to the contract's folder. The tokens are
-    written once into the cache and then mapped into memory."""
+    or a token file that `data tokenize` or `write_token_file` made. Relative to the contract's
+    folder. The tokens are written once into the cache and then mapped into memory."""
 
     text: str = ""
     """The column of a table (JSON Lines, Parquet, CSV and whatever else `data.path` of a table may
