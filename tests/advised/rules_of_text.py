@@ -26,6 +26,10 @@ DOUBLING = json.dumps(
 """A tokenizer of forty rules that each double a text."""
 
 _CASES = (
+    Case(
+        "write training.optimizer.name: adamw, or remove model.init",
+        ("model.init={kind: mup, base_width: 8}", "training.optimizer={name: lion}"),
+    ),
     Case("add tokenizer: tokenizer.json", ("data.vocabulary=tokenizer",), leaves="tokenizer"),
     Case(
         "write vocabulary: tokenizer, or remove tokenizer",

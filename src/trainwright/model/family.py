@@ -143,6 +143,10 @@ class NetworkFamily(Family[S]):
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks from first to last, as in `InBlocks`; none for a network without."""
 
+    def width_factors(self, _section: S, _network: nn.Module, /) -> Mapping[nn.Parameter, float]:
+        """Factors on the learning rate that follow from the width; 1 where there is none."""
+        return {}
+
     def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:  # noqa: ARG002
         """Parameters without weight decay beside biases, norms and embeddings of torch."""
         return ()

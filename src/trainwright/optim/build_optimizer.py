@@ -19,7 +19,13 @@ from trainwright.optim.layerwise_lr import rate_factors
 from trainwright.optim.multi_optimizer import MultiOptimizer
 from trainwright.optim.muon_parameters import hidden_kernels, hidden_matrices
 from trainwright.optim.optimizer_protocol import Optimizer
-from trainwright.optim.parameter_groups import Group, group_parameters, split_groups
+from trainwright.optim.parameter_groups import (
+    NO_FACTORS,
+    Factors,
+    Group,
+    group_parameters,
+    split_groups,
+)
 
 
 def build_optimizer(
@@ -27,12 +33,14 @@ def build_optimizer(
     model: nn.Module,
     rows_per_step: int,
     undecayed: Collection[nn.Parameter] = frozenset(),
+    width_factors: Factors = NO_FACTORS,
 ) -> Optimizer:
     """Optimizer over the trainable parameters of a model, fused where available: the fastest on CPU
     and GPU alike, and the one that can drop a non-finite update on the device.
 
     `rows_per_step` is the effective batch size, for the `batch_scaling` rule; `undecayed` are
-    parameters that are not decayed beside those that never are.
+    parameters that are not decayed beside those that never are, `width_factors` those on the rate
+    that follow from the width of the model.
 
     Raises:
         MissingExtra: the library of the optimizer is not installed.
@@ -42,7 +50,7 @@ def build_optimizer(
     leave_compiler_out()
     scale = batch_scale(section.batch_scaling, rows_per_step / section.base_batch_size)
     factors = rate_factors(model, section.layer_decay, section.learning_rate_factors)
-    groups = group_parameters(model, factors, undecayed)
+    groups = group_parameters(model, factors, undecayed, width_factors)
     rate = settled(section.learning_rate) * scale
     if isinstance(section, contract.Muon):
         return _muon(section, groups, model, scale)

@@ -34,13 +34,15 @@ class Group:
     parameters: tuple[nn.Parameter, ...]
     is_decayed: bool
     factor: float
+    width_factor: float = 1.0
+    """Factor on the learning rate that leaves the decay of a step as it is."""
 
     def options(self, weight_decay: float, learning_rate: float) -> dict[str, Any]:
         """The group in the format of torch's optimizers."""
         return {
             "params": list(self.parameters),
-            "weight_decay": weight_decay if self.is_decayed else 0.0,
-            "lr": learning_rate * self.factor,
+            "weight_decay": weight_decay / self.width_factor if self.is_decayed else 0.0,
+            "lr": learning_rate * self.factor * self.width_factor,
         }
 
 
@@ -48,6 +50,7 @@ def group_parameters(
     model: nn.Module,
     factors: Factors = NO_FACTORS,
     undecayed: Collection[nn.Parameter] = frozenset(),
+    width_factors: Factors = NO_FACTORS,
 ) -> list[Group]:
     """Partition the trainable parameters into groups; a parameter shared by modules appears once.
     Parameters of fewer than two dimensions, norms, embeddings, biases and those of `undecayed` are
@@ -56,12 +59,19 @@ def group_parameters(
     The group whose learning rate is nearest to the peak comes first: its rate is the one reported
     as a signal.
     """
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for parameter, may_decay in _each_once(model):
         is_decayed = may_decay and parameter not in undecayed
-        groups.setdefault((is_decayed, factors.get(parameter, 1.0)), []).append(parameter)
-    keys = sorted(groups, key=lambda key: (max(key[1], 1 / key[1]), not key[0], key[1]))
+        key = (is_decayed, factors.get(parameter, 1.0), width_factors.get(parameter, 1.0))
+        groups.setdefault(key, []).append(parameter)
+    keys = sorted(groups, key=_from_the_peak)
     return [Group(tuple(groups[key]), *key) for key in keys]
+
+
+def _from_the_peak(key: tuple[bool, float, float]) -> tuple[float, bool, float]:
+    is_decayed, factor, width_factor = key
+    rate = factor * width_factor
+    return max(rate, 1 / rate), not is_decayed, rate
 
 
 def split_groups(
@@ -73,9 +83,9 @@ def split_groups(
         inside = tuple(p for p in group.parameters if p in chosen)
         outside = tuple(p for p in group.parameters if p not in chosen)
         if inside:
-            first.append(Group(inside, group.is_decayed, group.factor))
+            first.append(Group(inside, group.is_decayed, group.factor, group.width_factor))
         if outside:
-            rest.append(Group(outside, group.is_decayed, group.factor))
+            rest.append(Group(outside, group.is_decayed, group.factor, group.width_factor))
     return first, rest
 
 

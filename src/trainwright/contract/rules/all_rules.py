@@ -25,6 +25,7 @@ from trainwright.contract.rules.optimizer_rules import (
     check_schedule_free,
     check_schedule_phases,
     check_warmup,
+    check_width_scaling,
 )
 from trainwright.contract.rules.order_rules import ORDER_RULES
 from trainwright.contract.rules.ramp_rules import RAMP_RULES
@@ -80,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     check_batch_scaling,
     check_nesterov,
     check_warmup,
+    check_width_scaling,
     check_schedule_phases,
     check_plateau,
     *RAMP_RULES,

@@ -111,6 +111,19 @@ def check_schedule_phases(contract: Contract, _written: frozenset[str]) -> Itera
             pass
 
 
+def check_width_scaling(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The scaling with the width is that of Adam with decoupled decay."""
+    optimizer = contract.training.optimizer
+    if contract.model.scales_with_width and optimizer.name not in ("adamw", "adamw_8bit"):
+        yield Problem(
+            f"the rates of mup are those of Adam, and not of {optimizer.name}",
+            path="training.optimizer.name",
+            found=optimizer.name,
+            expected="adamw",
+            fix="write training.optimizer.name: adamw, or remove model.init",
+        )
+
+
 def check_plateau(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The rate must have a chance to fall before the training ends."""
     scheduler, stopping = contract.training.scheduler, contract.training.early_stopping

@@ -189,14 +189,16 @@ def config_of(section: Gpt, vocabulary: int) -> dict[str, Json]:
     Raises:
         Mistake: no architecture has its shape.
     """
-    if section.positions == "learned" and section.norm == "layer":
+    is_usual = section.init == "usual"
+    if is_usual and section.positions == "learned" and section.norm == "layer":
         return _to_gpt2(section, vocabulary)
     is_llama = section.norm == "rms" and section.feed_forward == "swiglu"
-    if section.positions != "rotary" or not is_llama or section.bias == "all":
+    is_rotary = section.positions == "rotary"
+    if not (is_usual and is_rotary and is_llama) or section.bias == "all":
         raise unusable(
             "no architecture of transformers has the shape of this decoder",
             f"{section.positions} positions, {section.norm} norm, {section.feed_forward}, "
-            f"bias: {section.bias}",
+            f"bias: {section.bias}{'' if is_usual else ', init: mup'}",
             "positions: learned with norm: layer (GPT-2), or rotary with norm: rms and "
             "feed_forward: swiglu (Llama, Qwen2)",
             "train a decoder of such a shape, or export its weights alone: --to safetensors",

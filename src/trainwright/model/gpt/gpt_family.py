@@ -105,6 +105,15 @@ class GptFamily(NetworkFamily[Gpt]):
         assert isinstance(network, GptNetwork)
         return network.blocks
 
+    def width_factors(self, section: Gpt, network: nn.Module, /) -> Mapping[nn.Parameter, float]:
+        """Under mup matrices inside the blocks learn with 1 / m of the rate (Yang et al. 2022,
+        arXiv:2203.03466, table 8, row "Adam LR"); embeddings, the head and vectors with all."""
+        if section.width_factor == 1.0:
+            return {}
+        inside = self.blocks(network)
+        matrices = (one for block in inside for one in block.parameters() if one.ndim > 1)
+        return dict.fromkeys(matrices, section.width_factor)
+
     def hub_layout(self, section: Gpt, network: nn.Module) -> HubLayout:
         """A GPT-2, Llama or Qwen2; an adapter is merged into it."""
         from trainwright.model.gpt.decoder_adapter import merge_decoder

@@ -56,7 +56,8 @@ class GptNetwork(nn.Module):
         # Computed from the contract, so not saved with the weights.
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
-        _start(self, section.layers)
+        self.output_factor = section.width_factor
+        _start(self, section)
 
     def forward(
         self,
@@ -133,7 +134,10 @@ class GptNetwork(nn.Module):
 
     def _logits(self, x: Tensor) -> Tensor:
         weight = self.embedding.weight if self.head is None else self.head.weight
-        return functional.linear(self.norm(x), weight)
+        x = self.norm(x)
+        if self.output_factor != 1.0:
+            x = x * self.output_factor
+        return functional.linear(x, weight)
 
 
 @final
@@ -143,6 +147,7 @@ class _Block(nn.Module):
         width, inner = section.width, section.inner_width
         self.heads, self.key_heads = section.heads, section.key_heads
         self.dropout = section.dropout
+        self.attention_factor = section.attention_factor
         self.turned = section.positions == "rotary"
         self.gated = section.feed_forward == "swiglu"
         of_attention, everywhere = section.bias != "none", section.bias == "all"
@@ -174,6 +179,13 @@ class _Block(nn.Module):
 
     def split(self, projected: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of `heads`, keys and values of `key_heads` heads."""
+        queries, keys, values = self._split(projected, turn)
+        return self._sharpened(queries), keys, values
+
+    def _sharpened(self, queries: Tensor) -> Tensor:
+        return queries if self.attention_factor == 1.0 else queries * self.attention_factor
+
+    def _split(self, projected: Tensor, turn: Turn) -> tuple[Tensor, Tensor, Tensor]:
         heads, key_heads = self.heads, self.key_heads
         rows, length, _ = projected.shape
         by_head = projected.view(rows, length, heads + 2 * key_heads, -1)
@@ -217,14 +229,19 @@ def _norm(section: Gpt) -> nn.Module:
     return nn.LayerNorm(section.width, eps=section.norm_epsilon, bias=section.bias == "all")
 
 
-def _start(network: nn.Module, layers: int) -> None:
+def _start(network: nn.Module, section: Gpt) -> None:
     """Initialise weights from N(0, 0.02^2), and the output projections of the 2 x layers branches
     scaled by 1 / sqrt(2 x layers), which preserves the variance of the residual stream (Radford et
-    al. 2019, section 2.3); biases with 0."""
+    al. 2019, section 2.3); biases with 0. Under mup the deviation of the matrices of the blocks
+    goes with 1 / sqrt(width) (Yang et al. 2022, arXiv:2203.03466, table 8)."""
+    layers, narrower = section.layers, section.width_factor**0.5
     for name, parameter in network.named_parameters():
         if name.endswith(".bias"):
             nn.init.zeros_(parameter)
         if parameter.ndim < 2:
             continue
         ends = name.endswith(("attended.weight", "narrow.weight"))
-        nn.init.normal_(parameter, 0.0, _DEVIATION * ((2 * layers) ** -0.5 if ends else 1.0))
+        scale = (2 * layers) ** -0.5 if ends else 1.0
+        if name.startswith("blocks."):
+            scale *= narrower
+        nn.init.normal_(parameter, 0.0, _DEVIATION * scale)

@@ -18,6 +18,7 @@ from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.objective.losses import Objective
 from trainwright.optim.ema import EMA
 from trainwright.optim.optimizer_protocol import Optimizer
+from trainwright.optim.parameter_groups import NO_FACTORS, Factors
 from trainwright.optim.schedule import Knob
 from trainwright.optim.swa import SWA
 from trainwright.optim.swa_lr import SWALearningRate
@@ -39,13 +40,15 @@ class Averaged:
 @dataclass(frozen=True, slots=True)
 class Learning:
     """Model, objective and feed, the parameters that the model's family does not decay, and the
-    names of those that only the files of a base hold."""
+    names of those that only the files of a base hold, and factors on the learning rate that follow
+    from the width."""
 
     model: nn.Module
     objective: Objective
     feed: Feed
     undecayed: frozenset[nn.Parameter] = frozenset()
     outside: frozenset[str] = frozenset()
+    width_factors: Factors = field(default_factory=lambda: NO_FACTORS)
 
 
 def build_averaged(

@@ -151,8 +151,9 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
-    undecayed = frozenset(network_family(section).undecayed(model))
-    learning = Learning(model, objective, feed, undecayed, network.outside)
+    family = network_family(section)
+    undecayed, factors = frozenset(family.undecayed(model)), family.width_factors(section, model)
+    learning = Learning(model, objective, feed, undecayed, network.outside, factors)
     updates = build_updates(training, learning, network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe

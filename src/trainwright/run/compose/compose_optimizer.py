@@ -63,7 +63,9 @@ def build_updates(
     model = learning.model
     freeze(model, training.freeze)
     rows = settled(training.effective_batch_size)
-    built = build_optimizer(training.optimizer, model, rows, learning.undecayed)
+    built = build_optimizer(
+        training.optimizer, model, rows, learning.undecayed, learning.width_factors
+    )
     optimizer = offloaded_state(built, training.memory)
     averaged = build_averaged(training.average, learning, optimizer, length)
     weights = build_weights(training.optimizer, optimizer)

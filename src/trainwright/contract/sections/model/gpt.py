@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -42,6 +43,24 @@ class Llama3Scaling(Section):
 
     original_context: Count = 8192
     """Longest window before."""
+
+
+class Mup(Section):
+    """Maximal update parametrization: initial weights, learning rates and two factors such that the
+    best learning rate does not depend on the width (Yang et al. 2022, Tensor Programs V,
+    arXiv:2203.03466, table 8, for Adam). With m = `width` / `base_width`: matrices inside the
+    blocks start with 1 / sqrt(m) of the deviation and learn with 1 / m of the rate, and their
+    weight decay is m times as large, so that a step decays as much; logits are divided by m."""
+
+    kind: Literal["mup"]
+
+    base_width: Count
+    """Width for which the learning rate was found; a model of this width is the usual one."""
+
+    base_heads: Annotated[int, Field(ge=0)] = 0
+    """Heads of the model of `base_width`. Attention is divided by the width of a head in place of
+    its root, so that it is the usual one at the head width of that model. 0: heads of the same
+    width as here, of which there are fewer."""
 
 
 RotaryScaling = Annotated[
@@ -143,6 +162,11 @@ class Gpt(ModelSection):
     vocabulary: Annotated[int, Field(ge=0)] = 0
     """Rows of the embedding, at least the tokens of the data. 0: as many."""
 
+    init: Literal["usual"] | Mup = "usual"
+    """Initial weights and their scaling with the width. `usual`: N(0, 0.02^2), at the ends of the
+    branches divided by the root of their number (Radford et al. 2019, section 2.3); `mup`: scaled
+    with the width, for the transfer of a learning rate from a narrow model to a wide one."""
+
     base: Literal["none"] | Base = "none"
     """What was found in the files of `architecture`; the plan fills it in."""
 
@@ -205,6 +229,23 @@ class Gpt(ModelSection):
             return 4 * self.width
         return -(-8 * self.width // 24) * 8
 
+    @property
+    def scales_with_width(self) -> bool:
+        """Do its learning rates follow its width?"""
+        return self.init != "usual"
+
+    @property
+    def width_factor(self) -> float:
+        """1 / m of `mup`: how much narrower the model is whose learning rate is used."""
+        return 1.0 if self.init == "usual" else self.init.base_width / self.width
+
+    @property
+    def attention_factor(self) -> float:
+        """Factor on the usual scale of attention, 1 / sqrt(head width)."""
+        if self.init == "usual" or not self.init.base_heads:
+            return 1.0
+        return math.sqrt(self.init.base_width / self.init.base_heads / self.head_width)
+
     def own_problems(self) -> Iterator[Problem]:
         """Every head gets as many features, and an even number of them; every head of keys as many
         heads of queries."""
@@ -218,6 +259,14 @@ class Gpt(ModelSection):
                 found=self.quantization,
                 expected="model.adapter beside it",
                 fix="remove quantization, or add adapter: {kind: lora}",
+            )
+        if self.architecture and self.init != "usual":
+            yield Problem(
+                "a model in the shape of a base has its own scale",
+                path="model.init",
+                found=self.init.kind,
+                expected="usual",
+                fix="train it as it is, or give the shape in place of the architecture",
             )
         wanted = 2 * self.heads
         if self.width % wanted:

@@ -115,6 +115,11 @@ class ModelSection(Section):
         return self.model_copy(update={"adapter": "none"}) if self.has_adapter else self
 
     @property
+    def scales_with_width(self) -> bool:
+        """Do its learning rates follow its width?"""
+        return False
+
+    @property
     def base_weights(self) -> str:
         """SHA-256 of the weights of its base; empty without one, or before its files were read."""
         return ""
