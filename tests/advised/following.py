@@ -13,7 +13,10 @@ from trainwright.core.errors import Problem
 
 Values = dict[str, Any]
 
-_ROOTS = "serving|data|training|model|metric|budget|resume|tracking|distributed|task|seed|slices"
+_ROOTS = (
+    "questions|serving|data|training|model|metric|budget|resume|tracking|distributed|task|seed"
+    "|slices"
+)
 _PATH = rf"(?:{_ROOTS})(?:\.(?:\"[^\"]+\"|[\w#]+))*"
 _VALUE = r"(\{.*\}|\[.*\]|\"[^\"]*\"|[\w.%+-]*\w)"
 

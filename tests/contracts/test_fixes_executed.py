@@ -44,6 +44,8 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/explain_run.py: trainwright report",
         "run/after/explain_run.py: train a run with",
         "cli/generate.py: ",
+        "cli/show_questions.py: ",
+        "run/after/evaluate_questions.py: ",
         "data/encoders/vocabulary.py: leave out --chat",
         "data/modalities/preference_modality.py: trainwright evaluate RUN",
         "contract/rules/preference_rules.py: fine-tune a model",

@@ -14,7 +14,7 @@ from page_runs import run_page
 pytestmark = pytest.mark.torch
 
 
-PAGES = ["language-models.md", "chats.md", "preferences.md", "adapters.md"]
+PAGES = ["language-models.md", "chats.md", "preferences.md", "adapters.md", "questions.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

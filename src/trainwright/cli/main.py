@@ -237,14 +237,28 @@ def evaluate(
     ] = "",
     zero_shot: ZeroShotFile = NO_CLASSES,
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
+    questions: Annotated[
+        str, typer.Option(metavar="FILE", help="Let a decoder answer these questions.")
+    ] = "",
+    against: Annotated[
+        list[str],
+        typer.Option("--against", metavar="RUN", help="With --questions: compare with this run."),
+    ] = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the verdict of a run, or judge its model on other rows.
+    """Show the verdict of a run, or judge its model on other rows or on questions.
 
     With --zero-shot, judge a dual encoder as a classifier of images, by the classes, templates and
     clauses of a file; without DATA on the run's own test pairs."""
+    if questions or against:
+        from trainwright.cli.show_questions import AskedFile, show_questions
+
+        rows = data or ("" if zero_shot == NO_CLASSES else str(zero_shot))
+        asked = AskedFile(questions, against, rows)
+        with code_allowed(allow_code):
+            raise typer.Exit(show_questions(run, runs, asked, overrides, as_json=as_json))
     from trainwright.cli.damage import naming_damage
     from trainwright.cli.init_predict import judge_zero_shot
     from trainwright.cli.render import commands_with_a_run, show_result

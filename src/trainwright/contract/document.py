@@ -11,6 +11,7 @@ from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.distributed import Distributed
 from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.model import Model
+from trainwright.contract.sections.questions import QuestionSet
 from trainwright.contract.sections.resume import Resume
 from trainwright.contract.sections.section import Auto, Section
 from trainwright.contract.sections.serving import Serving
@@ -51,6 +52,9 @@ class Contract(Section):
 
     slices: tuple[Slice, ...] = ()
     """Parts of the test rows that must not be worse than their floor."""
+
+    questions: tuple[QuestionSet, ...] = ()
+    """Files of questions that a decoder answers when it is judged, a clause each."""
 
     budget: Budget = Budget()
     """Resources that the run may use."""

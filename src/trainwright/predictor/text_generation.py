@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.hashing import hash_value
-from trainwright.data.base.token_dtype import token_dtype
+from trainwright.data.base.token_dtype import Tokens, token_dtype
 from trainwright.data.encoders.vocabulary import UNKNOWN, TextVocabulary
 from trainwright.model.attention.key_value_cache import KeyValueCache
 from trainwright.model.token_decoder import TokenDecoder
@@ -89,7 +89,12 @@ class TextGenerator:
             Mistake: the prompt has no token.
         """
         pieces = [prompt] if isinstance(prompt, str) else prompt
-        given = np.concatenate(self._vocabulary.encode_each(pieces))
+        return self.go_on(np.concatenate(self._vocabulary.encode_each(pieces)), row, tell)
+
+    def go_on(
+        self, given: Tokens, row: int = 0, tell: Callable[[str], object] = lambda _: None
+    ) -> Continuation:
+        """As `generate`, for the tokens of a prompt [P]."""
         if not len(given):
             raise Mistake(
                 Problem("the prompt is empty", expected="a text to continue", fix="write one")

@@ -33,7 +33,8 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Rec
 @dataclass(frozen=True, slots=True)
 class StoredEvaluation:
     """`evaluation.json`: metrics, verdict and durations, and the scores of folds and seeds if there
-    are several; what a calibration changed."""
+    are several; what a calibration changed; questions that a decoder answered, and texts that it
+    wrote."""
 
     evaluation: Evaluation
     verdict: Verdict
@@ -42,6 +43,8 @@ class StoredEvaluation:
     by_fold: Mapping[str, Json] = field(default_factory=dict)
     by_seed: Mapping[str, Json] = field(default_factory=dict)
     calibration: Mapping[str, Json] = field(default_factory=dict)
+    questions: Sequence[Json] = ()
+    samples: Sequence[Json] = ()
 
     @property
     def in_folds(self) -> bool:
@@ -188,6 +191,8 @@ def _judged(value: Json) -> StoredEvaluation:
         value.get("by_fold") or {},
         value.get("by_seed") or {},
         value.get("calibration") or {},
+        value.get("questions") or (),
+        value.get("samples") or (),
     )
 
 

@@ -93,6 +93,8 @@ def _views(contents: Contents) -> dict[str, Json]:
             "explanation.json",
             lambda: _explanations(contents) if contents.explanations else (),
         ),
+        "questions": of_judged(_questions),
+        "samples": of_judged(_samples),
         "times": of_judged(lambda one: view_times(one.seconds)),
         "training": view("signals.jsonl", lambda: [view_training(contents)]),
         "data": view("data/manifest.json", lambda: view_data(contents)),
@@ -115,6 +117,23 @@ def _ladders(contents: Contents) -> Sequence[object]:
     from trainwright.report.ladder_section import view_ladder
 
     return view_ladder(contents.ladder)
+
+
+def _questions(judged: StoredEvaluation) -> Sequence[object]:
+    if not judged.questions:
+        return ()
+    # Imported here, as below: only decoders answer and write.
+    from trainwright.report.texts_section import view_questions
+
+    return view_questions(judged.questions)
+
+
+def _samples(judged: StoredEvaluation) -> Sequence[object]:
+    if not judged.samples:
+        return ()
+    from trainwright.report.texts_section import view_samples
+
+    return view_samples(judged.samples)
 
 
 def _head(contents: Contents) -> tuple[Fact, ...]:

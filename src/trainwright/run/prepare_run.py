@@ -48,6 +48,7 @@ from trainwright.tracking.observers import Observer
 
 if TYPE_CHECKING:
     from trainwright.engine.stopping.stop_rules import StopRule
+    from trainwright.run.judging.question_sets import LoadedQuestions
 
 
 class FolderObserver(Protocol):
@@ -99,7 +100,8 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """Everything known before budget is spent. `files` are those that were read, `seconds_before`
-    is the time until the run's folder was opened. `teacher` describes that of the contract."""
+    is the time until the run's folder was opened. `teacher` describes that of the contract;
+    `questions` are those that it asks."""
 
     document: Document
     raw: Raw
@@ -109,6 +111,7 @@ class Ready:
     files: FilesRead
     seconds_before: float = 0.0
     teacher: Mapping[str, Json] = field(default_factory=dict)
+    questions: tuple[LoadedQuestions, ...] = ()
 
 
 def without_undivided(ready: Ready) -> Ready:
@@ -142,6 +145,7 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document)
+        asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
@@ -149,8 +153,9 @@ def make_ready(
     notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
-    files = FilesRead(raw.facts.files, document.source.folder, since)
-    return Ready(document, raw, device, decided, prepared, files, teacher=teacher)
+    read = (*raw.facts.files, *(one.file.version for one in asked))
+    files = FilesRead(read, document.source.folder, since)
+    return Ready(document, raw, device, decided, prepared, files, teacher=teacher, questions=asked)
 
 
 def _taught(
@@ -185,9 +190,21 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
         _check_prepared(decided, prepared, document)
+        asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
-    return replace(ready, document=document, device=device, plan=decided, prepared=prepared)
+    planned = replace(ready, document=document, device=device, plan=decided, prepared=prepared)
+    return replace(planned, questions=asked)
+
+
+def _asked(contract: Contract, prepared: Prepared, folder: Path) -> tuple[LoadedQuestions, ...]:
+    """The questions of the contract, as the model reads them."""
+    if not contract.questions:
+        return ()
+    # Imported here: few contracts ask questions.
+    from trainwright.run.judging.question_sets import load_questions
+
+    return load_questions(contract, folder, prepared.features)
 
 
 def _with_base(contract: Contract, prepared: Prepared, folder: Path) -> Prepared:

@@ -35,7 +35,6 @@ from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
 from trainwright.contract.rules.seed_rules import SEED_RULES
 from trainwright.contract.rules.slice_rules import slices_are_named
 from trainwright.contract.rules.source_rules import SOURCE_RULES
-from trainwright.contract.rules.teacher_rules import check_teacher
 from trainwright.contract.rules.tracking_rules import check_inspect
 from trainwright.contract.rules.validation_rules import VALIDATION_RULES
 from trainwright.core.errors import Mistake, Problem
@@ -65,6 +64,23 @@ def safe_name(contract: Contract, _written: frozenset[str]) -> Problems:
         )
 
 
+def teacher_fits(contract: Contract, written: frozenset[str]) -> Problems:
+    """A teacher, if there is one."""
+    if contract.training.teacher != "none":
+        # Imported here, as below: few contracts have one.
+        from trainwright.contract.rules.teacher_rules import check_teacher
+
+        yield from check_teacher(contract, written)
+
+
+def questions_fit(contract: Contract, written: frozenset[str]) -> Problems:
+    """Questions, if there are some."""
+    if contract.questions:
+        from trainwright.contract.rules.question_rules import check_questions
+
+        yield from check_questions(contract, written)
+
+
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
@@ -74,7 +90,7 @@ RULES: tuple[Rule, ...] = (
     *SAMPLING_RULES,
     batch_arithmetic,
     training_has_effect,
-    check_teacher,
+    teacher_fits,
     *SEED_RULES,
     check_schedule_free,
     check_one_mean,
@@ -99,5 +115,6 @@ RULES: tuple[Rule, ...] = (
     check_spacing,
     check_remote,
     slices_are_named,
+    questions_fit,
     cost_has_a_price,
 )

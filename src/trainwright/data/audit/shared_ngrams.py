@@ -33,7 +33,7 @@ _MANY = 10.0
 _COPIED_ANYWAY = 0.95
 _LONGEST = 200
 _MOST = 0.5
-_MOST_KNOWN, _MOST_ASKED = 100_000_000, 5_000_000
+MOST_KNOWN, _MOST_ASKED = 100_000_000, 5_000_000
 """Limits of the compared training and held-out tokens."""
 
 _PIECE = 2**18
@@ -78,12 +78,14 @@ def sequence_length(tokens: Tokens, spans: Sequence[TokenSpan], *, pieces: bool)
     decays about geometrically in n. C is measured at lengths where chance collisions dominate
     copies, and extrapolated.
     """
-    some = np.concatenate([tokens[one.start : one.stop] for one in _some(spans, _MOST_COUNTED)])
+    some = np.concatenate(
+        [tokens[one.start : one.stop] for one in some_spans(spans, _MOST_COUNTED)]
+    )
     total = _size(spans)
     least = PIECES if pieces else CHARACTERS
-    size, agree, rate = 1, _agreement(_hashes(some, TokenSpan(0, len(some)), 1)), 0.0
+    size, agree, rate = 1, _agreement(hash_ngrams(some, TokenSpan(0, len(some)), 1)), 0.0
     while 2 * size <= least:
-        longer = _agreement(_hashes(some, TokenSpan(0, len(some)), 2 * size))
+        longer = _agreement(hash_ngrams(some, TokenSpan(0, len(some)), 2 * size))
         if longer > _COPIED_ANYWAY * agree or longer * len(some) < _MANY:
             break
         rate = (longer / agree) ** (1 / size)
@@ -108,16 +110,16 @@ def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) 
     """Held-out segments that repeat training text. More than 100 million training or 5 million
     held-out tokens are subsampled evenly."""
     every = spans_of(train)
-    known, asked = _some(every, _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
+    known, asked = some_spans(every, MOST_KNOWN), some_spans(spans_of(held_out), _MOST_ASKED)
     length, searched = sequence_length(train.tokens, known, pieces=pieces), _size(known)
     compared = np.zeros(len(held_out), dtype=np.bool_)
     for span in asked:
         compared[_inside(held_out, span)] = True
     if not compared.any():
         return Overlap(compared, compared, length, searched / _size(every))
-    hashes = [_hashes(train.tokens, span, length) for span in asked]
+    hashes = [hash_ngrams(train.tokens, span, length) for span in asked]
     wanted = np.unique(np.concatenate(hashes))
-    places = _places(train.tokens, known, wanted, length)
+    places = count_ngrams(train.tokens, known, wanted, length)
     copied, rare = (
         _covered(held_out, asked, [found[np.searchsorted(wanted, one)] for one in hashes], length)
         for found in (places > 0, (places > 0) & (places <= COMMON))
@@ -151,7 +153,9 @@ def _inside(inputs: TokenInputs, span: TokenSpan) -> Integers:
     return np.flatnonzero((inputs.starts >= span.start) & (ends <= span.stop))
 
 
-def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: int) -> Integers:
+def count_ngrams(
+    tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: int
+) -> Integers:
     """Number of occurrences of each of the wanted (ascending) n-grams."""
     places = np.zeros(len(wanted), dtype=np.int64)
     table = np.zeros(2**_TABLE_BITS, dtype=np.bool_)
@@ -159,7 +163,7 @@ def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: i
     table[wanted >> shift] = True
     for span in known if len(wanted) else ():
         for block in _blocks(span, length):
-            here = _hashes(tokens, block, length)
+            here = hash_ngrams(tokens, block, length)
             # The table rejects nearly all of them, which is cheaper than a search.
             here = here[table[here >> shift]]
             at = np.searchsorted(wanted, here)
@@ -173,7 +177,7 @@ def _size(spans: Sequence[TokenSpan]) -> int:
     return sum(span.stop - span.start for span in spans)
 
 
-def _some(spans: Sequence[TokenSpan], most: int) -> list[TokenSpan]:
+def some_spans(spans: Sequence[TokenSpan], most: int) -> list[TokenSpan]:
     """The spans, or an even subsample of `most` tokens."""
     if _size(spans) <= most:
         return list(spans)
@@ -191,7 +195,7 @@ def _blocks(span: TokenSpan, length: int) -> Iterator[TokenSpan]:
         yield TokenSpan(start, min(span.stop, start + _BLOCK + length - 1))
 
 
-def _hashes(tokens: Tokens, span: TokenSpan, length: int) -> Words:
+def hash_ngrams(tokens: Tokens, span: TokenSpan, length: int) -> Words:
     """64-bit hashes of the n-grams of `length` tokens of a span, uint64 [T - length + 1]; empty for
     a shorter span.
 

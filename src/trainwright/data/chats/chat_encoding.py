@@ -50,6 +50,7 @@ class ChatEncoding(TokenEncoding):
     template: ChatTemplate
 
     modality: ClassVar[str] = "chats"
+    has_turns: ClassVar[bool] = True
     profiled_rows: ClassVar[int] = TextVocabulary.profiled_rows
 
     @property

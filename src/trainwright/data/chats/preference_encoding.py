@@ -28,6 +28,7 @@ class PreferenceEncoding(TokenEncoding):
 
     modality: ClassVar[str] = "preferences"
     has_tokenizer: ClassVar[bool] = True
+    has_turns: ClassVar[bool] = True
     profiled_rows: ClassVar[int] = TextVocabulary.profiled_rows
 
     @property

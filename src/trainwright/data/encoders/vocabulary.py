@@ -27,11 +27,13 @@ UNKNOWN = 0
 
 
 class TokenEncoding(Encoding):
-    """Encoding by a vocabulary of tokens. `has_tokenizer`: its data always name a tokenizer."""
+    """Encoding by a vocabulary of tokens. `has_tokenizer`: its data always name a tokenizer.
+    `has_turns`: texts are messages, which a model answers."""
 
     __slots__ = ()
 
     has_tokenizer: ClassVar[bool] = False
+    has_turns: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -13,8 +13,10 @@ from trainwright.core.files import Json
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.token_decoder import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DecodingOptions, TextGenerator
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.judging.ask_questions import text_generator
 from trainwright.tracking.run_folder import RunFolder
 
 
@@ -54,17 +56,27 @@ def open_generator(
     Raises:
         Mistake: its model writes no texts. StorageFailed: its files were changed.
     """
+    predictor = read_writer(folder)
+    encoding = TokenEncoding.of_kind(predictor.features)
+    if is_chat:
+        decoding = replace(decoding, stop=(*filter(None, [encoding.turn_end]), *decoding.stop))
+    generator = text_generator(predictor, encoding, decoding)
+    return generator, ChatPrompts(encoding, is_chat)
+
+
+def read_writer(folder: RunFolder) -> Predictor:
+    """The model of a finished run, which writes texts.
+
+    Raises:
+        Mistake: it writes none. StorageFailed: its files were changed.
+    """
     if not folder.bundle.exists():
         raise _writes_nothing(folder, f"no {folder.bundle.name}: it is not finished")
     predictor = read_own_bundle(folder)
     scorer = predictor.scorer
     if not isinstance(scorer, NetworkScorer) or not isinstance(scorer.network, TokenDecoder):
         raise _writes_nothing(folder, f"a model of kind {scorer.kind}")
-    encoding = TokenEncoding.of_kind(predictor.features)
-    if is_chat:
-        decoding = replace(decoding, stop=(*filter(None, [encoding.turn_end]), *decoding.stop))
-    generator = TextGenerator(scorer.network, encoding.vocabulary, decoding)
-    return generator, ChatPrompts(encoding, is_chat)
+    return predictor
 
 
 def read_prompts(file: Path, reader: ChatPrompts) -> Iterator[Asked]:

@@ -31,9 +31,10 @@ def write_judged(
     seeds: SeedScores,
     calibration: Mapping[str, Json] = NOT_JUDGED,
     refit: Mapping[str, Json] = NOT_JUDGED,
+    texts: Mapping[str, Json] = NOT_JUDGED,
 ) -> None:
     """Write the evaluation of a run; earlier openings of the test rows stay listed. `calibration`
-    and `refit` are empty without one."""
+    and `refit` are empty without one; `texts` are what a decoder wrote and answered."""
     path = result.folder.evaluation
     opened = read_opened(result.folder)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -49,6 +50,7 @@ def write_judged(
             "labels": list(target.classes),
             **({"calibration": dict(calibration)} if calibration else {}),
             **({"refit": dict(refit)} if refit else {}),
+            **texts,
         },
     )
 

@@ -9,7 +9,13 @@ from pydantic import Field
 from trainwright.contract.sections.section import Section
 
 BindingFinding = Literal[
-    "exact_duplicates", "near_duplicates", "text_overlap", "group_overlap", "future_rows", "leak"
+    "exact_duplicates",
+    "near_duplicates",
+    "text_overlap",
+    "group_overlap",
+    "future_rows",
+    "leak",
+    "contamination",
 ]
 """Findings without which the verdict could be another: what they name is tried."""
 
@@ -19,11 +25,12 @@ class Accepted(Section):
 
     finding: BindingFinding
     """What was found, as the run names it: `group_overlap`, `future_rows`, `exact_duplicates`,
-    `near_duplicates`, `leak`, or `text_overlap` of a text."""
+    `near_duplicates`, `leak`, `text_overlap` of a text, or `contamination` of a set of
+    questions."""
 
     columns: tuple[str, ...] = ()
-    """The columns that the finding names; empty where it names rows, images or
-    text."""
+    """The columns that the finding names, or the set of questions; empty where it names rows,
+    images or text."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
     """Why the score holds all the same, for example `the same patients are measured again`. It is

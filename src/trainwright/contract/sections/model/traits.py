@@ -57,9 +57,10 @@ class Traits:
     which it cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix
     proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
-    the rows of a query. `predicts` is what it can predict beside classes and the mean of a number:
-    `counts`, with a rate above 0, and several `quantiles`. `weighs_rows`: rows can count more or
-    less. `adapters` are the kinds of `model.adapter`, with which a base stays as it is.
+    the rows of a query. `writes_text`: it continues one token by token. `predicts` is what it can
+    predict beside classes and the mean of a number: `counts`, with a rate above 0, and several
+    `quantiles`. `weighs_rows`: rows can count more or less. `adapters` are the kinds of
+    `model.adapter`, with which a base stays as it is.
     """
 
     reads: tuple[DataKind, ...]
@@ -74,6 +75,7 @@ class Traits:
     has_convolutions: bool = False
     has_attention: bool = False
     ranks: bool = False
+    writes_text: bool = False
     weighs_rows: bool = True
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Questions that judge a decoder: files, prompts and tokens."""
