@@ -58,11 +58,11 @@ CASES = (
         "remove prompt, or name one of its columns",
         ("questions=[{path: asked.jsonl, prompt: '{text}?'}]",),
         "text",
-        does=("questions.0.prompt={question}?",),
+        does=('questions.0.prompt="{question}?"',),
         files=FILES,
     ),
     Case(
-        "write metric: acc",
+        "write questions.0.metric: acc",
         ("questions=[{path: asked.jsonl, metric: token_f1}]",),
         "text",
         files=FILES,

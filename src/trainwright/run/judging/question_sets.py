@@ -90,7 +90,7 @@ def _check_metric(section: QuestionSet, file: QuestionFile, where: str) -> None:
                 path=f"{where}.metric",
                 found=section.metric,
                 expected=", ".join(known),
-                fix=f"write metric: {known[0]}",
+                fix=f"write {where}.metric: {known[0]}",
             )
         )
 
