@@ -20,9 +20,8 @@ from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines
-from trainwright.evaluation.evaluate import Evaluation, Scored
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.seed_scores import score_seeds
-from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import add_metrics, write_bundle
 from trainwright.predictor.description import describe_model
 from trainwright.predictor.predictor import Predictor
@@ -247,8 +246,14 @@ def judge(
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric, decided)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
     evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
-    further = _judge_further(ready, models, started, prepared, stages, (verdict, evaluation))
-    verdict, evaluation, texts = further
+    texts: Mapping[str, Json] = {}
+    if contract.serving.is_limited or contract.model.traits.writes_text:
+        # Imported here: few contracts have such limits, and only decoders write texts.
+        from trainwright.run.judging.judge_further import judge_further
+
+        model = (models.fitted.predictor, started.folder)
+        further = judge_further(ready, model, prepared.test, stages, (verdict, evaluation))
+        verdict, evaluation, texts = further
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
     if held_out.folds:
@@ -266,31 +271,6 @@ def judge(
     write_judged(result, prepared.target, by_fold, by_seed, effect, models.refit, texts)
     reached("finish")
     return result
-
-
-def _judge_further(
-    ready: Ready,
-    models: TrainedModels,
-    started: StartedRun,
-    opened: Prepared,
-    stages: StageTimes,
-    judged: tuple[Verdict, Evaluation],
-) -> tuple[Verdict, Evaluation, Mapping[str, Json]]:
-    """Verdict and evaluation with the limits of the model in use and with what a decoder answers,
-    and what it wrote for `evaluation.json`."""
-    contract, (verdict, evaluation) = ready.plan.contract, judged
-    # Imported here, as below: few contracts have such limits, and only decoders write.
-    if contract.serving.is_limited:
-        from trainwright.run.judging.judge_serving import judge_serving
-
-        with stages("judge"):
-            verdict = verdict.with_clauses(judge_serving(started.folder, opened.test, contract))
-    if not contract.model.traits.writes_text:
-        return verdict, evaluation, {}
-    from trainwright.run.judging.judge_texts import judge_texts
-
-    with stages("texts"):
-        return judge_texts(ready, models.fitted.predictor, verdict, evaluation)
 
 
 def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:

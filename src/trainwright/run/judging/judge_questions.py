@@ -12,6 +12,7 @@ from trainwright.contract.sections.data.accepted_findings import Accepted
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.question_overlap import QuestionOverlap, overlapping_questions
 from trainwright.data.base.table import Inputs
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.evaluation.answer_values import baselines_of
@@ -36,9 +37,10 @@ NOT_SEARCHED = "not looked for in the training text"
 def search_in(train: Inputs, encoding: Encoding) -> Search:
     """Looks for questions in the text of a training part."""
     vocabulary = TokenEncoding.of_kind(encoding).vocabulary
+    text = TokenInputs.of_kind(train.segments)
 
     def search(loaded: LoadedQuestions) -> QuestionOverlap:
-        return overlapping_questions(loaded.file.questions, train.segments, vocabulary)
+        return overlapping_questions(loaded.file.questions, text, vocabulary)
 
     return search
 

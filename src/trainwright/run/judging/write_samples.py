@@ -7,6 +7,7 @@ import numpy as np
 from trainwright.core.files import Json
 from trainwright.data.base.table import Part
 from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
@@ -51,7 +52,7 @@ def write_samples(predictor: Predictor, part: Part) -> list[Json]:
 def _divided(part: Part, row: int, *, whole: bool) -> tuple[Tokens, Tokens]:
     """The prompt of a row and what follows it: all that comes before an answer and the answer, or
     the beginning of a segment and its rest."""
-    segments = part.inputs.segments
+    segments = TokenInputs.of_kind(part.inputs.segments)
     # The chosen answer of a pair comes before the rejected one.
     at = row * (len(segments) // len(part))
     start = int(segments.starts[at])

@@ -1,0 +1,38 @@
+"""What is judged of a model beside its predictions: the limits of its use, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainwright.core.files import Json
+from trainwright.data.base.table import Part
+from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.verdict import Verdict
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.prepare_run import Ready
+from trainwright.run.screen import StageTimes
+from trainwright.tracking.run_folder import RunFolder
+
+
+def judge_further(
+    ready: Ready,
+    model: tuple[Predictor, RunFolder],
+    test: Part,
+    stages: StageTimes,
+    judged: tuple[Verdict, Evaluation],
+) -> tuple[Verdict, Evaluation, Mapping[str, Json]]:
+    """Verdict and evaluation with the limits of the model in use and with what a decoder answers,
+    and what it wrote for `evaluation.json`. `model` has its bundle in the folder of its run."""
+    contract, (predictor, folder), (verdict, evaluation) = ready.plan.contract, model, judged
+    # Imported here, as below: few contracts have such limits, and only decoders write.
+    if contract.serving.is_limited:
+        from trainwright.run.judging.judge_serving import judge_serving
+
+        with stages("judge"):
+            verdict = verdict.with_clauses(judge_serving(folder, test, contract))
+    if not contract.model.traits.writes_text:
+        return verdict, evaluation, {}
+    from trainwright.run.judging.judge_texts import judge_texts
+
+    with stages("texts"):
+        return judge_texts(ready, predictor, verdict, evaluation)
