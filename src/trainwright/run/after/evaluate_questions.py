@@ -121,8 +121,8 @@ def _with_questions(contract: Contract, file: str, overrides: Sequence[str]) -> 
         )
     dumped = {**contract.model_dump(mode="json"), "questions": {"path": file}}
     written, _ = set_values(ParsedYaml(dumped, {}), [text.strip() for text in overrides])
-    value: Mapping[str, Json] = dict(written.value)
-    value = {**value, "questions": [value["questions"]]}
+    assert isinstance(written.value, dict), "overrides set keys of a mapping"
+    value: Mapping[str, Json] = {**written.value, "questions": [written.value["questions"]]}
     try:
         changed = Contract.model_validate_json(json.dumps(value, allow_nan=False))
     except ValidationError as error:
