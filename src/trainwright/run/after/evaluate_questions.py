@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -122,7 +122,7 @@ def _with_questions(contract: Contract, file: str, overrides: Sequence[str]) -> 
     dumped = {**contract.model_dump(mode="json"), "questions": {"path": file}}
     written, _ = set_values(ParsedYaml(dumped, {}), [text.strip() for text in overrides])
     assert isinstance(written.value, dict), "overrides set keys of a mapping"
-    value: Mapping[str, Json] = {**written.value, "questions": [written.value["questions"]]}
+    value = {**written.value, "questions": [written.value["questions"]]}
     try:
         changed = Contract.model_validate_json(json.dumps(value, allow_nan=False))
     except ValidationError as error:
