@@ -48,7 +48,7 @@ from trainwright.tracking.observers import Observer
 
 if TYPE_CHECKING:
     from trainwright.engine.stopping.stop_rules import StopRule
-    from trainwright.run.judging.question_sets import LoadedQuestions
+    from trainwright.run.question_sets import LoadedQuestions
 
 
 class FolderObserver(Protocol):
@@ -202,7 +202,7 @@ def _asked(contract: Contract, prepared: Prepared, folder: Path) -> tuple[Loaded
     if not contract.questions:
         return ()
     # Imported here: few contracts ask questions.
-    from trainwright.run.judging.question_sets import load_questions
+    from trainwright.run.question_sets import load_questions
 
     return load_questions(contract, folder, prepared.features)
 
