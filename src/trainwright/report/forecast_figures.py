@@ -138,7 +138,7 @@ def _few_dates(axes: Axes, times: npt.NDArray[Any]) -> None:
         return
     # Its functions have no types.
     dates: Any = import_module("matplotlib.dates")
-    locator = dates.AutoDateLocator(maxticks=6)
+    locator = dates.AutoDateLocator(minticks=3, maxticks=6)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
