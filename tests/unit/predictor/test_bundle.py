@@ -194,7 +194,7 @@ def test_a_file_of_another_size_is_not_read(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 4}, "format 1, 2, 3"),
+        ({"format": 5}, "format 1, 2, 3, 4"),
         ({"kind": "pickle"}, "its kind is 'pickle'"),
         ({"files": {"../../etc/passwd": {}}}, "does not list the files"),
         ({"files": None}, "does not list the files"),
