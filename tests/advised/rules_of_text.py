@@ -93,7 +93,7 @@ _CASES = (
         ("model.positions=learned", "model.rotary_scaling={kind: linear, factor: 2}"),
     ),
     Case("remove adapter, or name a base", ("model.adapter={kind: lora}",)),
-    Case("remove quantization, or add adapter: {kind: lora}", ("model.quantization=nf4",)),
+    Case("remove quantization", ("model.quantization=nf4",)),
     Case("lower it, or give a longer text", ("model.context=9000",), does=("model.context=16",)),
     Case(
         "lower it, or give more documents",

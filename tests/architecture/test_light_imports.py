@@ -72,6 +72,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.text_generation",
         "trainwright.run.after.evaluate_questions",
         "trainwright.run.after.export_folder",
+        "trainwright.run.after.export_int8",
         "trainwright.run.after.generate_text",
         "trainwright.run.after.export_onnx",
         "trainwright.run.after.export_weights",

@@ -51,6 +51,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "contract/rules/preference_rules.py: fine-tune a model",
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",
+        "run/after/export_int8.py: ",
     ),
     "needs a run of a retrieval (test_search)": (
         "cli/index_search.py: ",

@@ -14,14 +14,21 @@ from page_runs import run_page
 pytestmark = pytest.mark.torch
 
 
-PAGES = ["language-models.md", "chats.md", "preferences.md", "adapters.md", "questions.md"]
+PAGES = [
+    "language-models.md",
+    "chats.md",
+    "preferences.md",
+    "adapters.md",
+    "stages.md",
+    "questions.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_shows_what_its_commands_say(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if page == "adapters.md":
+    if page in ("adapters.md", "stages.md"):
         pytest.importorskip("peft")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

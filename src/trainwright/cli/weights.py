@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
+from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.core.optional_dependencies import need_onnx, need_torch
 from trainwright.core.terminal import show_safely
 from trainwright.run.folder.planned_contract import find_run
@@ -43,6 +44,28 @@ def export_graph(run: str, runs: Path, output: Path) -> None:
         f"{show_safely(str(exported.folder))}: equal to the predictor on {exported.rows:,} test "
         f"rows, largest difference {exported.difference:.1e} of at most {TOLERANCE:g}\n"
     )
+
+
+def export_small_graph(run: str, runs: Path, output: Path) -> int:
+    """Write the network of a run as ONNX with weights of 8 bits, judged again; the exit code."""
+    need_torch("", "the weights of a network")
+    need_onnx()
+    from trainwright.cli.render import show_result
+    from trainwright.run.after.export_int8 import export_int8
+
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        exported = export_int8(folder, output)
+    show_result(exported.result, (), as_json=False, of_run=False)
+    for one in exported.fallen:
+        sys.stderr.write(labelled("fallen", show_safely(one)) + "\n")
+    if exported.fallen:
+        sys.stderr.write("the verdict falls in 8 bits: nothing is written\n")
+        return EXIT_VERDICT_NOT_MET
+    share = f"{exported.size_ratio:.0%} of the size of a graph of 32 bits"
+    sys.stdout.write(f"{show_safely(str(output))}: {share}\n")
+    met = exported.result.verdict.status == "met"
+    return EXIT_DONE if met else EXIT_VERDICT_NOT_MET
 
 
 def export_hub_folder(run: str, runs: Path, output: Path) -> None:

@@ -28,10 +28,10 @@ def export_weights(
         ),
     ] = None,
     to: Annotated[
-        Literal["safetensors", "onnx", "huggingface"],
+        Literal["safetensors", "onnx", "onnx-int8", "huggingface"],
         typer.Option(
-            help="safetensors; onnx: the graph of a network, checked on test rows; huggingface: a "
-            "decoder as a folder that transformers opens."
+            help="safetensors; onnx: the graph of a network, checked on test rows; onnx-int8: with "
+            "weights of 8 bits, judged again; huggingface: a decoder for transformers."
         ),
     ] = "safetensors",
     step: Annotated[
@@ -42,8 +42,14 @@ def export_weights(
     allow_code: AllowCode = False,
 ) -> None:
     """Write the weights of a run as safetensors, its network as ONNX, or its decoder as a folder of
-    Hugging Face."""
-    from trainwright.cli.weights import export, export_graph, export_hub_folder
+    Hugging Face. A graph of 8 bits is judged again on the test rows: the exit code is that of its
+    verdict, and if that falls nothing is written."""
+    from trainwright.cli.weights import (
+        export,
+        export_graph,
+        export_hub_folder,
+        export_small_graph,
+    )
 
     if step is not None and to != "safetensors":
         raise typer.BadParameter("a checkpoint is no model: remove --step", param_hint="--to")
@@ -53,6 +59,8 @@ def export_weights(
                 export(run, runs, step, output or Path("model.safetensors"))
             case "onnx":
                 export_graph(run, runs, output or Path("onnx"))
+            case "onnx-int8":
+                raise typer.Exit(export_small_graph(run, runs, output or Path("onnx-int8")))
             case _:
                 export_hub_folder(run, runs, output or Path("huggingface"))
 

@@ -73,7 +73,7 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
             predictor, and nothing is written. DataChanged: the rows of the run are no longer those
             that it was judged on. StorageFailed: the disk.
     """
-    _check_new(output)
+    check_free(output)
     predictor = read_own_bundle(folder)
     scorer = predictor.scorer
     kind = read_planned(folder).model.kind
@@ -113,7 +113,7 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
             },
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
-        _place(file, record, output)
+        place_graph(file, record, output)
     return OnnxExport(output, rows, difference)
 
 
@@ -195,11 +195,12 @@ def _input_names(rows: Sequence[Tensor]) -> list[str]:
 def _described(file: Path) -> Json:
     return {
         one.name: {"type": one.type, "shape": list(one.shape)}
-        for one in _session(file).get_inputs()
+        for one in open_session(file).get_inputs()
     }
 
 
-def _session(file: Path) -> Any:
+def open_session(file: Path) -> Any:
+    """A graph that onnxruntime runs on the CPU."""
     import onnxruntime
 
     return onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -210,7 +211,7 @@ def compare_with_graph(
 ) -> tuple[int, float]:
     """Rows and largest difference between the graph and what it should give, over batches of its
     arguments and of that; NaN if either is not a number."""
-    session = _session(file)
+    session = open_session(file)
     names = [one.name for one in session.get_inputs()]
     rows, largest = 0, 0.0
     for arguments, expected in batches:
@@ -246,7 +247,8 @@ def _held_out(folder: RunFolder, predictor: Predictor) -> Inputs:
     return next(iter(predictor.features.inputs_of(part)))
 
 
-def _place(file: Path, record: Json, output: Path) -> None:
+def place_graph(file: Path, record: Json, output: Path) -> None:
+    """Write a graph and its record to a new folder, whole or not at all."""
     new = output.with_name(f".tmp-{os.getpid()}-{output.name}")
     with storage_errors(f"writing {output}"):
         try:
@@ -259,7 +261,12 @@ def _place(file: Path, record: Json, output: Path) -> None:
             raise
 
 
-def _check_new(output: Path) -> None:
+def check_free(output: Path) -> None:
+    """Check that a folder is not there yet.
+
+    Raises:
+        Mistake: it is.
+    """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise Mistake(
             Problem(

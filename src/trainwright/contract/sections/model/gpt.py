@@ -259,7 +259,7 @@ class Gpt(ModelSection):
                 path="model.quantization",
                 found=self.quantization,
                 expected="model.adapter beside it",
-                fix="remove quantization, or add adapter: {kind: lora}",
+                fix="remove quantization",
             )
         if self.architecture and self.init != "usual":
             yield Problem(
