@@ -57,9 +57,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "cli/index_search.py: ",
         "predictor/embedding_index.py: build it again",
     ),
-    "needs a base in a folder (test_decoder_bases, test_preferences, test_adapter_runs)": (
+    "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs)": (
         "model/adapters/",
         "model/gpt/",
+        "model/causal_lm/",
         "model/pretrained/base_location.py: set ",
         "model/pretrained/encoder_adapter.py: name layers",
         "planner/kinds/preference_planner.py",

@@ -26,6 +26,7 @@ FAMILIES: Mapping[str, Family[Any]] = LazyTable(
         "tabular_resnet": f"{_HERE}.tabular_resnet.tabular_resnet_family:TabularResNetFamily",
         "resnet": f"{_HERE}.resnet.resnet_family:ResNetFamily",
         "gpt": f"{_HERE}.gpt.gpt_family:GptFamily",
+        "causal_lm": f"{_HERE}.causal_lm.causal_lm_family:CausalLmFamily",
         "dual_encoder": f"{_HERE}.dual_encoder.dual_encoder_family:DualEncoderFamily",
         "pretrained": f"{_HERE}.pretrained.pretrained_family:PretrainedFamily",
         "imported": f"{_HERE}.imported.imported_family:ImportedFamily",

@@ -29,8 +29,9 @@ MemoryFormat = Literal["contiguous", "channels_last"]
 @dataclass(frozen=True, slots=True)
 class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
-    whether a column is a text, of a table the kind of each feature column by its name, and the
-    quantiles that are predicted of a number, none for one value."""
+    whether a column is a text, of a table the kind of each feature column by its name, the
+    quantiles that are predicted of a number, none for one value, and whether several documents
+    stand in a window of a text."""
 
     task: str
     metric: str
@@ -38,6 +39,7 @@ class LearningTask:
     has_texts: bool
     columns: Mapping[str, str] = field(default_factory=dict)
     quantiles: tuple[float, ...] = ()
+    is_packed: bool = False
 
 
 @final

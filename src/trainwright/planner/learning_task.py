@@ -17,4 +17,5 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         has_texts=any(column.kind == "text" for column in facts.columns),
         columns=planner_of(contract, facts).kinds_of_features(),
         quantiles=contract.metric.quantiles,
+        is_packed=contract.data.is_packed,
     )

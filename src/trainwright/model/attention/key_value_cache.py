@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -18,6 +18,8 @@ class KeyValueCache:
     def __init__(self) -> None:
         self.length = 0
         self._blocks: dict[int, Pair] = {}
+        self.foreign: Any = None
+        """Cache of a model of another library, in place of the blocks."""
 
     def append(self, block: int, keys: Tensor, values: Tensor) -> Pair:
         """Those of a block, with new ones behind them."""

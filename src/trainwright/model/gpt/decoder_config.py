@@ -31,7 +31,10 @@ def section_of(section: Gpt, config: Json) -> tuple[Gpt, int]:
     kind = config["model_type"]
     if kind not in KNOWN:
         raise unusable(
-            f"the decoder has no place for the weights of {kind!r}", kind, ", ".join(KNOWN)
+            f"the decoder has no place for the weights of {kind!r}",
+            kind,
+            ", ".join(KNOWN),
+            "change model.kind to causal_lm, which trains other architectures of transformers",
         )
     shape = _shape_of(kind, config)
     known = shape.pop("positions_known")

@@ -10,10 +10,10 @@ from trainwright.contract.sections.model.adapter import Ia3, PromptTuning
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, NetworkFamily
+from trainwright.model.gpt.own_tokenizer import token_problems
 from trainwright.model.input_shape import Shape, TokenShape
 from trainwright.model.pretrained.base_location import locate_base
 
@@ -54,23 +54,7 @@ class GptFamily(NetworkFamily[Gpt]):
     def encoding_problems(self, section: Gpt, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
         tokens = TokenEncoding.of_kind(encoding)
-        vocabulary = tokens.vocabulary
-        if 0 < section.vocabulary < vocabulary.size:
-            yield Problem(
-                "the data has tokens that the model does not know",
-                path="model.vocabulary",
-                found=f"{section.vocabulary:,} rows of the embedding, {vocabulary.size:,} tokens",
-                expected=f"at least {vocabulary.size:,}",
-                fix=f"use the tokenizer of {section.architecture}"
-                if section.architecture
-                else "remove vocabulary",
-            )
-        if section.base == "none" or not section.base.weights:
-            return
-        symbols = hash_bytes(vocabulary.symbols.encode())
-        if vocabulary.kind == "subwords" and symbols == section.base.tokenizer:
-            return
-        yield _foreign_tokenizer(section, tokens)
+        yield from token_problems(section.architecture, section.vocabulary, section.base, tokens)
 
     def build(self, section: Gpt, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.
@@ -194,23 +178,6 @@ class GptFamily(NetworkFamily[Gpt]):
             block += 3 * section.heads * length - width - section.heads
             ends += width
         return length * (section.layers * block + ends)
-
-
-def _foreign_tokenizer(section: Gpt, tokens: TokenEncoding) -> Problem:
-    """The tokens are not those of the base; preferences have no vocabulary to choose, and need the
-    weights."""
-    assert section.base != "none"
-    own = f"data.tokenizer: {section.architecture}/tokenizer.json"
-    fix = f"write data.vocabulary: tokenizer and {own}, or model.weights: none"
-    return Problem(
-        "the weights of the base need its own tokenizer",
-        path="data.tokenizer" if tokens.has_tokenizer else "data.vocabulary",
-        found=f"a vocabulary of {tokens.vocabulary.size:,} {tokens.vocabulary.kind}",
-        expected=f"the tokenizer.json of {section.architecture}"
-        if section.base.tokenizer
-        else "a base with a tokenizer.json",
-        fix=f"write {own}" if tokens.has_tokenizer else fix,
-    )
 
 
 def _without_adapter(section: Gpt, shape: Shape) -> nn.Module:

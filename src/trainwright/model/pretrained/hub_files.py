@@ -7,13 +7,17 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, TypeAlias, final
 
+from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_file, hash_value
+
+BasedSection: TypeAlias = Pretrained | Gpt | CausalLm
+"""Sections that name a base."""
 
 PATH: Final = "model.architecture"
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
@@ -166,7 +170,7 @@ _NEEDED: Final = (
 _SAFE: Final = f"{_WEIGHTS}, or {_INDEX} with its files"
 
 
-def find_base(section: Pretrained | Gpt, folder: Path) -> BaseFolder:
+def find_base(section: BasedSection, folder: Path) -> BaseFolder:
     """Files of a base: a folder relative to the contract's `folder`, or a model of the hub.
 
     Raises:
@@ -183,7 +187,7 @@ def find_base(section: Pretrained | Gpt, folder: Path) -> BaseFolder:
     return _of_hub(section)
 
 
-def _of_hub(section: Pretrained | Gpt) -> BaseFolder:
+def _of_hub(section: BasedSection) -> BaseFolder:
     from huggingface_hub import snapshot_download
 
     name, offline = section.architecture, is_offline()
@@ -208,7 +212,7 @@ def is_offline() -> bool:
     return any(one.upper() in ("1", "ON", "YES", "TRUE") for one in said)
 
 
-def _not_found(section: Pretrained | Gpt, error: Exception, offline: bool) -> Mistake:
+def _not_found(section: BasedSection, error: Exception, offline: bool) -> Mistake:
     name, said = section.architecture, (str(error).splitlines() or [repr(error)])[0]
     return Mistake(
         Problem(
@@ -257,8 +261,13 @@ def unfit(kind: str, error: Exception) -> Mistake:
     )
 
 
-def classifier_class(reads: Literal["texts", "images"]) -> Any:
-    """What transformers calls a model with a head for classes of texts, or of images."""
+def classifier_class(reads: Literal["texts", "images", "tokens"]) -> Any:
+    """What transformers calls a model with a head for classes of texts or images, or for the next
+    token."""
+    if reads == "tokens":
+        from transformers import AutoModelForCausalLM
+
+        return AutoModelForCausalLM
     if reads == "texts":
         from transformers import AutoModelForSequenceClassification
 
@@ -268,7 +277,7 @@ def classifier_class(reads: Literal["texts", "images"]) -> Any:
     return AutoModelForImageClassification
 
 
-def known_config(config: Json, reads: Literal["texts", "images"]) -> Any:
+def known_config(config: Json, reads: Literal["texts", "images", "tokens"]) -> Any:
     """The configuration as transformers reads it, without code of its own.
 
     Raises:
@@ -292,17 +301,18 @@ def known_config(config: Json, reads: Literal["texts", "images"]) -> Any:
     if type(made) not in classifier_class(reads)._model_mapping:
         noun, examples = _EXAMPLES[reads]
         raise unusable(
-            f"{kind} has no head for the classes of {noun}",
+            f"{kind} has no head for {noun}",
             ", ".join(config.get("architectures") or [kind]),
             f"an architecture with one, such as {examples}",
-            f"name a model of {reads}",
+            f"name a model of {'texts' if reads == 'tokens' else reads}",
         )
     return made
 
 
 _EXAMPLES: Final = {
-    "texts": ("a text", "bert, roberta, distilbert or deberta-v2"),
-    "images": ("an image", "vit, convnext, resnet or dinov2"),
+    "texts": ("the classes of a text", "bert, roberta, distilbert or deberta-v2"),
+    "images": ("the classes of an image", "vit, convnext, resnet or dinov2"),
+    "tokens": ("the next token", "gpt_neox, phi, mistral or gemma"),
 }
 
 

@@ -37,7 +37,7 @@ def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     if is_of_texts:
         config.pad_token_id = base.pad
     kind = classifier_class(base.reads)
-    with _quiet():
+    with quiet():
         network = _draw(kind, config) if is_new else _read(kind, base, config)
     network.register_forward_hook(_logits)
     if is_of_texts and getattr(config, "type_vocab_size", 0) < 2:
@@ -132,7 +132,7 @@ def read_tokenizer(folder: str) -> tuple[str, int, int]:
 
     expected = "tokenizer.json, or files that transformers makes it of"
     try:
-        with _quiet(), panics_as_errors():
+        with quiet(), panics_as_errors():
             found = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, use_fast=True
             )
@@ -153,7 +153,7 @@ def read_tokenizer(folder: str) -> tuple[str, int, int]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars and reports of transformers."""
     from transformers.utils import logging
 

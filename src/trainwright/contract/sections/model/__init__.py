@@ -34,6 +34,7 @@ MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
         "tabular_resnet": f"{_HERE}.tabular_resnet:TabularResNet",
         "resnet": f"{_HERE}.resnet:ResNet",
         "gpt": f"{_HERE}.gpt:Gpt",
+        "causal_lm": f"{_HERE}.causal_lm:CausalLm",
         "dual_encoder": f"{_HERE}.dual_encoder:DualEncoder",
         "pretrained": f"{_HERE}.pretrained:Pretrained",
         "imported": f"{_HERE}.imported:Imported",

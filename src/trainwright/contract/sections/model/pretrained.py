@@ -37,7 +37,7 @@ class Base(Section):
     """What was found in the files of `architecture`. The plan fills it in, and a run goes on with
     the same files only."""
 
-    reads: Literal["texts", "images"] = "texts"
+    reads: Literal["texts", "images", "tokens"] = "texts"
     """What the model reads."""
 
     config: str

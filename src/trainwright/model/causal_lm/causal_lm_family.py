@@ -1,0 +1,158 @@
+"""Family `causal_lm`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from trainwright.contract.sections.model.causal_lm import CausalLm
+from trainwright.contract.sections.model.pretrained import Base
+from trainwright.core.errors import Problem
+from trainwright.core.hashing import hash_bytes
+from trainwright.core.limits import MOST_LAYERS
+from trainwright.core.optional_dependencies import need_transformers
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.encoders.vocabulary import TokenEncoding
+from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
+from trainwright.model.gpt.own_tokenizer import token_problems
+from trainwright.model.input_shape import Shape
+from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
+from trainwright.model.pretrained.pretrained_family import PretrainedFamily
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_TOKENIZER = "tokenizer.json"
+_OF_BASES = PretrainedFamily()
+
+
+@final
+class CausalLmFamily(NetworkFamily[CausalLm]):
+    """Causal language models of transformers, of any architecture."""
+
+    def read_files(self, section: CausalLm, folder: Path, form: str = "tokens") -> CausalLm:  # noqa: ARG002
+        """See `Family`."""
+        need_transformers(PATH)
+        from trainwright.model.causal_lm.causal_network import position_count, try_abilities
+
+        found = find_base(section, folder)
+        config = json.dumps(found.config(), sort_keys=True)
+        longest, tokenizer = position_count(config), found.path / _TOKENIZER
+        base = Base(
+            reads="tokens",
+            config=config,
+            weights="" if section.weights == "none" else found.weights_hash(),
+            tokenizer=hash_bytes(tokenizer.read_bytes()) if tokenizer.is_file() else "",
+            longest=longest,
+            licence=found.licence(),
+            commit=found.commit,
+            folder=str(found.path),
+        )
+        if section.base not in ("none", base.model_copy(update={"folder": ""})):
+            raise unusable(
+                "the files of the base have changed", found=str(found.path), expected="the same"
+            )
+        read = section.model_copy(update={"base": base})
+        if read.block_count > MOST_LAYERS:
+            raise unusable(
+                "the config.json of the base has too many layers",
+                f"{read.block_count:,}",
+                f"at most {MOST_LAYERS:,}",
+            )
+        if longest and section.context > longest:
+            raise unusable(
+                "the windows are longer than the positions of the base",
+                f"model.context {section.context:,}",
+                f"at most {longest:,}",
+                "lower model.context, or name a base of longer windows",
+            )
+        if not try_abilities(config).is_causal:
+            kind = found.config()["model_type"]
+            raise unusable(
+                f"{kind} sees the tokens that it should predict",
+                kind,
+                "an architecture whose attention is causal",
+            )
+        return read
+
+    def problems(self, section: CausalLm, task: LearningTask) -> Iterator[Problem]:
+        """Packed documents must not see each other."""
+        if not task.is_packed:
+            return
+        from trainwright.model.causal_lm.causal_network import attention_window, try_abilities
+
+        assert section.base != "none", "its files were read"
+        config = section.base.config
+        window = attention_window(config)
+        if try_abilities(config).packs and not 0 < window < section.context:
+            return
+        kind = json.loads(config)["model_type"]
+        yield Problem(
+            f"{kind} cannot keep the documents of a packed window apart",
+            path="data.windows",
+            found=f"packed, and a sliding window of {window:,} tokens" if window else "packed",
+            expected="padded or across",
+            fix="change it to padded",
+        )
+
+    def encoding_problems(self, section: CausalLm, encoding: Encoding) -> Iterator[Problem]:
+        """The embedding has a row for each token. Weights of a base need its tokenizer."""
+        from trainwright.model.causal_lm.causal_network import embedding_rows
+
+        assert section.base != "none", "its files were read"
+        rows = embedding_rows(section.base.config)
+        tokens = TokenEncoding.of_kind(encoding)
+        yield from token_problems(section.architecture, rows, section.base, tokens)
+
+    def build(self, section: CausalLm, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`.
+
+        Raises:
+            Mistake: weights are wanted of a base whose files were not read.
+        """
+        import torch
+
+        if section.weights == "none" or torch.get_default_device().type == "meta":
+            return self.build_empty(section, shape)
+        assert section.base != "none", "its files were read"
+        if not section.base.folder:
+            raise unusable(
+                "the files of the base were not read",
+                section.architecture,
+                "the folder of its files",
+            )
+        from trainwright.model.causal_lm.causal_network import build_causal
+
+        return build_causal(section, is_new=False)
+
+    def build_empty(self, section: CausalLm, _shape: Shape, /) -> nn.Module:
+        """See `NetworkFamily`."""
+        from trainwright.model.causal_lm.causal_network import build_causal
+
+        return build_causal(section, is_new=True)
+
+    def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
+        """Layers of the decoder."""
+        return _OF_BASES.blocks(network.get_submodule("model"))
+
+    def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:
+        """As of an encoder."""
+        return _OF_BASES.undecayed(network)
+
+    def hub_layout(self, _section: CausalLm, network: nn.Module, /) -> HubLayout:
+        """The model as transformers opens it; weights that are tied stand there once."""
+        model = network.get_submodule("model")
+        config = dict(model.config.to_dict())  # type: ignore[operator,union-attr]
+        config.pop("_name_or_path", None)
+        config |= {"architectures": [type(model).__name__], "dtype": "float32"}
+        kept: dict[int, str] = {}
+        state = model.state_dict()
+        for name, tensor in state.items():
+            kept.setdefault(tensor.data_ptr(), name)
+        return HubLayout(config, {name: state[name].contiguous() for name in kept.values()})
+
+    def count_layers(self, section: CausalLm) -> int:
+        """Layers of the decoder."""
+        return section.block_count
