@@ -14,7 +14,7 @@ transformers = pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from command import command, inside  # noqa: E402
-from made_decoders import write_decoder_project  # noqa: E402
+from made_decoders import write_decoder, write_decoder_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
@@ -164,11 +164,23 @@ def test_a_contract_that_contradicts_its_base_is_refused(
     assert fix in message
 
 
+def test_learned_positions_are_no_longer_than_the_base(tmp_path: Path) -> None:
+    contract = write_decoder_project(tmp_path)
+    shape = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "vocab_size": 288}
+    write_decoder("gpt2", shape, tmp_path / "base")
+    message = refused(contract, "model.context=33")
+    assert "at most 32" in message
+    assert "there is no vector for a later position" in message
+
+
 def test_windows_are_longer_with_scaled_positions(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     scaled = "model.rotary_scaling={kind: linear, factor: 2}"
     folder = run_of(contract, "long", "model.context=128", scaled)
     assert read_json(folder / "plan.json")["contract"]["model"]["context"] == 128
+    with inside(tmp_path):
+        said = command("check", contract.name, "--set", "model.context=128", "--set", scaled).err
+    assert "windows of 128 tokens are longer than the 64 positions of the base" in said
 
 
 def test_other_shapes_are_no_folder_of_transformers(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def section_of(section: Gpt, config: Json) -> tuple[Gpt, int]:
         )
     shape = _shape_of(kind, config)
     known = shape.pop("positions_known")
-    _check_context(section, known)
+    _check_context(section, known, is_learned=shape["positions"] == "learned")
     if section.weights == "none":
         # Random weights take the tokens of the data.
         shape["vocabulary"] = section.vocabulary
@@ -150,7 +150,7 @@ def _lacks(name: str, found: object, expected: object) -> Mistake:
     )
 
 
-def _check_context(section: Gpt, known: int) -> None:
+def _check_context(section: Gpt, known: int, *, is_learned: bool) -> None:
     scaling = section.rotary_scaling
     longest = int(known * (1 if scaling == "none" else scaling.factor))
     wanted, prompt = section.context + section.prompt_length, section.prompt_length
@@ -160,7 +160,9 @@ def _check_context(section: Gpt, known: int) -> None:
             "the windows are longer than those that the base was trained on",
             f"model.context {section.context:,}{beside}",
             f"at most {longest:,}",
-            "lower model.context, or add model.rotary_scaling: {kind: linear, factor: "
+            "lower model.context: there is no vector for a later position"
+            if is_learned
+            else "lower model.context, or add model.rotary_scaling: {kind: linear, factor: "
             f"{-(-wanted // known)}}}",
         )
 
