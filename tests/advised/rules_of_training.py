@@ -218,6 +218,9 @@ CASES = tuple(
             does=("-training.ramps.batch.samples", "-training.ramps.batch.ratio"),
         ),
         Case(
+            "change it, or remove training.memory.head_loss", ("training.memory.head_loss=fused",)
+        ),
+        Case(
             "rename it to num_steps, which counts optimizer steps",
             ("training={num_tokens: 300, batch_size: 32}",),
         ),

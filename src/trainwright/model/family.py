@@ -145,6 +145,10 @@ class NetworkFamily(Family[S]):
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks from first to last, as in `InBlocks`; none for a network without."""
 
+    def count_logits(self, _section: S, _shape: Shape, /) -> int:
+        """Numbers of a row that only a separate head keeps: logits and their gradient."""
+        return 0
+
     def width_factors(self, _section: S, _network: nn.Module, /) -> Mapping[nn.Parameter, float]:
         """Factors on the learning rate that follow from the width; 1 where there is none."""
         return {}

@@ -83,16 +83,15 @@ def estimate_memory(
         together = max(OFFLOADED_PART_BYTES // _NUMBER, family.count_largest(section, shape))
         updated = min(parameters, together)
     moments = updated * state_bytes(training.optimizer)
+    kept = family.count_activations(section, shape)
+    if training.memory.head_loss == "fused":
+        kept -= family.count_logits(section, shape)
     means = 0 if training.average == "off" else parameters * _NUMBER
     return MemoryEstimate(
         weights=parameters * _NUMBER + family.frozen_bytes(section, shape) + means,
         gradients=parameters * _NUMBER,
         optimizer=round(moments),
-        activations=rows
-        * longest
-        * contract.data.windows_a_row
-        * _NUMBER
-        * family.count_activations(section, shape),
+        activations=rows * longest * contract.data.windows_a_row * _NUMBER * kept,
         data=data,
         device=device,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.memory import EveryNth
+from trainwright.contract.sections.training.objective import AutoLoss, CrossEntropy
 from trainwright.contract.sections.training.optimizer import Adam, AdamW, Sgd
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
@@ -147,5 +148,31 @@ def check_offloaded_optimizer(contract: Contract, _written: frozenset[str]) -> I
         )
 
 
-MEMORY_RULES = (check_blocks, check_in_backward, check_offloaded_optimizer)
+def check_fused_head(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A fused head knows the cross-entropy of tokens, and is not compiled."""
+    training = contract.training
+    if training.memory.head_loss == "separate":
+        return
+    reasons = (
+        (not contract.model.traits.fuses_head, "model.kind", contract.model.kind),
+        (contract.data.is_paired, "data.kind", contract.data.kind),
+        (
+            not isinstance(training.loss, AutoLoss | CrossEntropy),
+            "training.loss",
+            training.loss.name,
+        ),
+        (training.compute.compile == "on", "training.compute.compile", "on"),
+    )
+    for is_so, path, found in reasons:
+        if is_so:
+            yield Problem(
+                "head_loss: fused does not go with it",
+                path=path,
+                found=found,
+                expected="a decoder of kind gpt with cross-entropy, not compiled",
+                fix="change it, or remove training.memory.head_loss",
+            )
+
+
+MEMORY_RULES = (check_blocks, check_in_backward, check_offloaded_optimizer, check_fused_head)
 """All of them, for the list of rules."""

@@ -38,6 +38,19 @@ class GptFamily(NetworkFamily[Gpt]):
             check_targets(found)
         return found
 
+    def remarks(self, section: Gpt) -> tuple[str, ...]:
+        """Windows that the base has not seen."""
+        if section.base == "none" or section.weights == "none":
+            return ()
+        longest, scaling = section.base.longest, section.rotary_scaling
+        if section.context <= longest:
+            return ()
+        how = "none" if scaling == "none" else f"{scaling.kind} by {scaling.factor:g}"
+        return (
+            f"windows of {section.context:,} tokens are longer than the {longest:,} positions of "
+            f"the base; its rotary positions are scaled: {how}",
+        )
+
     def usual_training(self, section: Gpt) -> Mapping[str, tuple[Json, str]]:
         """An adapter takes ten times the rate of its base (Hu et al. 2021, appendix D), (IA)3 that
         of Liu et al. 2022 (section 3.3), a prompt more still (Lester et al. 2021, appendix A)."""
@@ -88,6 +101,10 @@ class GptFamily(NetworkFamily[Gpt]):
 
         assert isinstance(network, GptNetwork)
         return network.blocks
+
+    def count_logits(self, section: Gpt, shape: Shape, /) -> int:
+        """See `NetworkFamily`."""
+        return 2 * section.context * _vocabulary(section, shape)
 
     def width_factors(self, section: Gpt, network: nn.Module, /) -> Mapping[nn.Parameter, float]:
         """Under mup matrices inside the blocks learn with 1 / m of the rate (Yang et al. 2022,

@@ -66,6 +66,14 @@ class GptNetwork(nn.Module):
     ) -> Float[Tensor, "B L V"]:
         """Logits of the next token at each position. In a packed window, `positions` start at 0 in
         each document, and documents do not attend to each other."""
+        return functional.linear(self.features(tokens, positions), self.head_weight)
+
+    def features(
+        self,
+        tokens: Int[Tensor, "B L"],
+        positions: Literal["running"] | Int[Tensor, "B L"] = "running",
+    ) -> Float[Tensor, "B L D"]:
+        """What the head reads at each position."""
         assert tokens.shape[1] <= self.context, "a window is at most the context"
         prompt = self.prompt_length
         length = prompt + tokens.shape[1]
@@ -81,7 +89,12 @@ class GptNetwork(nn.Module):
         x = self._embed(tokens, places)
         for block in self.blocks:
             x = block(x, turn, seen)
-        return self._logits(x[:, prompt:])
+        return self._normed(x[:, prompt:])
+
+    @property
+    def head_weight(self) -> Float[Tensor, "V D"]:
+        """Weights of the head."""
+        return self.embedding.weight if self.head is None else self.head.weight
 
     def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
         """Logits of the token after the last of `tokens`, which follow those of the cache; the
@@ -100,7 +113,7 @@ class GptNetwork(nn.Module):
             assert isinstance(block, _Block)
             x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
         cache.length = end - self.prompt_length
-        return self._logits(x[:, -1])
+        return functional.linear(self._normed(x[:, -1]), self.head_weight)
 
     @property
     def projections(self) -> Mapping[str, nn.Module]:
@@ -132,12 +145,9 @@ class GptNetwork(nn.Module):
         dropped: Tensor = self.dropout(x)
         return dropped
 
-    def _logits(self, x: Tensor) -> Tensor:
-        weight = self.embedding.weight if self.head is None else self.head.weight
-        x = self.norm(x)
-        if self.output_factor != 1.0:
-            x = x * self.output_factor
-        return functional.linear(x, weight)
+    def _normed(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x)
+        return normed if self.output_factor == 1.0 else normed * self.output_factor
 
 
 @final

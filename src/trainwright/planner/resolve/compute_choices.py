@@ -109,6 +109,8 @@ def _compiling(contract: Contract, training: Training, work: Work, device: Devic
         return {"compile": ("off", "each width of a batch would be compiled by itself")}
     if contract.task == "retrieval":
         return {"compile": ("off", "the loss is over all micro-batches of a step")}
+    if contract.training.memory.head_loss == "fused":
+        return {"compile": ("off", "the fused loss is a kernel of its own")}
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"
         return {"compile": ("off", f"there is no {what}")}

@@ -10,6 +10,7 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.objective import CrossEntropy
 from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats
@@ -106,6 +107,13 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
         return OwnObjective(own)
     if contract.task == "ranking":
         return ByQuery(loss)
+    if contract.training.memory.head_loss == "fused":
+        # Imported here: few decoders have a vocabulary that asks for it.
+        from trainwright.objective.fused_head_loss import FusedHeadLoss
+
+        section = contract.training.loss
+        assert isinstance(section, CrossEntropy), "the rules refuse other losses"
+        return FusedHeadLoss(section.label_smoothing, section.z_loss)
     if isinstance(teacher := contract.training.teacher, Teacher):
         return Distilled(
             loss, teacher.weight, teacher.temperature, classes=contract.task == "classification"

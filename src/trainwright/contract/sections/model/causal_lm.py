@@ -17,7 +17,7 @@ class CausalLm(ModelSection):
     and needs no transformers. Code that comes with a model is never run."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("tokens",), has_blocks=True, files=("base",), needs_files=True
+        reads=("tokens",), has_blocks=True, writes_text=True, files=("base",), needs_files=True
     )
 
     kind: Literal["causal_lm"]

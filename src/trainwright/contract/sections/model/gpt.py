@@ -78,6 +78,7 @@ class Gpt(ModelSection):
         reads=("tokens",),
         has_blocks=True,
         has_attention=True,
+        fuses_head=True,
         writes_text=True,
         files=("base",),
         adapters=frozenset({"lora", "rslora", "dora", "ia3", "prompt_tuning"}),

@@ -60,7 +60,8 @@ class Traits:
     the rows of a query. `writes_text`: it continues one token by token. `predicts` is what it can
     predict beside classes and the mean of a number: `counts`, with a rate above 0, and several
     `quantiles`. `weighs_rows`: rows can count more or less. `adapters` are the kinds of
-    `model.adapter`, with which a base stays as it is.
+    `model.adapter`, with which a base stays as it is. `fuses_head`: its loss can be computed from
+    what its head reads.
     """
 
     reads: tuple[DataKind, ...]
@@ -83,6 +84,7 @@ class Traits:
     runs_code: bool = False
     predicts: frozenset[Predicted] = frozenset({"counts", "quantiles"})
     adapters: frozenset[AdapterKind] = frozenset()
+    fuses_head: bool = False
 
 
 class ModelSection(Section):

@@ -50,7 +50,8 @@ ActivationCheckpointing = (
 
 
 class Memory(Section):
-    """Reducing the memory that training needs. None of it changes an update."""
+    """Reducing the memory that training needs. None of it changes an update but
+    `head_loss`, in its last bits."""
 
     activation_checkpointing: ActivationCheckpointing = "off"
     """Activation checkpointing: activations that are recomputed in the backward pass instead of
@@ -64,6 +65,13 @@ class Memory(Section):
     without clipping and without fp16; it needs `guard.non_finite: rollback`, because a gradient
     that is not finite is found when a part of the update is made. The update has the same bits.
     The default is `after_backward`, which can still leave a bad update out as a whole."""
+
+    head_loss: Literal["separate", "fused"] = "separate"
+    """How the loss of a decoder is computed. `fused`: from the features before the head, piece by
+    piece and together with its gradient, so that the logits of a micro-batch are never in memory as
+    a whole (Hsu et al. 2024, arXiv:2410.10989, section 3.2): for large vocabularies. For `gpt` with
+    cross-entropy, not compiled. The update is the same up to the order in which numbers are
+    added."""
 
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the device's memory that is left free where the plan chooses `batch_size` and
