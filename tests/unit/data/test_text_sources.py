@@ -290,3 +290,17 @@ def test_the_report_says_which_documents_are_divided(tmp_path: Path) -> None:
     (tmp_path / "two" / "b.txt").unlink()
     one = reason(two)
     assert "document" not in one
+
+
+def test_other_shares_of_whole_documents_are_not_mistaken_in_the_cache(tmp_path: Path) -> None:
+    """Documents are not divided: the text is cut at the same places, whatever the shares."""
+    documents = [f"the document of number {number:03}" for number in range(60)]
+    (tmp_path / "notes.txt").write_text("\n\n".join(documents))
+    sizes = []
+    for test in (0.1, 0.4):
+        section = TokenData(kind="tokens", path="notes.txt", separator="\n\n", test=test)
+        sizes.append(prepare_tokens(read_tokens(section, tmp_path), section).split.rows)
+    assert sizes[0]["test"] < sizes[1]["test"]
+    assert sum(sizes[0].values()) == sum(sizes[1].values())
+    again = TokenData(kind="tokens", path="notes.txt", separator="\n\n", test=0.1)
+    assert prepare_tokens(read_tokens(again, tmp_path), again).split.rows == sizes[0]

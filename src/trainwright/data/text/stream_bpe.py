@@ -175,8 +175,10 @@ def _kept(
     key = hash_value(
         {
             **_text_identity(documents, section),
-            "scheme": 2,
+            "scheme": 3,
             "cuts": hash_bytes(cuts.astype("<i8").tobytes()),
+            # Parts may end where documents do: the cuts of other shares are the same then.
+            "parts": [[one.start, *one.ends.values()] for one in sources],
             "documents": hash_bytes(stops.astype("<i8").tobytes()),
             "vocabulary": vocabulary.to_json(),
         }
