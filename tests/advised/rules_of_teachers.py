@@ -7,7 +7,18 @@ from advised.cases import NUMBERS, Case, csv
 TEACHER = "training.teacher={bundle: teacher}"
 
 CASES = (
-    Case("remove training.teacher", (TEACHER,), "text"),
+    Case("remove training.teacher", (TEACHER,), "pairs"),
+    Case(
+        "remove training.teacher, or training.ramps.sequence",
+        (TEACHER, "training.ramps.sequence={start: 4}"),
+        "text",
+        leaves="the teacher cannot be used",
+    ),
+    Case(
+        "remove training.teacher.top_k",
+        ("training.teacher={bundle: teacher, top_k: 4}",),
+        leaves="the teacher cannot be used",
+    ),
     Case("remove training.teacher, or data.augment", (TEACHER, "data.augment.mixup=0.2"), "images"),
     Case(
         "remove training.teacher, or change model.kind",

@@ -70,6 +70,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/chats/jinja_template.py: choose data.template",
     ),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
+    "needs 32 GB on the disk": ("run/token_teacher.py: lower",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),
     "a rule of the contract says it first": (

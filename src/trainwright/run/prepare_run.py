@@ -165,7 +165,10 @@ def _taught(
     if decided.contract.training.teacher == "none":
         return prepared, {}
     # Imported here: few trainings have a teacher.
-    from trainwright.run.soft_targets import teach
+    if decided.contract.data.has_soft_tokens:
+        from trainwright.run.token_teacher import teach_tokens as teach
+    else:
+        from trainwright.run.soft_targets import teach
 
     with stages("teacher"), _blaming(document.source):
         return teach(prepared, decided.contract, raw, document.source.folder)

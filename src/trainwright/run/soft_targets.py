@@ -29,7 +29,7 @@ from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.folder.trained_rows import find_trained_rows
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
-_PATH = "training.teacher.bundle"
+TEACHER_PATH = "training.teacher.bundle"
 _UNKNOWN = (
     "whether the teacher was trained on test rows is not known: it is no run with this split, and "
     "its training rows are not at hand"
@@ -49,7 +49,7 @@ def teach(
     section = contract.training.teacher
     assert isinstance(section, Teacher), "the contract has a teacher"
     place = folder / section.bundle
-    teacher = _read(place)
+    teacher = read_teacher(place)
     _check_target(teacher, prepared)
     note = _check_unseen(teacher, place, prepared, contract, raw)
     within = RunFolder(place).bundle if is_run_folder(place) else place
@@ -69,7 +69,12 @@ def teach(
     return replace(prepared, train=train, version=key), about
 
 
-def _read(place: Path) -> Predictor:
+def read_teacher(place: Path) -> Predictor:
+    """The model of a run or of a bundle, as a teacher.
+
+    Raises:
+        ContractMistake: there is none.
+    """
     try:
         return read_model(place)
     except Mistake as mistake:
@@ -82,7 +87,7 @@ def _of_teacher(mistake: Mistake) -> Mistake:
         replace(
             problem,
             message=f"the teacher cannot be used: {problem.message}",
-            path=_PATH,
+            path=TEACHER_PATH,
             fix=problem.fix or "name a run, or a bundle, that can read these rows",
         )
         for problem in mistake.problems
@@ -98,7 +103,7 @@ def _check_target(teacher: Predictor, prepared: Prepared) -> None:
     raise ContractMistake(
         Problem(
             "the teacher predicts something else",
-            path=_PATH,
+            path=TEACHER_PATH,
             found=described,
             expected=", ".join(ours.classes[:5]) or f"{ours.task}, one number a row",
             fix="name a model of the same target",
@@ -130,7 +135,7 @@ def _check_unseen(
     if not is_run_folder(place) or not len(prepared.test):
         return _UNKNOWN
     run = RunFolder.open(place)
-    if _is_same_split(run, contract, raw):
+    if same_division(run, contract, raw):
         return ""
     part = _as_read(teacher, prepared.test, contract.data, raw)
     if part is None or not teacher.features.hashed_columns:
@@ -139,7 +144,7 @@ def _check_unseen(
         raise ContractMistake(
             Problem(
                 "the teacher was trained on test rows of this contract",
-                path=_PATH,
+                path=TEACHER_PATH,
                 found=warning,
                 expected="a teacher that has seen none of them",
                 fix="train the teacher on this split of the rows",
@@ -148,7 +153,7 @@ def _check_unseen(
     return ""
 
 
-def _is_same_split(run: RunFolder, contract: Contract, raw: Raw) -> bool:
+def same_division(run: RunFolder, contract: Contract, raw: Raw) -> bool:
     """Did the run divide the same files in the same way?"""
     manifest = run.data / "manifest.json"
     if not manifest.is_file():

@@ -16,23 +16,26 @@ _PATH = "training.teacher"
 _REMOVE = "remove training.teacher"
 
 
-def check_teacher(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+def check_teacher(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """Rows that a teacher can score, and a loss and a model that can take its scores."""
     teacher = contract.training.teacher
     if isinstance(teacher, Teacher):
         yield from _data_problems(contract)
+        yield from _token_problems(contract, written)
         yield from _model_problems(contract, teacher)
         yield from _training_problems(contract)
 
 
 def _data_problems(contract: Contract) -> Iterator[Problem]:
     data = contract.data
+    if data.has_soft_tokens:
+        return
     if not data.can_be_taught or contract.task in ("ranking", "forecasting", "generation"):
         yield Problem(
-            "a teacher scores rows of a table or images, for classification or regression",
+            "a teacher scores rows of a table or images, or the tokens of texts and chats",
             path=_PATH,
             found=f"data.kind {data.kind} and task {contract.task}",
-            expected="classification or regression of a table or of images",
+            expected="classification or regression of a table or of images, tokens, or chats",
             fix=_REMOVE,
         )
     elif data.is_blended:
@@ -42,6 +45,27 @@ def _data_problems(contract: Contract) -> Iterator[Problem]:
             found="mixup or cutmix, beside training.teacher",
             expected="one of the two",
             fix=f"{_REMOVE}, or data.augment",
+        )
+
+
+def _token_problems(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    if not contract.data.has_soft_tokens:
+        if "training.teacher.top_k" in written:
+            yield Problem(
+                "a teacher gives all of its scores where rows are predicted, and no tokens",
+                path=f"{_PATH}.top_k",
+                found=f"data.kind {contract.data.kind}",
+                expected="data of tokens or chats beside it",
+                fix=f"remove {_PATH}.top_k",
+            )
+        return
+    if contract.training.ramps.sequence != "off":
+        yield Problem(
+            "windows that are cut have no scores of the teacher",
+            path="training.ramps.sequence",
+            found="a ramp, beside training.teacher",
+            expected="one of the two",
+            fix=f"{_REMOVE}, or training.ramps.sequence",
         )
 
 

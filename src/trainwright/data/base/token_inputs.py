@@ -73,6 +73,15 @@ class TokenInputs(Inputs):
         """Itself."""
         return self
 
+    def beside(self, _positions: Integers) -> Mapping[str, npt.NDArray[Any]]:
+        """What the loss knows of targets [N] beside them."""
+        return {}
+
+    @property
+    def beside_bytes(self) -> int:
+        """Of one of them."""
+        return 0
+
     def owners(self) -> Integers:
         """Document index of each segment, int64 [N]."""
         return last_begun(self.documents, self.starts)

@@ -132,11 +132,11 @@ class WindowDataset:
         # Where the first row of all would lie, were the rows before it of this source, too.
         self._origins = begins - 1 - (self._row_ends - counts) * context
         self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
-        self._mask = inputs.mask
+        self._inputs = inputs
         self.context = context
         self._seed = seed
         self._device = device
-        self.row_bytes = 2 * 8 * context
+        self.row_bytes = (2 * 8 + inputs.beside_bytes) * context
 
     def starts(self, epoch: int, rows: Positions) -> Positions:
         """Positions of the windows' first tokens."""
@@ -151,16 +151,20 @@ class WindowDataset:
         starts = self.starts(epoch, rows)
         windows = torch.from_numpy(self._windows[starts].astype(np.int64))
         windows = windows.to(self._device, non_blocking=True)
-        batch = Batch({"tokens": windows[:, :-1], "target": windows[:, 1:]}, rows=rows)
-        if isinstance(self._mask, str):
+        tensors = {"tokens": windows[:, :-1], "target": windows[:, 1:]}
+        predicted = self._predicted(starts)
+        for name, found in self._inputs.beside(predicted).items():
+            tensors[name] = torch.from_numpy(found).to(self._device, non_blocking=True)
+        batch = Batch(tensors, rows=rows)
+        if isinstance(self._inputs.mask, str):
             return batch
-        return batch.with_mask(torch.from_numpy(self._mask[self._predicted(starts)]))
+        return batch.with_mask(torch.from_numpy(self._inputs.mask[predicted]))
 
     def count_targets(self, epoch: int, rows: Positions) -> int:
         """Targets of these rows."""
-        if isinstance(self._mask, str):
+        if isinstance(self._inputs.mask, str):
             return len(rows) * self.context
-        return int(np.count_nonzero(self._mask[self._predicted(self.starts(epoch, rows))]))
+        return int(np.count_nonzero(self._inputs.mask[self._predicted(self.starts(epoch, rows))]))
 
     def _predicted(self, starts: Positions) -> Positions:
         """Positions of the targets of windows, [B, L]."""

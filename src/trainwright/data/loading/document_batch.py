@@ -35,7 +35,8 @@ def document_batch(
     positions: bool = False,
 ) -> Batch:
     """`tokens` and `target`, and `positions` if asked for, each int64 [B, width], on the device;
-    `rows` int64 [B] are their numbers."""
+    `rows` int64 [B] are their numbers. What the inputs know beside the targets stands behind
+    them, [B, width, K]."""
     shape, at = (len(rows), width), (places.row, places.column)
     values = {
         "tokens": inputs.tokens[places.source],
@@ -47,6 +48,10 @@ def document_batch(
         array = np.full(shape, NO_TARGET if name == "target" else 0, dtype=np.int64)
         array[at] = values[name]
         tensors[name] = torch.from_numpy(array).to(device, non_blocking=True)
+    for name, found in inputs.beside(places.source + 1).items():
+        whole = np.zeros((*shape, found.shape[1]), found.dtype)
+        whole[at] = found
+        tensors[name] = torch.from_numpy(whole).to(device, non_blocking=True)
     batch = Batch(tensors, rows=rows)
     if isinstance(inputs.mask, str):
         return batch

@@ -41,7 +41,7 @@ class PackedDataset:
         self._filled = window_targets(self.packing)
         self._begins = inputs.document_starts()[self.packing.documents] + self.packing.offsets
         self._device = device
-        self.row_bytes = 3 * 8 * context
+        self.row_bytes = (3 * 8 + inputs.beside_bytes) * context
 
     @property
     def sources(self) -> Integers:

@@ -46,7 +46,7 @@ class PaddedDataset:
         self._width = int(shapes.widths(self.pieces.lengths.max()))
         self.shapes = shapes
         self._device = device
-        self.row_bytes = 2 * 8 * self._width
+        self.row_bytes = (2 * 8 + inputs.beside_bytes) * self._width
 
     @property
     def lengths(self) -> Integers:

@@ -40,6 +40,7 @@ from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervis
 from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.preference_losses import ByPair
 from trainwright.objective.ranking_losses import ByQuery
+from trainwright.objective.token_distillation import DistilledTokens
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
 
@@ -115,6 +116,8 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
         assert isinstance(section, CrossEntropy), "the rules refuse other losses"
         return FusedHeadLoss(section.label_smoothing, section.z_loss)
     if isinstance(teacher := contract.training.teacher, Teacher):
+        if contract.data.has_soft_tokens:
+            return DistilledTokens(loss, teacher.weight, teacher.temperature)
         return Distilled(
             loss, teacher.weight, teacher.temperature, classes=contract.task == "classification"
         )

@@ -46,6 +46,9 @@ class Feeding(Section):
     can_be_taught: ClassVar[bool] = False
     """Can a trained model score its training rows for another one?"""
 
+    has_soft_tokens: ClassVar[bool] = False
+    """Can a decoder learn what another one predicts of its tokens?"""
+
     samples_test: ClassVar[bool] = True
     """May a budget judge fewer test rows?"""
 

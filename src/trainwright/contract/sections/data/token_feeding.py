@@ -75,6 +75,7 @@ class TokenFeeding(Feeding):
     reading: Reading = Reading()
     """How the text is read, and how far its file is trusted."""
 
+    has_soft_tokens: ClassVar[bool] = True
     form: ClassVar[str] = "tokens"
     tasks: ClassVar[tuple[str, ...]] = ("generation",)
 

@@ -83,7 +83,7 @@ class Training(Section):
 
     teacher: Literal["none"] | Teacher = "none"
     """A trained model to learn from beside the targets. For every kind of model but neighbours and
-    `auto`, of tables and images."""
+    `auto`, of tables, images and the tokens of texts and chats."""
 
     num_epochs: Auto | Count = "auto"
     """Maximum number of passes over the training rows. `auto`: as many as make 4,000 optimizer
