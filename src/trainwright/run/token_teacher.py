@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model import Model, kinds_with
 from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.core.errors import ContractMistake, DataChanged, Problem, TrainwrightError
 from trainwright.core.files import Json, damage_in, read_json
@@ -38,6 +39,7 @@ from trainwright.run.input_shapes import shape_of
 from trainwright.run.soft_targets import TEACHER_PATH, read_teacher, same_division
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
+_SECTION: TypeAdapter[Model] = TypeAdapter(Model)
 _MOST_BYTES = 32 * 10**9
 _FOLDER = (
     "whether the teacher was trained on test rows is not known: it is a folder of Hugging Face"
@@ -118,11 +120,10 @@ def _read(place: Path, prepared: Prepared, contract: Contract, raw: Raw) -> Toke
 
 def _read_hub_folder(place: Path, prepared: Prepared, contract: Contract) -> TokenTeacher:
     """A decoder of transformers with windows as long as those of the model."""
-    asked = Gpt(
-        kind="gpt", architecture=str(place.resolve()), context=contract.model.context_length
-    )
+    (kind, *_) = kinds_with(lambda one: one.writes_text)
+    windows = {"architecture": str(place.resolve()), "context": contract.model.context_length}
+    asked = _SECTION.validate_python({"kind": kind, **windows})
     section = family_of(asked).read_files(asked, place, contract.data.form)
-    assert isinstance(section, Gpt), "the section of a decoder"
     if problems := list(family_of(section).encoding_problems(section, prepared.features)):
         raise _other_tokens(str(place), problems[0].found)
     shape = shape_of(prepared)
