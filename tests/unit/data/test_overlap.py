@@ -54,7 +54,7 @@ def test_of_a_long_text_only_segments_that_were_compared_count(
 ) -> None:
     monkeypatch.setattr(shared_ngrams, "_PIECE", 4 * SEGMENT)
     monkeypatch.setattr(shared_ngrams, "_MOST_ASKED", 8 * SEGMENT)
-    monkeypatch.setattr(shared_ngrams, "_MOST_KNOWN", 20 * SEGMENT)
+    monkeypatch.setattr(shared_ngrams, "MOST_KNOWN", 20 * SEGMENT)
     tokens = letters(60 * SEGMENT)
     tokens[40 * SEGMENT :] = tokens[: 20 * SEGMENT]
     train, held_out = inputs_of(tokens, 0, 40 * SEGMENT), inputs_of(tokens, 40 * SEGMENT, 15360)
