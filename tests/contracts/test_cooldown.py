@@ -140,6 +140,16 @@ def test_what_would_not_be_the_same_run_is_refused(
     assert not Path("runs/cooled").exists()
 
 
+@pytest.mark.usefixtures("project")
+def test_trees_have_no_such_checkpoints() -> None:
+    Path("rows.csv").write_text("x,y\n" + "\n".join(f"{at},{at % 7}" for at in range(200)))
+    text = "name: trees\ndata: {path: rows.csv, target: y}\nmodel: {kind: boosting, max_trees: 3}\n"
+    Path("trees.yaml").write_text(text)
+    ran = command("train", "trees.yaml", "--run", "cooled", "--from", "long@8")
+    assert (ran.code, "boosting" in ran.err) == (2, True), ran.err
+    assert not Path("runs/cooled").exists()
+
+
 def test_other_data_is_refused(project: Path) -> None:
     notes = Path("notes.txt")
     notes.write_text(notes.read_text() + "\n\nbad cab")

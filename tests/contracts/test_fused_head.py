@@ -55,7 +55,15 @@ def test_a_run_cut_in_two_has_the_same_bits(contract: Path) -> None:
     assert bits(train(contract, "cut")) == bits(whole)
 
 
-@pytest.mark.parametrize("setting", ["training.loss={name: focal}", "training.compute.compile=on"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.loss={name: focal}",
+        "training.compute.compile=on",
+        "training.mixed_precision=fp16",
+        "model={kind: causal_lm, architecture: base}",
+    ],
+)
 def test_what_it_does_not_know_is_refused(contract: Path, setting: str) -> None:
     with pytest.raises(Mistake, match="head_loss: fused does not go with it"):
         train(contract, "other", setting)

@@ -15,6 +15,7 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, storage_errors
 from trainwright.core.formatting import show_price
 from trainwright.core.hashing import hash_value
+from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
@@ -109,6 +110,7 @@ def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
         ready = settle(request, ready, stages, screen)
         if request.start and not ready.plan.start:
             # Imported here: few runs begin at a checkpoint of another one.
+            need_torch("--from", "a start from a checkpoint")
             from trainwright.run.extend.starting_point import begin_at
 
             ready = begin_at(request, ready, find_begun(request, ready))

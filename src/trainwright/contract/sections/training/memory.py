@@ -70,8 +70,8 @@ class Memory(Section):
     """How the loss of a decoder is computed. `fused`: from the features before the head, piece by
     piece and together with its gradient, so that the logits of a micro-batch are never in memory as
     a whole (Hsu et al. 2024, arXiv:2410.10989, section 3.2): for large vocabularies. For `gpt` with
-    cross-entropy, not compiled. The update is the same up to the order in which numbers are
-    added."""
+    cross-entropy, neither compiled nor in fp16. The update is the same up to the order in which
+    numbers are added."""
 
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of the device's memory that is left free where the plan chooses `batch_size` and
