@@ -20,7 +20,7 @@ CASES = (
         ("training.refit=true", "data.split={kind: random, folds: 3}"),
         base="network",
     ),
-    Case("remove training.refit", ("training.refit=true", "model={kind: auto}")),
+    Case("remove training.refit", ("training.refit=true",), base="images"),
     Case(
         "remove training.refit",
         ("training.refit=true", "metric.quantiles=[0.1, 0.5, 0.9]"),

@@ -94,6 +94,9 @@ class LibraryFamily(Family[S]):
 
     scorer_kind: ClassVar[str]
     bundle_files: ClassVar[tuple[str, ...]]
+    scores_by_rows: ClassVar[bool] = False
+    """Does a row take longer to score, the more rows were trained on?"""
+
     extra: ClassVar[str] = ""
     package: ClassVar[str] = ""
 
@@ -102,6 +105,11 @@ class LibraryFamily(Family[S]):
         is the contract path that asks for it, `what` the feature."""
         if self.extra:
             need_package(self.package, self.extra, path, what)
+
+    def shortened(self, section: S, share: float) -> Sequence[S]:  # noqa: ARG002
+        """The section of a fit that takes about this share of the time; none if it cannot be cut,
+        or nothing sound would be left."""
+        return ()
 
     @abstractmethod
     def describe(self, section: S) -> str:

@@ -61,7 +61,7 @@ def _of(document: Document, model: ModelSection) -> Document:
     hidden: tuple[str, ...] = ("model",)
     training = contract.training
     if model.is_loop_trained:
-        own = {"calibration": "none", "threshold": 0.5, "seeds": 1}
+        own = {"calibration": "none", "threshold": 0.5, "seeds": 1, "refit": False}
         training = training.model_copy(update=own)
     else:
         training = Training(checkpointing=training.checkpointing)

@@ -91,8 +91,12 @@ def _row(
         latency=f"{float(one['latency_ms']):.3g}" if is_trained else "",
         batch=f"{float(one['batch_ms']):.3g} for {int(one['batch_rows']):,}" if is_trained else "",
         megabytes=f"{float(one['megabytes']):.3g}" if is_trained else "",
-        left_out=str(one["skipped"] or one["over_limit"]),
+        left_out=str(one["skipped"] or one["over_limit"] or _cut(one)),
     )
+
+
+def _cut(one: Mapping[str, Json]) -> str:
+    return f"cut by the time: {one['cut']}" if one.get("cut") else ""
 
 
 def _ensemble(ladder: Mapping[str, Json]) -> str:

@@ -1,21 +1,35 @@
-"""The time of a selection is divided evenly, and what is left over goes on."""
+"""The time of a selection is divided by what improves with time, and what is left over goes on."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from command import CONTRACT, command, project_in
+from trainwright.contract.document import Contract
+from trainwright.core.files import read_json
+from trainwright.model.forest.forest_scorer import ForestScorer
+from trainwright.predictor.bundle import read_bundle
+from trainwright.run.selection import candidate_learner
+from trainwright.run.selection.hold_out import folds_of
 from trainwright.run.selection.time_left import TimeLeft
+
+AUTO = CONTRACT.replace("kind: boosting", "kind: auto").replace("  max_trees: 5\n", "")
 
 
 def test_what_one_leaves_over_goes_to_the_others() -> None:
     used = 0.0
     left = TimeLeft(100.0, ["linear", "boosting", "mlp"], lambda: used)
     assert left.seconds == pytest.approx(94)
-    assert left.share("linear") == pytest.approx(94 / 3)
+    assert left.share("linear") == pytest.approx(94 / 6)
     used = 4.0
-    assert left.share("boosting") == pytest.approx(45)
+    assert left.share("boosting") == pytest.approx(90 * 3 / 5)
     used = 80.0
     assert left.share("mlp") == left.seconds == pytest.approx(14)
     used = 200.0
@@ -26,3 +40,67 @@ def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:
     left = TimeLeft(50.0, ["linear"], lambda: 0.0)
     assert left.share("dummy") == left.seconds
     assert math.isinf(TimeLeft(math.inf, ["linear"], lambda: 1e6).share("linear"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "hours", "folds"),
+    [(20_000, 1 / 30, 5), (40_000, 1 / 30, 0), (500_000, "unlimited", 5), (99, "unlimited", 0)],
+)
+def test_folds_need_time_and_rows(rows: int, hours: Any, folds: int) -> None:
+    contract = Contract.model_validate(
+        {
+            "data": {"path": "rows.csv"},
+            "model": {"kind": "auto", "ensemble": True},
+            "budget": {"hours": hours},
+        }
+    )
+    prepared = cast(Any, SimpleNamespace(train=range(rows)))
+    assert folds_of(contract, prepared) == folds
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield from project_in(tmp_path, AUTO)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "names", "said"),
+    [
+        (1e4, "[forest]", "trees, of "),
+        (1e8, "[linear, forest, neighbours]", "a training needs"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_forest_gets_fewer_trees_and_what_does_not_fit_at_all_is_named(
+    seconds: float, names: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = candidate_learner.time_library
+
+    def slow(plan: Any, encoded: Any) -> Any:
+        is_slow = plan.contract.model.kind != "linear"
+        times = measure(plan, encoded)
+        return SimpleNamespace(
+            start=seconds if is_slow else times.start,
+            score_row=0.0,
+            fitted_rows=times.fitted_rows,
+        )
+
+    monkeypatch.setattr(candidate_learner, "time_library", slow)
+    settings = (f"model.candidates={names}", "budget.hours=1", "metric.resamples=100")
+    words = [word for one in settings for word in ("--set", one)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    rungs = {one["name"]: one for one in read_json(Path("runs/one/ladder.json"))["rungs"]}
+    forest = rungs["forest"]
+    assert said in (forest["cut"] or forest["skipped"])
+    assert said in ran.err
+    if seconds == 1e4:
+        fewer, all_ = (int(one) for one in re.findall(r"(\d+) trees", forest["cut"]))
+        assert 20 <= fewer < all_
+        scorer = read_bundle(Path("runs/one/bundle")).scorer
+        assert isinstance(scorer, ForestScorer)
+        assert len(scorer.sizes) == fewer
+        assert "cut by the time" in Path("runs/one/report.html").read_text(encoding="utf-8")
+    else:
+        assert rungs["neighbours"]["skipped"]
+        assert read_json(Path("runs/one/ladder.json"))["chosen"] == "linear"

@@ -30,12 +30,12 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
     training, data = contract.training, contract.data
     if not training.refit:
         return
-    if not data.can_refit or contract.model.is_selection:
+    if not data.can_refit:
         yield Problem(
-            "only one kind of model is trained again, on a table that is no ranking",
+            "models are trained again on a table that is no ranking",
             path=_REFIT,
-            found=f"model.kind {contract.model.kind} and data.kind {data.kind}",
-            expected="classification or regression of a table, and a model of one kind",
+            found=f"data.kind {data.kind}",
+            expected="classification or regression of a table",
             fix="remove training.refit",
         )
     if contract.metric.quantiles:
@@ -71,7 +71,8 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             fix="join the two files and name the part of each row in a column: "
             "data.split: {kind: column, column: NAME}, or remove training.refit",
         )
-    if contract.model.is_loop_trained and isinstance(training.scheduler, ReduceOnPlateau):
+    may_be_network = contract.model.is_loop_trained or contract.model.is_selection
+    if may_be_network and isinstance(training.scheduler, ReduceOnPlateau):
         yield Problem(
             "a learning rate that follows validation rows cannot be repeated without them",
             path="training.scheduler",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, final
 
@@ -17,6 +17,8 @@ from trainwright.model.scorer import Scorer
 from trainwright.model.tree_objective import class_weight_problems, monotone_problems
 
 _REHEARSED_TREES = 8
+_FEWEST_TREES = 20
+"""A mean of fewer is noisy."""
 
 
 @final
@@ -46,6 +48,11 @@ class ForestFamily(LibraryFamily[Forest]):
         """A few of the trees."""
         few = min(section.trees, _REHEARSED_TREES)
         return section.model_copy(update={"trees": few}), section.trees / few
+
+    def shortened(self, section: Forest, share: float) -> Sequence[Forest]:
+        """Fewer trees: each is grown on its own."""
+        few = min(section.trees, int(share * section.trees))
+        return (section.model_copy(update={"trees": few}),) if few >= _FEWEST_TREES else ()
 
     def fit(self, section: Forest, job: LibraryJob) -> LibraryFit:
         """Grow all trees; the validation rows are not needed."""

@@ -27,6 +27,7 @@ class NeighboursFamily(LibraryFamily[Neighbours]):
     """k nearest neighbours by the k-d tree of scipy."""
 
     scorer_kind: ClassVar[str] = "neighbours"
+    scores_by_rows: ClassVar[bool] = True
     bundle_files: ClassVar[tuple[str, ...]] = ("neighbours.json", "neighbours.npz")
 
     def problems(self, section: Neighbours, task: LearningTask) -> Iterator[Problem]:

@@ -40,6 +40,7 @@ def inner_predictor(
         kind: folder.name,
         "warnings": list(fitted.warnings),
         "ended": fitted.kind,
+        "length": fitted.length,
     }
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings

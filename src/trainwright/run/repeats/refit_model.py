@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from trainwright.contract.sections.data.data import TableData
-from trainwright.contract.sections.training.stop import Stop
 from trainwright.core.files import Json, read_json
 from trainwright.core.formatting import many, show_number
 from trainwright.core.hashing import hash_value
@@ -19,13 +18,12 @@ from trainwright.data.dispatch import prepare_joined
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import answers_of
-from trainwright.planner.estimate import scheduled_steps
-from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.run.contract_target import with_contract_target
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor
-from trainwright.run.learners.learner import build_uncalibrated
+from trainwright.run.learners.learner import Learner, build_uncalibrated
+from trainwright.run.learners.plan_again import plan_again_with
 from trainwright.run.prepare_run import Ready, decided_task, text_reading
 from trainwright.run.repeats.train_folds import share_of_budget
 from trainwright.run.run_context import RunContext
@@ -54,16 +52,13 @@ def train_again(
     Raises:
         Interrupted: the run can be resumed. NonFinite: the training was halted.
     """
-    plan = ready.plan
     prepared = _joined(ready)
-    again = plan_again_with(plan, fitted.length, len(ready.prepared.train))
-    version = hash_value({"data": prepared.version, "length": fitted.length})
-    folder = run.folder.refit(version)
+    learner, length = _learner_again(ready, fitted, run)
+    folder = run.folder.refit(hash_value({"data": prepared.version, "length": length}))
     remove_unfinished_of_run(folder)
     described = _described(ready, fitted, len(prepared.train))
     run.screen.say(labelled("refit", _line(described)))
     inner = replace(run, observers=tuple(watchers))
-    learner = build_uncalibrated(share_of_budget(again))
     predictor, notes = inner_predictor(learner, prepared, inner, folder)
     if read_json(folder.bundle / MANIFEST)["about"]["ended"] == "budget":
         warning = (
@@ -79,20 +74,17 @@ def train_again(
     return Refitted(found, prepared, described)
 
 
-def plan_again_with(plan: Plan, length: int, train_rows: int) -> Plan:
-    """Plan of the second training: as many rounds or updates, on the schedule of the first, which
-    had so many `train_rows`; nothing is fitted to validation rows."""
-    contract, model = plan.contract, plan.contract.model
-    changes: dict[str, object] = {"calibration": "none", "threshold": 0.5}
-    if limit := model.traits.rounds:
-        model = model.model_copy(update={limit: length})
-    if model.is_loop_trained:
-        spans = scheduled_steps(contract, train_rows)
-        stop = Stop(max_steps=length, schedule_spans=spans)
-        changes |= {"early_stopping": "off", "stop": stop}
-    training = contract.training.model_copy(update=changes)
-    updated = contract.model_copy(update={"model": model, "training": training})
-    return replace(plan, contract=updated)
+def _learner_again(ready: Ready, fitted: Fitted, run: RunContext) -> tuple[Learner, Json]:
+    """Learner of the second training, and what decides how long it is."""
+    plan = share_of_budget(ready.plan)
+    if plan.contract.model.is_selection:
+        # Imported here: few runs select a model.
+        from trainwright.run.selection.selection_again import SelectionAgain
+
+        again = SelectionAgain.of(plan, fitted, ready.prepared, run.folder)
+        return again, again.lengths
+    plan = plan_again_with(plan, fitted.length, len(ready.prepared.train))
+    return build_uncalibrated(plan), fitted.length
 
 
 def _joined(ready: Ready) -> Prepared:
@@ -115,7 +107,7 @@ def _described(ready: Ready, fitted: Fitted, rows: int) -> dict[str, Json]:
     """Both trainings, and the first model's metric on the validation rows: the second has none."""
     prepared, contract = ready.prepared, ready.plan.contract
     part, predictor, metric = prepared.validation, fitted.predictor, contract.metric
-    scores = predictor.score(part.inputs)
+    scores = predictor.score(predictor.inputs_of(part, prepared.features))
     decided = predictor.decide(scores)
     target = prepared.target
     positive, costs = target.positive_code, target.costs

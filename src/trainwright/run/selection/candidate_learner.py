@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import final
 
 from trainwright.contract.sections.data.data import TableData
-from trainwright.core.files import read_json, write_json
-from trainwright.core.formatting import show_seconds
+from trainwright.core.formatting import many, show_seconds
 from trainwright.data.types import Prepared
 from trainwright.model.dummy import fit_constant
+from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
 from trainwright.planner.read_device import read_device
 from trainwright.planner.resolve.choice import Choice
@@ -21,6 +21,7 @@ from trainwright.run.input_shapes import shape_of
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import build_uncalibrated
 from trainwright.run.run_context import RunContext
+from trainwright.run.selection.cut_to_time import UNCUT, Cut, is_decided, read_cut
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.trial.library_times import time_library
 
@@ -70,51 +71,62 @@ class CandidateLearner:
         """
         section = TableData.of(self._plan.contract.data)
         encoded = self._division.encoded(self._number, section)
-        plan = self._plan
-        if plan.contract.model.is_loop_trained:
-            plan = self._sized(encoded, run)
-        elif not plan.contract.model.traits.rounds:
-            self._check_time(encoded)
+        plan, model = self._plan, self._plan.contract.model
+        if model.is_loop_trained:
+            plan = plain_plan(plan, encoded)
+        folder = run.folder.path
+        if not (math.isinf(self._seconds) or model.traits.rounds or is_decided(folder)):
+            cut = self._cut_epochs if model.is_loop_trained else self._cut_library
+            cut(plan, encoded).write(folder)
+        plan = read_cut(folder).of_plan(plan)
         used = run.spent.used(run.folder.full_name)
         limit = replace(plan.allotment, training_seconds=self._seconds + used)
         return build_uncalibrated(replace(plan, allotment=limit)).fit(encoded, run)
 
-    def _check_time(self, encoded: Prepared) -> None:
-        if math.isinf(self._seconds):
-            return
-        needed = time_library(self._plan, encoded).start
+    def _cut_library(self, plan: Plan, encoded: Prepared) -> Cut:
+        """Fewer trees of a forest that would take longer than its share."""
+        model = plan.contract.model
+        family, times = library_family(model), time_library(plan, encoded)
+        grows = len(encoded.train) / max(1, times.fitted_rows) if family.scores_by_rows else 1.0
+        needed = times.start + times.score_row * grows * len(encoded.validation)
+        if needed <= self._seconds:
+            return UNCUT
+        for fewer in family.shortened(model, _SHARE_OF_STEPS * self._seconds / needed):
+            settings = {
+                f"model.{key}": value
+                for key, value in fewer.model_dump(mode="json").items()
+                if value != model.model_dump(mode="json")[key]
+            }
+            said = f"{family.describe(fewer)}, of {family.describe(model)}"
+            return Cut(settings, said)
         if needed > _TOLERANCE * self._seconds:
             share = show_seconds(self._seconds)
             raise NoTimeLeft(f"a training needs {show_seconds(needed)}, its share is {share}")
+        return UNCUT
 
-    def _sized(self, encoded: Prepared, run: RunContext) -> Plan:
-        """Plan of a network, whose schedule ends within the time."""
-        plan = self._plan.with_shape(shape_of(encoded), read_device(True))
-        why = "a candidate is not measured"
-        plain = [Choice(path, PLAIN[path], why) for path in plan.open_paths]
+    def _cut_epochs(self, plan: Plan, encoded: Prepared) -> Cut:
+        """Fewer epochs of a network, whose schedule ends within the time."""
+        if not any(choice.path == _EPOCHS for choice in plan.choices):
+            return UNCUT
         # Imported here: only networks need torch.
-        from trainwright.planner.compute_trials import take_choices
-
-        plan = plan.with_training(take_choices(plan.contract.training, plain), plain)
-        is_open = any(choice.path == _EPOCHS for choice in plan.choices)
-        if math.isinf(self._seconds) or not is_open:
-            return plan
-        epochs = self._epochs(plan, encoded, run)
-        training = plan.contract.training.model_copy(update={"num_epochs": epochs})
-        return plan.with_training(training, ())
-
-    def _epochs(self, plan: Plan, encoded: Prepared, run: RunContext) -> int:
-        """Epochs that fit, measured once: a resumed training keeps them."""
-        kept = run.folder.path / "epochs.json"
-        if kept.is_file():
-            return int(read_json(kept)["epochs"])
         from trainwright.run.trial.rehearse import time_steps
 
         seconds = min(_MOST_REHEARSED, _REHEARSED_SHARE * self._seconds)
         times = time_steps(plan, encoded, seconds)
-        in_epoch = plan.estimate.steps_per_epoch
+        in_epoch, most = plan.estimate.steps_per_epoch, int(plan.contract.training.num_epochs)
         epoch = in_epoch * times.step + len(encoded.validation) * times.validation_row + times.save
         fit = int((_SHARE_OF_STEPS * self._seconds - times.start) / epoch)
-        epochs = max(1, min(int(plan.contract.training.num_epochs), fit))
-        write_json(kept, {"epochs": epochs})
-        return epochs
+        epochs = max(1, min(most, fit))
+        said = f"{epochs} of {many(most, 'epoch')}" if epochs < most else ""
+        return Cut({_EPOCHS: epochs}, said)
+
+
+def plain_plan(plan: Plan, encoded: Prepared) -> Plan:
+    """Plan of a network of these rows, with nothing left open: a candidate is not measured."""
+    # Imported here: only networks need torch.
+    from trainwright.planner.compute_trials import take_choices
+
+    plan = plan.with_shape(shape_of(encoded), read_device(True))
+    why = "a candidate is not measured"
+    plain = [Choice(path, PLAIN[path], why) for path in plan.open_paths]
+    return plan.with_training(take_choices(plan.contract.training, plain), plain)

@@ -18,6 +18,9 @@ from trainwright.evaluation.compare_candidates import ComparedRows
 
 _USUAL_FOLDS = 5
 _FEWEST_ROWS = 100
+_SECONDS_OF_1000_ROWS = 4.0
+"""Of a budget with less, five trainings of each candidate would all be cut short; so many rows are
+enough to compare on without."""
 
 
 @final
@@ -95,4 +98,5 @@ def folds_of(contract: Contract, prepared: Prepared) -> int:
         return 0
     if asked != "auto":
         return asked
-    return _USUAL_FOLDS if selection.ensemble and rows >= _FEWEST_ROWS else 0
+    has_time = contract.budget.seconds() >= _SECONDS_OF_1000_ROWS * rows / 1000
+    return _USUAL_FOLDS if selection.ensemble and rows >= _FEWEST_ROWS and has_time else 0

@@ -106,6 +106,8 @@ class Ladder:
         if found.gain.given:
             gain += f" ({show_gain(found.gain.low)} to {show_gain(found.gain.high)})"
         parts = [f"{self.metric.name} {show_number(found.score.value)}", gain, times]
+        if rung.cut:
+            parts.append(f"cut by the time: {rung.cut}")
         if over := self.limits.get(rung.name, ""):
             parts.append(over)
         return " · ".join(parts)

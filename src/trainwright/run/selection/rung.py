@@ -15,7 +15,8 @@ _FORMAT = 1
 @final
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A candidate that is trained, or why it is not (`skipped`).
+    """A candidate that is trained, or why it is not (`skipped`). `cut` says what the time has left
+    of it.
 
     `seconds` are those of its trainings, `latency_ms` the given percentile of the time of a
     prediction of one row, `batch_ms` the time of one of `batch_rows` rows, `megabytes` the size of
@@ -26,6 +27,7 @@ class Rung:
     version: str
     model: Mapping[str, Json]
     skipped: str = ""
+    cut: str = ""
     seconds: float = 0.0
     latency_ms: float = 0.0
     batch_ms: float = 0.0

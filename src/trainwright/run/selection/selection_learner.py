@@ -32,6 +32,7 @@ from trainwright.run.selection.train_candidate import (
     TrainedCandidate,
     as_predictor,
     not_trained,
+    seeded_plans,
     train_candidate,
 )
 from trainwright.run.summary import labelled
@@ -45,12 +46,7 @@ class SelectionLearner:
         self._plan = plan
         self._contract = plan.contract
         self._selection = ModelSelection.of(plan.contract.model)
-        seed = {"seed": plan.contract.seed}
-        self._plans = {
-            name: replace(one, contract=one.contract.model_copy(update=seed))
-            for name, one in plan.candidates.items()
-            if isinstance(one, Plan)
-        }
+        self._plans = seeded_plans(plan)
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train the candidates; those that an earlier attempt has finished are read.

@@ -3,7 +3,7 @@ interrupted run goes on in the one in which it stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
@@ -28,9 +28,11 @@ from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import Learner
 from trainwright.run.run_context import RunContext
 from trainwright.run.selection.candidate_learner import CandidateLearner, DummyLearner, NoTimeLeft
+from trainwright.run.selection.cut_to_time import read_cut
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.selection.rung import Rung, read_rung, write_rung
 from trainwright.run.selection.time_left import TimeLeft
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 TIMED_CALLS, _TIMED_SECONDS = 30, 1.0
@@ -86,7 +88,7 @@ def train_candidate(name: str, plan: Plan | None, setup: CandidateSetup) -> Trai
         return _skipped(kept[0])
     begun = _begun(folder, version, setup.left)
     try:
-        predictors, notes = _train(name, plan, version, setup)
+        predictors, notes, cut = _train(name, plan, version, setup)
     except NoTimeLeft as error:
         rung = Rung(name, version, model, str(error))
         write_rung(folder, rung)
@@ -96,9 +98,19 @@ def train_candidate(name: str, plan: Plan | None, setup: CandidateSetup) -> Trai
     if kept:
         return TrainedCandidate(kept[0], predictors, scores)
     rung = _measured(name, predictors, setup)
-    rung = replace(rung, version=version, model=model, seconds=seconds, notes=notes)
+    rung = replace(rung, version=version, model=model, seconds=seconds, notes=notes, cut=cut)
     write_rung(folder, rung)
     return TrainedCandidate(rung, predictors, scores)
+
+
+def seeded_plans(plan: Plan) -> dict[str, Plan]:
+    """Plans of the candidates of a selection, with its seed."""
+    seed = {"seed": plan.contract.seed}
+    return {
+        name: replace(one, contract=one.contract.model_copy(update=seed))
+        for name, one in plan.candidates.items()
+        if isinstance(one, Plan)
+    }
 
 
 def not_trained(name: str, why: str) -> TrainedCandidate:
@@ -140,8 +152,9 @@ def measure_members(
 
 def _train(
     name: str, plan: Plan | None, version: str, setup: CandidateSetup
-) -> tuple[tuple[Predictor, ...], tuple[str, ...]]:
+) -> tuple[tuple[Predictor, ...], tuple[str, ...], str]:
     division, found, notes = setup.division, list[Predictor](), dict[str, None]()
+    cuts = list[str]()
     share = setup.left.share(name)
     end, started = setup.left.used() + share, setup.left.used()
     for number in range(division.count):
@@ -157,7 +170,22 @@ def _train(
         predictor, said = inner_predictor(learner, setup.prepared, setup.run, folder)
         found.append(predictor)
         notes |= dict.fromkeys(said)
-    return tuple(found), tuple(notes)
+        cuts += _cuts(folder)
+    return tuple(found), tuple(notes), _said_of_cuts(cuts, division.count)
+
+
+def _cuts(folder: RunFolder) -> Iterator[str]:
+    """What the time has left of a training."""
+    if said := read_cut(folder.path).said:
+        yield said
+    elif read_json(folder.bundle / MANIFEST)["about"]["ended"] == "budget":
+        yield "before its end"
+
+
+def _said_of_cuts(cuts: Sequence[str], trainings: int) -> str:
+    if not cuts or trainings == 1:
+        return "".join(cuts)
+    return f"{len(cuts)} of {trainings} trainings, the first to {cuts[0]}"
 
 
 def _score(predictors: Sequence[Predictor], division: HoldOut) -> Floats:

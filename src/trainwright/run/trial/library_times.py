@@ -30,4 +30,4 @@ def time_library(plan: Plan, prepared: Prepared) -> StepTimes:
     started = time.perf_counter()
     scores = fitted.scorer.score(part.inputs)
     score_row = (time.perf_counter() - started) * times / max(1, len(part))
-    return StepTimes(0.0, fit, 0.0, 0.0, score_row, part, scores)
+    return StepTimes(0.0, fit, 0.0, 0.0, score_row, part, scores, len(some))

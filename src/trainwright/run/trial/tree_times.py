@@ -29,7 +29,8 @@ _FEWEST_TREES, _MOST_TREES, _SCORED_ROWS, _VERY_LONG = 6, 20, 10_000, 4.0
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """Seconds of a step (of boosting a tree), of the start-up, of a save, and of validating or
-    scoring a row (of boosting per tree). `scores` are those of `part`, validation rows."""
+    scoring a row (of boosting per tree). `scores` are those of `part`, validation rows;
+    `fitted_rows` are the training rows of a library's measurement."""
 
     step: float
     start: float
@@ -38,6 +39,7 @@ class StepTimes:
     score_row: float
     part: Part
     scores: Floats
+    fitted_rows: int = 0
 
 
 def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:

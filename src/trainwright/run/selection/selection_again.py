@@ -1,0 +1,159 @@
+"""Second training of the candidates of a kept model, on training and validation rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self, final
+
+from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE
+from trainwright.core.files import Json, read_json
+from trainwright.core.hashing import hash_value
+from trainwright.data.encode_again import encode_again
+from trainwright.data.types import Prepared
+from trainwright.model.dummy import fit_constant
+from trainwright.planner.plan import Plan
+from trainwright.predictor.bundle import MANIFEST
+from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
+from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.second_level import SecondLevel
+from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.learners.inner_training import inner_predictor
+from trainwright.run.learners.learner import Learner, build_uncalibrated
+from trainwright.run.learners.plan_again import plan_again_with
+from trainwright.run.run_context import RunContext
+from trainwright.run.selection.candidate_learner import plain_plan
+from trainwright.run.selection.cut_to_time import Cut, read_cut
+from trainwright.run.selection.hold_out import HoldOut
+from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.train_candidate import as_predictor, seeded_plans
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.unfinished import remove_unfinished_of_run
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SelectionAgain:
+    """Trains each candidate of a kept model once on all rows, as long as its first models took in
+    the mean. The weights, and the second level, stay those of the first models; those of a
+    candidate stay in the place of a second one that the budget ended. `first_rows` are the training
+    rows of a first model, `cuts` what the time had left of each candidate."""
+
+    plan: Plan
+    members: tuple[Member, ...]
+    levels: tuple[SecondLevel, ...]
+    first_rows: int
+    of_candidate: Mapping[str, int]
+    cuts: Mapping[str, Cut]
+
+    @classmethod
+    def of(cls, plan: Plan, fitted: Fitted, prepared: Prepared, folder: RunFolder) -> Self:
+        """Of what a selection has fitted to these rows in this folder."""
+        scorer = fitted.predictor.scorer
+        levels: tuple[SecondLevel, ...] = ()
+        if isinstance(scorer, EnsembleScorer):
+            members, levels = scorer.members, scorer.levels
+        else:
+            name = str(read_json(folder.ladder)["chosen"])
+            members = (Member(f"{name}-01", name, 1.0, fitted.predictor),)
+        names = list(dict.fromkeys(member.group for member in members))
+        division = HoldOut.of(plan.contract, prepared)
+        rows = len(division.pool) - len(division.held_out[0])
+        lengths = {name: _mean_length(folder.candidate(name)) for name in names}
+        cuts = {name: read_cut(folder.candidate(name) / "01") for name in names}
+        return cls(plan, members, levels, rows, lengths, cuts)
+
+    @property
+    def lengths(self) -> Json:
+        """What decides the second models besides the rows."""
+        cuts = {name: dict(cut.settings) for name, cut in self.cuts.items()}
+        return {"lengths": dict(self.of_candidate), "cuts": cuts}
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Train; finished candidates of an earlier attempt are read.
+
+        Raises:
+            Interrupted: the run can be resumed.
+        """
+        name, names = run.folder.full_name, tuple(self.of_candidate)
+        version = hash_value({"data": prepared.version, "length": self.lengths})
+        with run.spent.training(name):
+            left = TimeLeft(self.plan.training_seconds, names, lambda: run.spent.used(name))
+            members, notes = list[Member](), list[str]()
+            for one in names:
+                folder = run.folder.of_candidate(one, 1, version)
+                found, said = self._again(one, prepared, replace(run), folder, left.share(one))
+                members += found
+                notes += said
+        predictor = as_predictor(members, prepared, self.levels)
+        return Fitted(predictor, "finished", "trained again", tuple(dict.fromkeys(notes)))
+
+    def _again(
+        self, name: str, prepared: Prepared, run: RunContext, folder: RunFolder, seconds: float
+    ) -> tuple[list[Member], tuple[str, ...]]:
+        first = [member for member in self.members if member.group == name]
+        remove_unfinished_of_run(folder)
+        learner: Learner = ConstantAgain()
+        if name != DUMMY_CANDIDATE:
+            learner = CandidateAgain(
+                seeded_plans(self.plan)[name],
+                self.of_candidate[name],
+                self.first_rows,
+                self.cuts[name],
+                seconds,
+            )
+        predictor, notes = inner_predictor(learner, prepared, run, folder)
+        if read_json(folder.bundle / MANIFEST)["about"]["ended"] == "budget":
+            return first, (f"{name}: the budget ended the second training, the first models stay",)
+        weight = math.fsum(member.weight for member in first)
+        return [Member(f"{name}-01", name, weight, predictor)], notes
+
+
+@final
+class ConstantAgain:
+    """Class shares, or the mean, of all rows."""
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:  # noqa: ARG002
+        """Count."""
+        constant = fit_constant(prepared.train.target, prepared.target.outputs)
+        return Fitted(
+            Predictor(prepared.features, prepared.target, constant), "finished", "a constant"
+        )
+
+
+@final
+class CandidateAgain:
+    """The second training of a candidate."""
+
+    def __init__(self, plan: Plan, length: int, first_rows: int, cut: Cut, seconds: float) -> None:
+        self._plan = plan
+        self._length = length
+        self._first_rows = first_rows
+        self._cut = cut
+        self._seconds = seconds
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Encode all rows as the candidate reads them, and train."""
+        plan = self._cut.of_plan(self._plan)
+        section, seed = TableData.of(plan.contract.data), plan.contract.split_seed
+        encoded = encode_again(prepared, section, seed)
+        if plan.contract.model.is_loop_trained:
+            plan = plain_plan(plan, encoded)
+        plan = plan_again_with(plan, self._length, self._first_rows)
+        used = run.spent.used(run.folder.full_name)
+        limit = replace(plan.allotment, training_seconds=self._seconds + used)
+        return build_uncalibrated(replace(plan, allotment=limit)).fit(encoded, run)
+
+
+def _mean_length(folder: Path) -> int:
+    """Rounds or updates of the first models of a candidate, in the mean; 0 for those without."""
+    found = list(_lengths(folder))
+    return round(sum(found) / len(found)) if found else 0
+
+
+def _lengths(folder: Path) -> Iterator[int]:
+    for manifest in sorted(folder.glob(f"*/bundle/{MANIFEST}")):
+        yield int(read_json(manifest)["about"].get("length", 0))
