@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -23,7 +24,7 @@ from canary import Killed  # noqa: E402
 from command import command, inside, tree  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from made_decoders import write_decoder_project  # noqa: E402
-from made_image_bases import write_image_project  # noqa: E402
+from made_image_bases import write_image_base, write_image_project  # noqa: E402
 from made_texts import sentences, write_text_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
@@ -158,6 +159,66 @@ def test_a_prompt_is_generated_behind_and_cannot_be_merged(tmp_path: Path) -> No
     assert (merged.code, exported.code) == (2, 2)
     assert "change no weight of the base" in merged.err
     assert not (tmp_path / "out").exists()
+
+
+def test_adapters_on_one_base_hold_it_once_and_write_beside_each_other(tmp_path: Path) -> None:
+    contract = write_decoder_project(tmp_path)
+    rate = "training.optimizer.learning_rate=0.02"
+    for name, adapter in (("one", LORA), ("two", "model.adapter={kind: rslora, rank: 4}")):
+        run_of(contract, name, adapter, rate)
+    run_of(contract, "soft", PROMPT, "training.optimizer.learning_rate=0.3")
+    loaded = [read_bundle(tmp_path / "runs" / name / "bundle") for name in ("one", "two")]
+    tensors = [dict(each.scorer.network.named_parameters()) for each in loaded]  # type: ignore[attr-defined]
+    of_base = [name for name in tensors[0] if ".lora_" not in name]
+    assert of_base == [name for name in tensors[1] if ".lora_" not in name]
+    assert all(tensors[0][name] is tensors[1][name] for name in of_base)
+    tokens = torch.randint(0, 280, (2, 32), generator=torch.Generator().manual_seed(0))
+    first, second = (each.scorer.network(tokens) for each in loaded)  # type: ignore[attr-defined]
+    assert not torch.equal(first, second)
+
+    words = ("the tide", "--temperature", "0", "--tokens", "12")
+    with inside(tmp_path):
+        alone = [command("generate", name, *words) for name in ("one", "two", "soft")]
+        beside = ("--beside", "two", "--beside", "soft", "--with-base")
+        together = command("generate", "one", *words, *beside)
+        as_json = command("generate", "one", *words, *beside, "--json")
+        of_prompt = command("generate", "soft", *words, "--with-base")
+        assert (tmp_path / "prompts.txt").write_text("the tide\n")
+        file = command("generate", "one", "--from", "prompts.txt", "--with-base")
+    assert together.code == 0, together.err
+    said = {one["run"]: one["text"] for one in json.loads(as_json.out)}
+    assert list(said) == ["one", "two", "soft", "base"]
+    for ran, name in zip(alone, said, strict=False):
+        assert ran.out == said[name] + "\n"
+        assert f"== {name}\n{said[name]}\n" in together.out
+    # The base without the adapter is the base itself.
+    assert of_prompt.out.endswith(f"== base\n{said['base']}\n")
+    network = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
+    written = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(tmp_path / "base/tokenizer.json")
+    )
+    prompt = written("the tide", return_tensors="pt").input_ids
+    with torch.no_grad():
+        for _ in range(12):
+            logits = network(prompt).logits[:, -1, :280]
+            prompt = torch.cat([prompt, logits.argmax(-1, keepdim=True)], dim=1)
+    assert said["base"] == written.decode(prompt[0, -12:])
+    assert file.code == 2
+    assert "one prompt at a time" in file.err
+
+
+def test_adapters_on_two_bases_do_not_write_beside_each_other(tmp_path: Path) -> None:
+    contract = write_decoder_project(tmp_path)
+    run_of(contract, "one", LORA)
+    run_of(contract, "whole")
+    change_base(tmp_path / "base")
+    run_of(contract, "two", LORA)
+    with inside(tmp_path):
+        for other in ("two", "whole"):
+            ran = command("generate", "one", "the tide", "--beside", other)
+            assert ran.code == 2
+            assert "only adapters on one base" in ran.err
+            assert f"{other}: " in ran.err
 
 
 @pytest.mark.parametrize("quantization", [NF4, INT8])
@@ -387,6 +448,40 @@ def test_an_encoder_of_images(kind: str, targets: str, count: int, tmp_path: Pat
     seen = (pixels - network.pixel_mean) / network.pixel_std
     with torch.no_grad():
         assert (merged(seen).logits - network(pixels)).abs().max() < 1e-5
+
+
+def test_the_towers_of_a_dual_encoder_leave_their_bases_outside_of_checkpoints(
+    tmp_path: Path,
+) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "pairs"
+    shutil.copytree(example, tmp_path / "pairs")
+    write_image_base(tmp_path / "pairs" / "vit")
+    contract = tmp_path / "pairs" / "contract.yaml"
+    adapter = "adapter: {kind: lora, rank: 2, dropout: 0.1}"
+    settings = (
+        f"model.image={{kind: pretrained, architecture: vit, {adapter}}}",
+        "data.decoding.size=[16, 16]",
+        "training.num_epochs=2",
+        "training.checkpointing={save_every_n_steps: 1}",
+    )
+    whole = train(contract, "whole", *settings)
+    with pytest.raises(Killed):
+        train(contract, "cut", *settings, dies_at=1)
+    assert bits(train(contract, "cut", *settings)) == bits(whole)
+    checkpoints = whole.folder.checkpoints
+    assert not list(checkpoints.glob("base-*"))
+    (*_, last) = sorted(checkpoints.glob("step-*"))
+    names = [name for name in load_file(last / "model.safetensors") if name.startswith("image.")]
+    kept = ("lora_", "classifier", "pixel_")
+    assert [one for one in names if not any(mark in one for mark in kept)] == []
+    assert len([one for one in names if "lora_" in one]) == 24
+    base = sum(one.numel() for one in load_file(tmp_path / "pairs/vit/model.safetensors").values())
+    network = whole.job.model
+    trained = sum(one.numel() for one in network.parameters() if one.requires_grad)
+    assert whole.ready.plan.memory.weights >= 4 * (trained + 0.9 * base)
+    change_base(tmp_path / "pairs" / "vit")
+    with pytest.raises(Mistake, match="another base"):
+        train(contract, "cut", *settings)
 
 
 def test_without_peft_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

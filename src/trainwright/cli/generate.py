@@ -50,6 +50,13 @@ def generate(
     ] = [],  # noqa: B006  typer reads the default
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the draws.")] = 0,
     chat: Annotated[bool, typer.Option("--chat", help="Answer a user, or messages.")] = False,
+    beside: Annotated[
+        list[str],
+        typer.Option("--beside", metavar="RUN", help="Its adapter on the same base too; repeat."),
+    ] = [],  # noqa: B006  typer reads the default
+    with_base: Annotated[
+        bool, typer.Option("--with-base", help="The base without the adapter too.")
+    ] = False,
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -58,7 +65,8 @@ def generate(
 
     A seed, the number of the prompt and the options give the same text again. A text also ends
     where the document ends, if the training texts were documents. With --chat, prompts are written
-    by the template of the chats that the model was trained on, and an answer ends its turn."""
+    by the template of the chats that the model was trained on, and an answer ends its turn.
+    Adapters on one base, and the base, write beside each other; the base is held once."""
     from trainwright.cli.damage import naming_damage
     from trainwright.core.code_permission import code_allowed
     from trainwright.core.optional_dependencies import need_torch
@@ -71,6 +79,14 @@ def generate(
 
     ends = (DOCUMENT_END, *(one for one in stop if one))
     decoding = DecodingOptions(tokens, temperature, top_k, top_p, ends, seed)
+    if beside or with_base:
+        from trainwright.cli.generate_beside import generate_beside
+
+        _check_alone(prompts)
+        folders = [find_run(one, runs) for one in (run, *beside)]
+        with code_allowed(allow_code), naming_damage(folders[0]):
+            generate_beside(folders, prompt, decoding, chat, with_base, as_json=as_json)
+        return
     with code_allowed(allow_code), naming_damage(folder := find_run(run, runs)):
         generator, reader = open_generator(folder, decoding, is_chat=chat)
         alone = prompts == _NO_FILE
@@ -108,12 +124,27 @@ def _check_request(prompt: str, prompts: Path, output: Path) -> None:
     check_folder(output)
 
 
+def _check_alone(prompts: Path) -> None:
+    from trainwright.core.errors import Mistake, Problem
+
+    if prompts != _NO_FILE:
+        raise Mistake(
+            Problem(
+                "adapters write beside each other for one prompt at a time",
+                path="--from",
+                found=str(prompts),
+                expected="a prompt in its place",
+                fix="leave out --from, or --beside and --with-base",
+            )
+        )
+
+
 def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:
     from trainwright.cli.render import show_json
     from trainwright.core.terminal import show_safely
 
     if as_json:
-        show_json(_as_json(prompt, generator.generate(prompt.pieces)))
+        show_json(describe_text(prompt, generator.generate(prompt.pieces)))
         return
 
     def tell(text: str) -> None:
@@ -122,7 +153,7 @@ def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> 
 
     found = generator.generate(prompt.pieces, tell=tell)
     sys.stdout.write("\n")
-    _tell_doubts(found, "the prompt")
+    tell_doubts(found, "the prompt")
 
 
 def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path) -> None:
@@ -132,8 +163,8 @@ def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path
     lines = []
     for row, prompt in enumerate(given):
         found = generator.generate(prompt.pieces, row)
-        _tell_doubts(found, f"prompt {row + 1}")
-        lines.append(json.dumps(_as_json(prompt, found), ensure_ascii=output == _NO_FILE))
+        tell_doubts(found, f"prompt {row + 1}")
+        lines.append(json.dumps(describe_text(prompt, found), ensure_ascii=output == _NO_FILE))
         if output == _NO_FILE:
             sys.stdout.write(lines[-1] + "\n")
         elif sys.stderr.isatty():
@@ -143,7 +174,8 @@ def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path
         sys.stdout.write(show_safely(f"{len(lines):,} texts in {output}\n"))
 
 
-def _tell_doubts(found: Continuation, what: str) -> None:
+def tell_doubts(found: Continuation, what: str) -> None:
+    """What of a prompt was not read, on stderr."""
     from trainwright.run.summary import labelled
 
     if found.unread:
@@ -154,7 +186,8 @@ def _tell_doubts(found: Continuation, what: str) -> None:
         sys.stderr.write(labelled("warning", text) + "\n")
 
 
-def _as_json(prompt: Asked, found: Continuation) -> dict[str, object]:
+def describe_text(prompt: Asked, found: Continuation) -> dict[str, object]:
+    """A text with its prompt, as JSON."""
     return {
         "prompt": prompt.given,
         "text": found.text,

@@ -197,6 +197,12 @@ class NetworkFamily(Family[S]):
         """
         return section
 
+    def unmerge(self, network: nn.Module) -> None:
+        """Take the adapter out of a network, which then computes what its base does."""
+        from trainwright.model.adapters.shared_base import unmerge_adapter
+
+        unmerge_adapter(network)
+
     def head_names(self, network: nn.Module) -> frozenset[str]:  # noqa: ARG002
         """Parameters that are trained whole beside an adapter: those of a new head."""
         return frozenset()

@@ -106,7 +106,7 @@ class NetworkScorer:
         """Weights as safetensors and the architecture as JSON. Of an adapter, the base is named by
         the SHA-256 of its weights, and by where it lies."""
         family = network_family(self._section)
-        of_base = family.base_names(self._section, self._model)
+        of_base = self._outside()
         tensors = {
             name: tensor.detach().cpu().contiguous()
             for name, tensor in self._model.state_dict().items()
@@ -125,6 +125,12 @@ class NetworkScorer:
                 **_place_of_base(self._section, folder),
             },
         )
+
+    def _outside(self) -> frozenset[str]:
+        """What the files of a base hold; a model of two bases is whole in its bundle."""
+        if not self._section.has_adapter:
+            return frozenset()
+        return network_family(self._section).base_names(self._section, self._model)
 
     def _ordered(self, inputs: Inputs) -> Floats:
         """Scores, computed in the order that suits the inputs."""
@@ -205,15 +211,20 @@ def read_network(folder: Path) -> NetworkScorer:
     if section.has_adapter:
         recorded = about.get("base_folder", "")
         section = family.with_base(section, str((folder / recorded).resolve()) if recorded else "")
-    of_base = Path(section.base_folder).glob("*.safetensors") if section.has_adapter else ()
-    _check_size(section, shape, sum(one.stat().st_size for one in (file, *of_base)))
+    beside = Path(section.base_folder).glob("*.safetensors") if section.has_adapter else ()
+    _check_size(section, shape, sum(one.stat().st_size for one in (file, *beside)))
     build = family.build if section.has_adapter else family.build_empty
     model = build(section, shape)
     weights = load_file(file)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ValueError(f"{file.name} holds numbers that are not finite")
-    _load(model, weights, family.base_names(section, model))
+    of_base = family.base_names(section, model) if section.has_adapter else frozenset()
+    _load(model, weights, of_base)
     model.eval().requires_grad_(False)
+    if of_base:
+        from trainwright.model.adapters.shared_base import share_base
+
+        share_base(model, section.base_weights, of_base)
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
 
 

@@ -85,6 +85,20 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
         """See `NetworkFamily`."""
         return _build(section, shape, is_empty=True)
 
+    def base_names(self, section: DualEncoder, network: nn.Module) -> frozenset[str]:
+        """Of each base that has an adapter."""
+        return frozenset(
+            f"{side}.{name}"
+            for side, tower in _bases(section).items()
+            for name in _OF_BASES.base_names(tower, network.get_submodule(side))
+        )
+
+    def count_frozen(self, section: DualEncoder, shape: Shape) -> int:
+        """Parameters of the bases beside their adapters."""
+        if not any(tower.has_adapter for tower in _bases(section).values()):
+            return 0
+        return self._counts(section, shape).frozen
+
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Those of the image encoder, then of the text encoder."""
         from trainwright.model.dual_encoder.dual_encoder_network import own_blocks

@@ -95,6 +95,14 @@ class GptFamily(NetworkFamily[Gpt]):
         assert section.base != "none", "an adapter has a base"
         return section.model_copy(update={"base": locate_base(section, section.base, recorded)})
 
+    def unmerge(self, network: nn.Module) -> None:
+        """The vectors of a prompt too."""
+        from trainwright.model.gpt.gpt_network import GptNetwork
+
+        assert isinstance(network, GptNetwork)
+        network.prompt, network.prompt_length = None, 0
+        super().unmerge(network)
+
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks of attention and feed-forward."""
         from trainwright.model.gpt.gpt_network import GptNetwork

@@ -11,11 +11,13 @@ from typing import NamedTuple, final
 from trainwright.core.errors import Mistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.encoders.vocabulary import TokenEncoding
+from trainwright.model.families import network_family
 from trainwright.model.token_decoder import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DecodingOptions, TextGenerator
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.judging.ask_questions import text_generator
 from trainwright.tracking.run_folder import RunFolder
 
@@ -56,12 +58,58 @@ def open_generator(
     Raises:
         Mistake: its model writes no texts. StorageFailed: its files were changed.
     """
-    predictor = read_writer(folder)
+    return _writing(read_writer(folder), decoding, is_chat=is_chat)
+
+
+def _writing(
+    predictor: Predictor, decoding: DecodingOptions, *, is_chat: bool
+) -> tuple[TextGenerator, ChatPrompts]:
     encoding = TokenEncoding.of_kind(predictor.features)
     if is_chat:
         decoding = replace(decoding, stop=(*filter(None, [encoding.turn_end]), *decoding.stop))
     generator = text_generator(predictor, encoding, decoding)
     return generator, ChatPrompts(encoding, is_chat)
+
+
+def open_generators(
+    folders: Sequence[RunFolder],
+    decoding: DecodingOptions,
+    *,
+    is_chat: bool = False,
+    with_base: bool = False,
+) -> list[tuple[str, TextGenerator, ChatPrompts]]:
+    """Generators with the adapters of several runs on one base, which is held once, by the names of
+    the runs; `with_base` also the base without an adapter, by the name `base`.
+
+    Raises:
+        Mistake: a run has no adapter, or one on another base; or as `open_generator`.
+    """
+    bases = {one.full_name: _base_of(one) for one in folders}
+    first = next(iter(bases.values()))
+    for folder in folders:
+        if not bases[folder.full_name] or bases[folder.full_name] != first:
+            raise Mistake(
+                Problem(
+                    "only adapters on one base write beside each other",
+                    path="--beside" if len(folders) > 1 else "--with-base",
+                    found="; ".join(f"{name}: {base or 'none'}" for name, base in bases.items()),
+                    expected="runs with model.adapter whose base has the same SHA-256",
+                    fix="generate with each run by itself",
+                )
+            )
+    found = [(one.name, *open_generator(one, decoding, is_chat=is_chat)) for one in folders]
+    if with_base:
+        predictor = read_writer(folders[0])
+        assert isinstance(predictor.scorer, NetworkScorer), "it writes texts"
+        network_family(predictor.scorer.section).unmerge(predictor.scorer.network)
+        found.append(("base", *_writing(predictor, decoding, is_chat=is_chat)))
+    return found
+
+
+def _base_of(folder: RunFolder) -> str:
+    """SHA-256 of the base that a run has trained an adapter on; empty without one."""
+    section = read_planned(folder).model
+    return section.base_weights if section.has_adapter else ""
 
 
 def read_writer(folder: RunFolder) -> Predictor:

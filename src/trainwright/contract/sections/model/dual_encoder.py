@@ -103,6 +103,12 @@ class DualEncoder(ModelSection):
         return self.image.block_count + layers
 
     @property
+    def base_weights(self) -> str:
+        """SHA-256 of the weights of its bases, in the order image, text."""
+        towers = (self.image, self.text)
+        return "+".join(one.base_weights for one in towers if isinstance(one, Pretrained))
+
+    @property
     def has_own_tokens(self) -> bool:
         """Those of a base of texts."""
         return isinstance(self.text, Pretrained)

@@ -1,0 +1,39 @@
+"""`generate` with adapters of several runs on one base."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trainwright.cli.generate import describe_text, tell_doubts
+from trainwright.cli.render import show_json
+from trainwright.core.terminal import show_safely
+from trainwright.run.after.generate_text import open_generators
+from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.predictor.text_generation import DecodingOptions
+
+
+def generate_beside(
+    folders: Sequence[RunFolder],
+    prompt: str,
+    decoding: DecodingOptions,
+    is_chat: bool,
+    with_base: bool,
+    *,
+    as_json: bool,
+) -> None:
+    """Continue a prompt with each adapter, below the name of its run, and with the base."""
+    texts = []
+    found = open_generators(folders, decoding, is_chat=is_chat, with_base=with_base)
+    for name, generator, reader in found:
+        asked = reader.read(prompt)
+        said = generator.generate(asked.pieces)
+        texts.append({"run": name, **describe_text(asked, said)})
+        if not as_json:
+            sys.stdout.write(f"== {show_safely(name)}\n{show_safely(said.text)}\n")
+        tell_doubts(said, f"the prompt by {name}")
+    if as_json:
+        show_json(texts)
