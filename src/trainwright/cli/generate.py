@@ -13,7 +13,7 @@ import typer
 from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
 
 if TYPE_CHECKING:
-    from trainwright.predictor.text_generation import Continuation, TextGenerator
+    from trainwright.predictor.text_generation import TextGenerator
     from trainwright.run.after.generate_text import Asked
 
 _NO_FILE = Path("-")
@@ -141,6 +141,7 @@ def _check_alone(prompts: Path) -> None:
 
 def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:
     from trainwright.cli.render import show_json
+    from trainwright.cli.show_texts import describe_text, tell_doubts
     from trainwright.core.terminal import show_safely
 
     if as_json:
@@ -157,6 +158,7 @@ def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> 
 
 
 def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path) -> None:
+    from trainwright.cli.show_texts import describe_text, tell_doubts
     from trainwright.core.files import write_text
     from trainwright.core.terminal import show_safely
 
@@ -172,25 +174,3 @@ def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path
     if output != _NO_FILE:
         write_text(output, "".join(line + "\n" for line in lines))
         sys.stdout.write(show_safely(f"{len(lines):,} texts in {output}\n"))
-
-
-def tell_doubts(found: Continuation, what: str) -> None:
-    """What of a prompt was not read, on stderr."""
-    from trainwright.run.summary import labelled
-
-    if found.unread:
-        text = f"the first {found.unread:,} tokens of {what} are not read: the context is full"
-        sys.stderr.write(labelled("warning", text) + "\n")
-    if found.unknown:
-        text = f"{found.unknown:,} characters of {what} are in no training text"
-        sys.stderr.write(labelled("warning", text) + "\n")
-
-
-def describe_text(prompt: Asked, found: Continuation) -> dict[str, object]:
-    """A text with its prompt, as JSON."""
-    return {
-        "prompt": prompt.given,
-        "text": found.text,
-        "tokens": found.tokens,
-        "ended_by": found.ended_by,
-    }
