@@ -5,8 +5,8 @@ chats with LoRA, and DPO on calls of functions with LoRA on top of the merged re
 that of the page `docs/guide/stages.md`, each figure with its interval.
 
 The pairs are derived from the chats: the prompt is all that stands before the first call of a
-function; the chosen answer is that call; the rejected one is the call of another chat, of another
-function, with its own arguments.
+function; the chosen answer is that call; the rejected one is what the assistant of another chat,
+which calls none, says first.
 
 python benchmarks/stages.py [--tokens 1000000] [--folder FOLDER] [--write]
 """
@@ -84,7 +84,12 @@ slices: [{column: role}]
 _PREFER = """\
 name: preferring
 task: generation
-data: {kind: preferences, path: pairs.jsonl, tokenizer: answering/tokenizer.json, test: 0.3}
+data:
+  kind: preferences
+  path: pairs.jsonl
+  tokenizer: answering/tokenizer.json
+  long_documents: exclude
+  test: 0.3
 model: {kind: gpt, architecture: answering, context: 512, adapter: {kind: lora, rank: 8, alpha: 16}}
 training:
   batch_size: 4
@@ -174,19 +179,19 @@ def fits(messages: Sequence[dict[str, str]]) -> bool:
 
 def pairs_of(chats: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A pair for each chat that calls a function."""
-    calls: list[tuple[list[dict[str, str]], str]] = []
-    for chat in chats:
-        said = chat["conversations"]
-        at = next((i for i, one in enumerate(said) if one["from"] == "function_call"), 0)
-        if at:
-            calls.append((said[:at], said[at]["value"]))
+    talks = [chat["conversations"] for chat in chats]
+    calling = [[one["from"] for one in said].count("function_call") > 0 for said in talks]
+    prose = [
+        next(one["value"] for one in said if one["from"] == "gpt")
+        for said, calls in zip(talks, calling, strict=True)
+        if not calls
+    ]
     draw = random.Random(0)
-    for before, call in calls:
-        function = json.loads(call)["name"]
-        others = [one for _, one in calls if json.loads(one)["name"] != function]
-        answer = {"from": "function_call", "value": call}
-        wrong = {"from": "function_call", "value": draw.choice(others)}
-        yield {"chosen": [*before, answer], "rejected": [*before, wrong]}
+    for said, calls in zip(talks, calling, strict=True):
+        at = next((i for i, one in enumerate(said) if one["from"] == "function_call"), 0)
+        if calls and at:
+            wrong = {"from": "gpt", "value": draw.choice(prose)}
+            yield {"chosen": [*said[:at], said[at]], "rejected": [*said[:at], wrong]}
 
 
 def train(folder: Path, name: str, contract: str) -> Stage:

@@ -18,19 +18,32 @@ if TYPE_CHECKING:
 
 _NO_FILE = Path("-")
 
+Prompts = Annotated[
+    Path,
+    typer.Option(
+        "--from", metavar="FILE", help="Many prompts: one a line, or .jsonl with prompt keys."
+    ),
+]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", metavar="OUT", help="With --from: a .jsonl file.")
+]
+Stops = Annotated[
+    list[str],
+    typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
+]
+Chat = Annotated[bool, typer.Option("--chat", help="Answer a user, or messages.")]
+Beside = Annotated[
+    list[str],
+    typer.Option("--beside", metavar="RUN", help="Its adapter on the same base too; repeat."),
+]
+WithBase = Annotated[bool, typer.Option("--with-base", help="The base without the adapter too.")]
+
 
 def generate(
     run: RunName,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The text to continue.")] = "",
-    prompts: Annotated[
-        Path,
-        typer.Option(
-            "--from", metavar="FILE", help="Many prompts: one a line, or .jsonl with prompt keys."
-        ),
-    ] = _NO_FILE,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="OUT", help="With --from: a .jsonl file.")
-    ] = _NO_FILE,
+    prompts: Prompts = _NO_FILE,
+    output: Output = _NO_FILE,
     tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most new tokens.")] = 200,
     temperature: Annotated[
         float, typer.Option(metavar="T", min=0.0, help="0 takes the likeliest token.")
@@ -44,19 +57,11 @@ def generate(
             metavar="P", min=0.0, max=1.0, help="Draw from the likeliest tokens that reach P."
         ),
     ] = 1.0,
-    stop: Annotated[
-        list[str],
-        typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
-    ] = [],  # noqa: B006  typer reads the default
+    stop: Stops = [],  # noqa: B006  typer reads the default
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the draws.")] = 0,
-    chat: Annotated[bool, typer.Option("--chat", help="Answer a user, or messages.")] = False,
-    beside: Annotated[
-        list[str],
-        typer.Option("--beside", metavar="RUN", help="Its adapter on the same base too; repeat."),
-    ] = [],  # noqa: B006  typer reads the default
-    with_base: Annotated[
-        bool, typer.Option("--with-base", help="The base without the adapter too.")
-    ] = False,
+    chat: Chat = False,
+    beside: Beside = [],  # noqa: B006  typer reads the default
+    with_base: WithBase = False,
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -79,22 +84,20 @@ def generate(
 
     ends = (DOCUMENT_END, *(one for one in stop if one))
     decoding = DecodingOptions(tokens, temperature, top_k, top_p, ends, seed)
-    if beside or with_base:
-        from trainwright.cli.generate_beside import generate_beside
+    folders = [find_run(one, runs) for one in (run, *beside)]
+    with code_allowed(allow_code), naming_damage(folders[0]):
+        if beside or with_base:
+            from trainwright.cli.generate_beside import generate_beside
 
-        _check_alone(prompts)
-        folders = [find_run(one, runs) for one in (run, *beside)]
-        with code_allowed(allow_code), naming_damage(folders[0]):
+            _check_alone(prompts)
             generate_beside(folders, prompt, decoding, chat, with_base, as_json=as_json)
-        return
-    with code_allowed(allow_code), naming_damage(folder := find_run(run, runs)):
-        generator, reader = open_generator(folder, decoding, is_chat=chat)
+            return None
+        generator, reader = open_generator(folders[0], decoding, is_chat=chat)
         alone = prompts == _NO_FILE
         asked = [reader.read(prompt)] if alone else list(read_prompts(prompts, reader))
     if alone:
-        _generate_one(generator, asked[0], as_json=as_json)
-    else:
-        _generate_all(generator, asked, output)
+        return _generate_one(generator, asked[0], as_json=as_json)
+    return _generate_all(generator, asked, output)
 
 
 def _check_request(prompt: str, prompts: Path, output: Path) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from trainwright.cli.render import show_json
 from trainwright.cli.show_texts import describe_text, tell_doubts
 from trainwright.core.terminal import show_safely
-from trainwright.run.after.generate_text import open_generators
 from trainwright.tracking.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -26,6 +25,9 @@ def generate_beside(
     as_json: bool,
 ) -> None:
     """Continue a prompt with each adapter, below the name of its run, and with the base."""
+    # Imported here: it needs torch.
+    from trainwright.run.after.generate_text import open_generators
+
     texts = []
     found = open_generators(folders, decoding, is_chat=is_chat, with_base=with_base)
     for name, generator, reader in found:
