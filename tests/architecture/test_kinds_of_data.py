@@ -46,7 +46,7 @@ HOMES = (
 HOMES_OF_SHAPES = ("model/",)
 """A family of models reads the shape that it is for."""
 
-KINDS = {"table", "images", "tokens", "pairs"}
+KINDS = {"table", "images", "tokens", "pairs", "text_pairs"}
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -165,4 +165,5 @@ def test_every_section_has_a_modality_of_its_own_and_the_other_way_round() -> No
         "texts": "table",
         "colours": "images",
         "terms_of_pairs": "pairs",
+        "terms_of_text_pairs": "text_pairs",
     }

@@ -28,6 +28,7 @@ from trainwright.model.family import LearningTask
 from trainwright.model.input_shape import ImageShape, PairShape, TableShape, TextShape, TokenShape
 from trainwright.model.library_family import LibraryFamily
 from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
+from trainwright.model.okapi_bm25 import fit_okapi_bm25, read_okapi_bm25
 from trainwright.model.ridge_match import fit_ridge_match, read_ridge_match
 from trainwright.testing.scorer_conformance import (
     FakeScorer,
@@ -82,6 +83,8 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return _encoder(outputs)
         case "dual_encoder":
             return _dual_encoder()
+        case "okapi_bm25":
+            return _okapi_bm25()
         case "ridge_match":
             return _ridge_match()
         case _:
@@ -207,6 +210,13 @@ def _ridge_match() -> ScorerCase:
     return ScorerCase(fitted, inputs, 6, read_ridge_match, gives_embeddings=True)
 
 
+def _okapi_bm25() -> ScorerCase:
+    counts = np.random.default_rng(0).poisson(1.0, (40, 8)).astype(np.float64)
+    inputs = TableInputs(counts.astype(np.float32), np.empty((40, 0), np.int64))
+    fitted = fit_okapi_bm25(counts[:, 4:], np.array([3.0, 9.0, 20.0]), 40)
+    return ScorerCase(fitted, inputs, 8, read_okapi_bm25, gives_embeddings=True)
+
+
 CASES = [
     *((kind, n) for kind in LIBRARY_KINDS for n in (1, 2, 4)),
     ("fake", 2),
@@ -217,6 +227,7 @@ CASES = [
     ("encoder", 1),
     ("encoder", 3),
     ("dual_encoder", 16),
+    ("okapi_bm25", 8),
     ("ridge_match", 6),
 ]
 

@@ -53,8 +53,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/export_folder.py: ",
         "run/after/export_int8.py: ",
     ),
-    "needs a run of a retrieval (test_search)": (
-        "cli/index_search.py: ",
+    "needs a run of a retrieval (test_search, test_text_pairs)": (
+        "data/modalities/text_pair_modality.py: write --as",
+        "data/pairs/new_pairs.py: write --as",
+        "cli/embeddings.py: ",
         "predictor/embedding_index.py: build it again",
     ),
     "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs)": (

@@ -31,9 +31,9 @@ from trainwright.cli.arguments import (
 )
 from trainwright.cli.card import card
 from trainwright.cli.data_app import data_app
+from trainwright.cli.embeddings import index, mine, search
 from trainwright.cli.explain import explain
 from trainwright.cli.generate import generate
-from trainwright.cli.index_search import index, search
 from trainwright.cli.runs_app import runs_app
 from trainwright.cli.weights_app import weights_app
 from trainwright.core.code_permission import code_allowed
@@ -283,6 +283,7 @@ def evaluate(
 app.command()(explain)
 app.command()(index)
 app.command()(search)
+app.command()(mine)
 app.command()(generate)
 
 

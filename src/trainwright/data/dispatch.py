@@ -32,6 +32,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "preferences": f"{_HERE}.preference_modality:PreferenceModality",
         "series": f"{_HERE}.series_modality:SeriesModality",
         "pairs": f"{_HERE}.pair_modality:PairModality",
+        "text_pairs": f"{_HERE}.text_pair_modality:TextPairModality",
     },
     build=lambda modality: modality(),
 )

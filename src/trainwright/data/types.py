@@ -33,6 +33,8 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "preferences": "trainwright.data.chats.preference_encoding:PreferenceEncoding",
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
         "pairs": "trainwright.data.pairs.pair_encoder:PairEncoder",
+        "text_pairs": "trainwright.data.text_pairs.text_pair_encoder:TextPairEncoder",
+        "terms_of_text_pairs": "trainwright.data.text_pairs.text_pair_terms:TextPairTerms",
         "terms_of_pairs": "trainwright.data.pairs.pair_terms:PairTerms",
     }
 )

@@ -28,7 +28,7 @@ from trainwright.data.base.table import (
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
-from trainwright.evaluation.clause import COLOURS, DUMMY, LINEAR
+from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.model.dummy import fit_constant
 from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
@@ -263,6 +263,23 @@ def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines
     return Baselines(dummy=chance_of_pairs(prepared), linear=linear, shares={}, warnings=())
 
 
+def _of_text_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
+    """Chance, BM25 and a linear model of terms."""
+    from trainwright.evaluation.text_pair_baselines import (
+        bm25_of_passages,
+        chance_of_passages,
+        match_terms,
+    )
+
+    return Baselines(
+        dummy=chance_of_passages(prepared),
+        linear=match_terms(prepared, most_rows),
+        shares={},
+        warnings=(),
+        others={BM25: bm25_of_passages(prepared)},
+    )
+
+
 def _as_learned(prepared: Prepared) -> Prepared:
     return replace(prepared, train=prepared.train.learned())
 
@@ -305,6 +322,9 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "chats": BaselineFit(_of_chats, lambda _: 0),
         "preferences": BaselineFit(_of_preferences, lambda _: 0),
         "series": BaselineFit(_of_series, _seen_of_table),
+        "text_pairs": BaselineFit(
+            _of_text_pairs, lambda prepared: min(_MOST_SEEN, len(prepared.train))
+        ),
         "pairs": BaselineFit(_of_pairs, lambda prepared: min(_MOST_SEEN, len(prepared.train))),
     }
 )

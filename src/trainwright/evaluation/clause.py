@@ -14,6 +14,9 @@ Status = Literal["met", "missed", "undecided"]
 DUMMY, LINEAR = "dummy", "linear"
 """The baselines of every run."""
 
+BM25 = "bm25"
+"""The usual score of words that query and passage share."""
+
 COLOURS = "colours"
 """A linear model of the colour statistics of images."""
 

@@ -68,10 +68,10 @@ class Scored:
         """Answers of the model, or of a baseline."""
         of_model = who == MODEL
         if self.target.task == "retrieval":
-            from trainwright.evaluation.retrieval import answers_of_pairs
+            from trainwright.evaluation.retrieval_answers import answers_of_retrieval
 
             scores = self.scores if of_model else self.baselines[who]
-            return answers_of_pairs(self.part.target, scores)
+            return answers_of_retrieval(self.target, self.part.target, scores)
         return answers_of(
             self.part.target,
             self.scores if of_model else self.baselines[who],
@@ -243,9 +243,9 @@ def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> C
         names = query_names(scored.target, scored.part.frame)
         return draw_query_curves(answers[MODEL], metric, names)
     if scored.target.task == "retrieval":
-        from trainwright.evaluation.retrieval_curves import draw_recalls
+        from trainwright.evaluation.retrieval_curves import draw_retrieval
 
-        return draw_recalls(answers, scored.part.target)
+        return draw_retrieval(scored.target, answers, scored.part.target)
     if scored.target.task == "forecasting":
         from trainwright.evaluation.draw_forecasts import draw_forecasts
 
@@ -266,7 +266,7 @@ def _pool_notes(scored: Scored) -> tuple[str, ...]:
         return ()
     from trainwright.evaluation.retrieval_curves import note_candidates
 
-    return note_candidates(scored.part.target)
+    return note_candidates(scored.target, scored.part.target)
 
 
 def _of(who: str, by_line: Mapping[tuple[str, str], ResampledMetric]) -> dict[str, ResampledMetric]:

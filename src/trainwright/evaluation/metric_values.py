@@ -54,6 +54,7 @@ def metrics_of(target: Target) -> tuple[str, ...]:
     has |= {"ranks"} if target.is_ordered else set()
     has |= {"costs"} if target.costs else set()
     has |= {"pairs"} if target.is_paired else {"tokens"}
+    has |= {"passages"} if target.is_one_way else {"images"}
     return _names(target.task, target.outputs, has)
 
 
@@ -349,6 +350,10 @@ def _of_texts(name: str, answers: Answers, _: Metric) -> float:
 
 
 def _of_pairs(name: str, answers: Answers, _: Metric) -> float:
+    if METRICS[name].of == "passages":
+        from trainwright.evaluation.passage_retrieval import mean_of_queries
+
+        return mean_of_queries(name, answers)
     from trainwright.evaluation.retrieval import values_of_pairs
 
     return float(values_of_pairs(name, answers).mean())

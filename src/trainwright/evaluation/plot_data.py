@@ -200,6 +200,23 @@ class RetrievalCurves:
         return cls(json["images"], json["texts"], tuple(json["shown"]), there, back)
 
 
+@dataclass(frozen=True, slots=True)
+class PassageCurves:
+    """Recall of the model and of each baseline among the first of so many `shown` passages, of
+    `passages` different ones, over `queries` different queries."""
+
+    queries: int
+    passages: int
+    shown: tuple[int, ...]
+    recalls: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def from_json(cls, json: Json) -> PassageCurves:
+        """Inverse of `asdict`."""
+        recalls = {name: tuple(one) for name, one in json["recalls"].items()}
+        return cls(json["queries"], json["passages"], tuple(json["shown"]), recalls)
+
+
 Curves = (
     ClassificationCurves
     | RegressionCurves
@@ -208,6 +225,7 @@ Curves = (
     | RankingCurves
     | ForecastCurves
     | RetrievalCurves
+    | PassageCurves
 )
 
 
@@ -249,6 +267,8 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "forecasting"
         case RetrievalCurves():
             kind = "retrieval"
+        case PassageCurves():
+            kind = "passages"
         case _:
             assert_never(curves)
     return {"kind": kind, **asdict(curves)}
@@ -266,6 +286,8 @@ def curves_from_json(json: Json) -> Curves:
         return RankingCurves(json["metric"], edges, counts, worst, json["left_out"])
     if json["kind"] == "forecasting":
         return ForecastCurves.from_json(json)
+    if json["kind"] == "passages":
+        return PassageCurves.from_json(json)
     if json["kind"] == "retrieval":
         return RetrievalCurves.from_json(json)
     if json["kind"] == "regression":

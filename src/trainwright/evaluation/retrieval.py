@@ -53,10 +53,10 @@ class CandidatePlaces(NamedTuple):
     def reciprocal_rank(self) -> Floats:
         """Expected 1 / rank of the first right candidate [N]."""
         kinds, member = np.unique(np.stack(self, axis=1), axis=0, return_inverse=True)
-        return np.array([_mean_reciprocal(*kind) for kind in kinds.tolist()])[member.ravel()]
+        return np.array([mean_reciprocal(*kind) for kind in kinds.tolist()])[member.ravel()]
 
 
-def _mean_reciprocal(above: float, tied: float, right: float) -> float:
+def mean_reciprocal(above: float, tied: float, right: float) -> float:
     """Sum over places j of the tie of the chance that the first right one stands there, over its
     rank."""
     places = np.arange(int(tied) + 1)
@@ -122,11 +122,11 @@ def _found(queries: Floats, candidates: Floats, codes: Integers) -> Floats:
         found[block, 0] = ((similar > best) & ~right).sum(axis=1)
         found[block, 1] = ((similar == best) & ~right).sum(axis=1)
         found[block, 2] = ((similar == best) & right).sum(axis=1)
-        found[block, 3] = _losses(similar, right, own[block])
+        found[block, 3] = losses_of_queries(similar, right, own[block])
     return found
 
 
-def _losses(logits: Floats, right: npt.NDArray[np.bool_], own: Integers) -> Floats:
+def losses_of_queries(logits: Floats, right: npt.NDArray[np.bool_], own: Integers) -> Floats:
     """Cross-entropy of each query's own candidate among it and the wrong ones [B]."""
     lines = np.arange(len(logits))
     of_own = logits[lines, own]

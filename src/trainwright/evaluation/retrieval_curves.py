@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainwright.data.base.table import Integers
-from trainwright.evaluation.plot_data import RetrievalCurves
+from trainwright.data.columns.target_kind import Target
+from trainwright.evaluation.passage_retrieval import PASSAGE_CUTS, mean_of_queries
+from trainwright.evaluation.plot_data import PassageCurves, RetrievalCurves
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.retrieval import CandidatePlaces
 
@@ -33,8 +35,38 @@ def draw_recalls(answers: Mapping[str, Answers], codes: Integers) -> RetrievalCu
     return RetrievalCurves(images, texts, shown, recalls(0), recalls(1))
 
 
-def note_candidates(codes: Integers) -> tuple[str, ...]:
+def draw_passages(answers: Mapping[str, Answers], codes: Integers) -> PassageCurves:
+    """Recall of the model and of each baseline at 1, 5 and 10."""
+    queries, passages = (len(np.unique(codes[:, side])) for side in (0, 1))
+    recalls = {
+        who: tuple(mean_of_queries(f"passage_recall_at_{k}", each) for k in PASSAGE_CUTS)
+        for who, each in answers.items()
+    }
+    return PassageCurves(queries, passages, PASSAGE_CUTS, recalls)
+
+
+def note_passages(codes: Integers) -> tuple[str, ...]:
     """The pool that every value is for."""
+    queries, passages = (len(np.unique(codes[:, side])) for side in (0, 1))
+    return (
+        f"each of {queries:,} queries has {passages:,} passages to choose from: among more "
+        "candidates values are lower, among fewer higher",
+    )
+
+
+def draw_retrieval(
+    target: Target, answers: Mapping[str, Answers], codes: Integers
+) -> RetrievalCurves | PassageCurves:
+    """Curves of a target: both directions, or the passages of queries."""
+    if target.is_one_way:
+        return draw_passages(answers, codes)
+    return draw_recalls(answers, codes)
+
+
+def note_candidates(target: Target, codes: Integers) -> tuple[str, ...]:
+    """The pool that every value is for."""
+    if target.is_one_way:
+        return note_passages(codes)
     images, texts = count_candidates(codes)
     return (
         f"each query has {texts:,} texts or {images:,} images to choose from: among more "

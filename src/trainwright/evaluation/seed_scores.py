@@ -104,9 +104,9 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
     if scored.target.task == "retrieval":
         # Imported here: few runs match pairs.
-        from trainwright.evaluation.retrieval import answers_of_pairs
+        from trainwright.evaluation.retrieval_answers import answers_of_retrieval
 
-        return answers_of_pairs(scored.part.target, scores)
+        return answers_of_retrieval(scored.target, scored.part.target, scores)
     positive = scored.target.positive_code
     return answers_of(
         scored.part.target,

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors, scaled_pinballs
 from trainwright.evaluation.metric_values import (
@@ -281,6 +281,10 @@ def _of_queries(name: str) -> Prepare:
 
 def _of_pairs(name: str) -> Prepare:
     def prepare(answers: Answers, _: Metric) -> Sums:
+        if METRICS[name].of == "passages":
+            from trainwright.evaluation.passage_retrieval import passage_sums
+
+            return Sums(passage_sums(name, answers), lambda sums, _: ratio(*sums.T))
         from trainwright.evaluation.retrieval import values_of_pairs
 
         return _mean(values_of_pairs(name, answers))

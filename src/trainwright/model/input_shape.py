@@ -172,7 +172,49 @@ class PairShape:
         }
 
 
-Shape = TableShape | ImageShape | TokenShape | TextShape | PairShape
+@dataclass(frozen=True, slots=True)
+class TextPairShape:
+    """Tokens of the vocabulary and of the longest text, hard negatives of a training row, and
+    number of outputs."""
+
+    vocabulary: int
+    length: int
+    negatives: int
+    outputs: int
+
+    kind: ClassVar[str] = "text_pairs"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs of a network."""
+        hard = ("negative_ids",) if self.negatives else ()
+        return ("query_ids", "passage_ids", *hard)
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return min(self.outputs, self.length, self.vocabulary) >= 1 and self.negatives >= 0
+
+    def empty_rows(self, rows: int, _context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        sides = [(rows, self.length)] * 2
+        hard = [(rows, self.negatives, self.length)] if self.negatives else []
+        return tuple(torch.empty(*size, dtype=torch.int64) for size in (*sides, *hard))
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "vocabulary": self.vocabulary,
+            "length": self.length,
+            "negatives": self.negatives,
+            "outputs": self.outputs,
+        }
+
+
+Shape = TableShape | ImageShape | TokenShape | TextShape | PairShape | TextPairShape
 
 
 def shape_from_json(json: Json) -> Shape:
@@ -200,6 +242,9 @@ def shape_from_json(json: Json) -> Shape:
             mean, deviation = map(tuple, statistics)
             sizes = int(json["vocabulary"]), int(json["length"])
             return PairShape(size, mean, deviation, *sizes, outputs)
+        case "text_pairs":
+            sizes = int(json["vocabulary"]), int(json["length"])
+            return TextPairShape(*sizes, int(json["negatives"]), outputs)
         case kind:
             raise ValueError(f"inputs of kind {kind!r}")
 

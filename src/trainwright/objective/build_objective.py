@@ -24,7 +24,7 @@ from trainwright.contract.sections.training.objective import (
 )
 from trainwright.data.base.table import Floats
 from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
-from trainwright.objective.contrastive import ContrastiveLoss
+from trainwright.objective.contrastive import ContrastiveLoss, PassageLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.preference_losses import DpoLoss
 from trainwright.objective.ranking_losses import ListNetLoss, RankNetLoss
@@ -43,11 +43,13 @@ def build_loss(
     class_rows: Floats,
     device: torch.device,
     quantiles: tuple[float, ...] = (),
+    passage_width: int = 0,
 ) -> TargetLoss:
     """Loss of a plan.
 
     `class_rows` [C] are the training rows of each class, or the sums of their weights, for balanced
     weights; empty without classes. `quantiles` are those of `metric.quantiles`, if any.
+    `passage_width` are the features of the embeddings of text pairs, 0 of other data.
     """
     match section:
         case AutoLoss():
@@ -76,7 +78,7 @@ def build_loss(
         case Dpo():
             return DpoLoss(section.beta, section.form)
         case Contrastive():
-            return ContrastiveLoss()
+            return PassageLoss(passage_width) if passage_width else ContrastiveLoss()
         case ListNet():
             return ListNetLoss()
         case RankNet():

@@ -80,6 +80,52 @@ class ContrastiveLoss:
         return LossSum(self.rows(outputs, target).sum(), len(target))
 
 
+@final
+class PassageLoss:
+    """InfoNCE of embeddings [B, (2 + K) D] of queries, of passages and of K hard negatives each,
+    whose products are logits (DPR: Karpukhin et al. 2020, arXiv:2004.04906, equation 2, with the
+    hard negatives of all rows).
+
+    `target` [B, 2 + K + M] are the codes of query, passage, hard negatives (-1 for none) and of the
+    M right passages of the query (-1 behind the end). Candidates of a query are all passages and
+    hard negatives of all rows, each different text once; but no other right passage of the query,
+    in whatever row it stands. As `info_nce`, the loss depends on all rows that it is given.
+    `width` is D.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def rows(
+        self, outputs: Float[Tensor, "B outputs"], target: Int[Tensor, "B codes"]
+    ) -> Float[Tensor, " B"]:
+        """Loss of each query."""
+        count = outputs.shape[1] // self._width - 2
+        queries, passages, *hard = torch.split(in_fp32(outputs), self._width, dim=1)
+        logits = queries @ torch.cat([passages, *hard]).T
+        wrong = ~excluded_candidates(target, count)
+        right = torch.arange(len(logits), device=logits.device)
+        allowed = wrong.scatter(1, right[:, None], value=True)
+        kept = logits.masked_fill(~allowed, float("-inf"))
+        return functional.cross_entropy(kept, right, reduction="none")
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Their sum; the count is B."""
+        return LossSum(self.rows(outputs, target).sum(), len(target))
+
+
+def excluded_candidates(target: Int[Tensor, "B codes"], negatives: int) -> Bool[Tensor, "B C"]:
+    """Which candidates, all passages and then the first, second, ... hard negatives of all rows,
+    are no negatives of a query: those that are none, those that are right, and copies of others.
+    """
+    codes = target[:, 1 : 2 + negatives].T.flatten()
+    right = (codes[None, :, None] == target[:, None, 2 + negatives :]).any(dim=2)
+    places = torch.arange(len(codes), device=codes.device)
+    is_copy = ((codes[:, None] == codes[None]) & (places[:, None] > places[None])).any(dim=1)
+    excluded: Tensor = right | is_copy | (codes < 0)
+    return excluded
+
+
 def shared_pairs(target: Int[Tensor, "B 2"]) -> Bool[Tensor, "B B"]:
     """Which two different pairs share an image or a text."""
     equal = (target[:, None] == target[None]).any(dim=2)

@@ -63,6 +63,7 @@ _FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "frequencies": ("frequencies.json",),
         "answer_lengths": (),
         "ridge_match": ("ridge_match.npz",),
+        "okapi_bm25": ("okapi_bm25.npz",),
         "ensemble": ("ensemble.json",),
         "network": ("network.json", "network.safetensors"),
         "encoder": ("network.json", "config.json", "model.safetensors", "tokenizer.json"),
@@ -284,6 +285,10 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.ridge_match import read_ridge_match
 
             return read_ridge_match(folder)
+        case "okapi_bm25":
+            from trainwright.model.okapi_bm25 import read_okapi_bm25
+
+            return read_okapi_bm25(folder)
         case "ensemble":
             from trainwright.predictor.ensemble_scorer import read_ensemble
 

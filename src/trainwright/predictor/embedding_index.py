@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import NamedTuple, final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +134,7 @@ def read_index(folder: Path, bundle: str) -> EmbeddingIndex:
         told = read_json(about)
         files, side = told["files"], told["side"]
         facts = IndexFacts(str(told["bundle"]), side, int(told["rows"]), int(told["width"]))
-        if told["format"] != FORMAT or side not in ("images", "texts"):
+        if told["format"] != FORMAT or side not in get_args(Side):
             raise ValueError("another format")
         problems = list(changes_of_files(folder, {one: files[one] for one in (_EMBEDDINGS, _ROWS)}))
         if problems:

@@ -16,6 +16,7 @@ from trainwright.evaluation.plot_data import (
     ForecastCurves,
     MarginCurves,
     NegativeLogLikelihoodCurves,
+    PassageCurves,
     RankingCurves,
     RegressionCurves,
     RetrievalCurves,
@@ -70,6 +71,10 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             from trainwright.report.forecast_figures import draw_forecast_curves
 
             return draw_forecast_curves(curves)
+        case PassageCurves():
+            from trainwright.report.retrieval_figures import draw_passage_curves
+
+            return draw_passage_curves(curves)
         case RetrievalCurves():
             from trainwright.report.retrieval_figures import draw_retrieval_curves
 

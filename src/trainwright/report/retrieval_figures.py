@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainwright.evaluation.plot_data import RetrievalCurves
+from trainwright.evaluation.plot_data import PassageCurves, RetrievalCurves
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ def draw_retrieval_curves(curves: RetrievalCurves) -> tuple[Figure, ...]:
         "Images found by texts", "images", curves.images, curves.shown, curves.text_to_image
     )
     return there, back
+
+
+def draw_passage_curves(curves: PassageCurves) -> tuple[Figure, ...]:
+    """The figure of the passages of queries."""
+    title = "Passages found by queries"
+    return (_figure(title, "passages", curves.passages, curves.shown, curves.recalls),)
 
 
 def _figure(
@@ -44,7 +50,7 @@ def _figure(
         title,
         f"Recall by the number of {what} shown",
         draw_svg(Panel(f"{what}-recall", draw)),
-        f"Share of the queries whose right candidate is among the first ones, of {candidates:,} "
-        f"{what}. The dummy is a random order.",
+        "Share of the right candidates of a query that are among the first ones, of "
+        f"{candidates:,} {what}. The dummy is a random order.",
         tuple(Key(number, name) for number, name in enumerate(recalls)),
     )

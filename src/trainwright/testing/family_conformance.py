@@ -26,6 +26,9 @@ from trainwright.core.progress import Progress
 from trainwright.predictor.predictor import Predictor
 
 _ROWS = 400
+_EMBEDDED = ("pairs", "text_pairs")
+"""Kinds of data whose models give embeddings."""
+
 _RARE = 0.15
 _SETTINGS: Mapping[str, Json] = {
     "ft_transformer": {"width": 16, "heads": 2, "layers": 2},
@@ -33,6 +36,10 @@ _SETTINGS: Mapping[str, Json] = {
     "dual_encoder": {
         "width": 16,
         "image": {"kind": "resnet", "width": 8, "blocks": [1]},
+        "text": {"kind": "transformer", "width": 16, "layers": 1, "heads": 2},
+    },
+    "bi_encoder": {
+        "width": 16,
         "text": {"kind": "transformer", "width": 16, "layers": 1, "heads": 2},
     },
     "gpt": {"layers": 1, "heads": 2, "width": 16, "context": 16},
@@ -75,7 +82,7 @@ def write_family_case(kind: str, folder: Path) -> FamilyCase:
     }
     if traits.trained_by == "loop":
         contract["training"] = {"num_epochs": 2, "batch_size": 16}
-    if reads == "pairs":
+    if reads in _EMBEDDED:
         contract["training"] = {"num_epochs": 3, "batch_size": 8, "gradient_accumulation_steps": 2}
     if traits.rounds:
         contract["model"][traits.rounds] = 12
@@ -140,10 +147,27 @@ def _write_pairs(folder: Path) -> tuple[Json, str, str]:
     return {"kind": "pairs", "path": str(folder / "pairs.csv")}, "retrieval", "mean_recall"
 
 
+def _write_text_pairs(folder: Path) -> tuple[Json, str, str]:
+    """Questions of things, and answers that name them in other words."""
+    words = {"dog": "animals", "car": "traffic", "tea": "kitchen", "sea": "travel"}
+    rows = [
+        {
+            "query": f"{ask} the {one}, number {at % 3}",
+            "passage": f"{words[one]} {ask}",
+            "thing": one,
+        }
+        for at, ask in enumerate(("where is", "who has", "when comes", "how much is") * 6)
+        for one in words
+    ]
+    pl.DataFrame(rows).unique("query", maintain_order=True).write_csv(folder / "texts.csv")
+    return {"kind": "text_pairs", "path": str(folder / "texts.csv")}, "retrieval", "passage_mrr"
+
+
 _SLICES: Mapping[str, Json] = {
     "table": {"column": "city"},
     "images": {"column": "label"},
     "pairs": {"column": "shade"},
+    "text_pairs": {"column": "thing"},
     "tokens": {"where": "position > 100", "name": "late"},
 }
 _WRITERS = {
@@ -151,6 +175,7 @@ _WRITERS = {
     "images": _write_images,
     "tokens": _write_text,
     "pairs": _write_pairs,
+    "text_pairs": _write_text_pairs,
 }
 
 
@@ -209,7 +234,7 @@ def check_batches(case: FamilyCase, run: Path) -> None:
     predict = tw.load(run).predict
     whole = _probabilities(predict(rows))
     assert bool(np.isfinite(whole).all())
-    total = (whole**2).sum(axis=1) if case.reads == "pairs" else whole.sum(axis=1)
+    total = (whole**2).sum(axis=1) if case.reads in _EMBEDDED else whole.sum(axis=1)
     np.testing.assert_allclose(total, 1, atol=1e-6)
     for size in (1, 7):
         parts = [predict(rows[start : start + size]) for start in range(0, 21, size)]
@@ -222,6 +247,8 @@ def new_rows(case: FamilyCase) -> Any:
     """Rows that the model has not seen: 50 of a table, or images."""
     if case.reads == "table":
         return family_rows(50, 1).drop("bought")
+    if case.reads == "text_pairs":
+        return pl.DataFrame({"query": [f"what of number {at}, please" for at in range(30)]})
     return np.random.default_rng(1).integers(0, 255, (30, 3, 8, 8), dtype=np.uint8)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.columns.forecast_target import ForecastTarget
-from trainwright.data.columns.matching import Matching
+from trainwright.data.columns.matching import Matching, PassageMatching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import Classes, NextToken, Preferred
@@ -34,7 +34,9 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert not set(pairs) & set(texts)
     matches = metrics_of(Matching("caption", "image"))
     assert len(matches) == 9
-    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs, matches)
+    passages = metrics_of(PassageMatching("passage", "query"))
+    assert len(passages) == 5
+    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs, matches, passages)
     assert set().union(*found) == set(METRICS)
 
 

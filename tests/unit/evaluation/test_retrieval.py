@@ -9,11 +9,14 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.matching import Matching
 from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.metric_values import OF_PAIRS, measure
+from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.retrieval import answers_of_pairs, mean_loss
 from trainwright.evaluation.retrieval_curves import count_candidates, draw_recalls, note_candidates
+
+OF_IMAGES = [name for name, fact in METRICS.items() if fact.of == "images"]
 
 
 def made(rows: int, width: int = 4, seed: int = 0) -> Floats:
@@ -61,7 +64,7 @@ def test_metrics_are_those_of_a_count_by_hand(shares: bool) -> None:
             assert measure(f"{name}_recall_at_{k}", answers, Metric()) == pytest.approx(expected)
         reciprocal = np.mean([1 / rank for rank in ranks])
         assert measure(f"{name}_mrr", answers, Metric()) == pytest.approx(reciprocal)
-    recalls = [measure(name, answers, Metric()) for name in OF_PAIRS if "recall_at" in name]
+    recalls = [measure(name, answers, Metric()) for name in OF_IMAGES if "recall_at" in name]
     assert measure("mean_recall", answers, Metric()) == pytest.approx(np.mean(recalls))
 
 
@@ -124,13 +127,12 @@ def test_the_loss_is_the_cross_entropy_among_all() -> None:
 def test_the_pool_is_told() -> None:
     codes = np.array([[0, 0], [0, 1], [1, 2]])
     assert count_candidates(codes) == (2, 3)
-    assert "3 texts or 2 images" in note_candidates(codes)[0]
+    assert "3 texts or 2 images" in note_candidates(Matching("caption", "image"), codes)[0]
     curves = draw_recalls({"model": answers_of_pairs(codes, made(3))}, codes)
     assert (curves.images, curves.texts) == (2, 3)
 
 
 def test_every_metric_of_a_retrieval_is_computed() -> None:
     answers = answers_of_pairs(distinct(12), made(12))
-    names = [name for name, fact in METRICS.items() if fact.task == "retrieval"]
-    assert len(names) == 9
-    assert all(0 <= measure(name, answers, Metric()) <= 1 for name in names)
+    assert len(OF_IMAGES) == 9
+    assert all(0 <= measure(name, answers, Metric()) <= 1 for name in OF_IMAGES)

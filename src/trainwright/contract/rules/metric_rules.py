@@ -130,7 +130,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
         )
     elif task in get_args(TaskKind) and not _is_of(fact, task):
         fitting = [prefix + other for other, known in METRICS.items() if _is_of(known, task)]
-        what = fact.task if fact.of == "any" else _OF[fact.of]
+        what = fact.task if fact.of == "any" else _OF.get(fact.of, fact.task)
         is_open = (
             "" if task in ("generation", "forecasting") else f", or change task to {fact.task}"
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.text_pairs import TextPairData
+from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.training.objective import AutoLoss, Contrastive
 from trainwright.core.errors import Problem
 
@@ -14,8 +16,15 @@ def columns_are_apart(
     _contract: Contract, data: PairData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """Image, caption and group are three columns."""
-    seen = {data.image: "data.image"}
-    for key, name in (("caption", data.caption), ("group", data.group)):
+    yield from columns_named_twice(
+        (("image", data.image), ("caption", data.caption), ("group", data.group))
+    )
+
+
+def columns_named_twice(columns: Sequence[tuple[str, str]]) -> Iterator[Problem]:
+    """No column is named by two keys of `data`."""
+    seen: dict[str, str] = {}
+    for key, name in columns:
         if name and name in seen:
             yield Problem(
                 f"the column {name!r} is named twice",
@@ -61,7 +70,7 @@ def pixels_fit_their_limit(
 
 
 def step_is_whole(
-    contract: Contract, _data: PairData, _written: frozenset[str]
+    contract: Contract, _data: PairData | TextPairData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """The loss is over all pairs of a step: what sees a micro-batch alone does not go with it."""
     training = contract.training
@@ -92,7 +101,7 @@ def step_is_whole(
 
 
 def tokens_are_those_of_one(
-    contract: Contract, _data: PairData, written: frozenset[str]
+    contract: Contract, _data: PairData | TextPairData, written: frozenset[str]
 ) -> Iterator[Problem]:
     """A base of texts brings its tokens."""
     if contract.model.has_own_tokens and any(
@@ -107,8 +116,33 @@ def tokens_are_those_of_one(
         )
 
 
+def metrics_are_of_its_side(
+    contract: Contract, data: PairData | TextPairData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """Metrics of passages are of text pairs, the others of images and captions."""
+    named = [("metric.name", contract.metric.name)]
+    named += [(f"slices.{at}.metric", one.metric) for at, one in enumerate(contract.slices)]
+    stopping = contract.training.early_stopping
+    if stopping != "off":
+        watched = stopping.metric.removeprefix("val_")
+        named.append(("training.early_stopping.metric", watched))
+    own, unfit = ("passages", "images") if data.is_one_way else ("images", "passages")
+    fitting = [name for name, fact in METRICS.items() if fact.of == own]
+    for path, name in named:
+        if name in METRICS and METRICS[name].of == unfit:
+            prefix = "val_" if path.startswith("training.") else ""
+            yield Problem(
+                f"{name} is no metric of data of kind {data.kind}",
+                path=path,
+                found=prefix + name,
+                expected=f"one of: {', '.join(prefix + one for one in fitting)}",
+                fix=f"change it to {prefix}{fitting[0]}",
+            )
+
+
 PAIR_RULES = (
     columns_are_apart,
+    metrics_are_of_its_side,
     images_are_whole,
     pixels_fit_their_limit,
     step_is_whole,

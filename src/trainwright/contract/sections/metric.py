@@ -27,14 +27,16 @@ class MetricFact:
     """Facts about a metric, among them its smallest and largest possible value. `classes` is "two"
     for those that need a positive class and "any" for those that work for any number; `of` names
     the targets that have it: "any", only "counts", only "quantiles", only ordered classes,
-    "ranks", only classes whose errors have "costs", only "tokens" of texts, or only "pairs" of
-    answers."""
+    "ranks", only classes whose errors have "costs", only "tokens" of texts, only "pairs" of
+    answers, or of a retrieval only "images" with captions or only "passages"."""
 
     direction: Direction
     task: TaskKind
     bounds: tuple[float, float]
     classes: Literal["two", "any"] = "any"
-    of: Literal["any", "counts", "quantiles", "ranks", "costs", "tokens", "pairs"] = "any"
+    of: Literal[
+        "any", "counts", "quantiles", "ranks", "costs", "tokens", "pairs", "images", "passages"
+    ] = "any"
 
 
 _SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
@@ -79,15 +81,20 @@ METRICS = MappingProxyType(
         "ndcg": MetricFact("max", "ranking", _SHARE),
         "map": MetricFact("max", "ranking", _SHARE),
         "mrr": MetricFact("max", "ranking", _SHARE),
-        "mean_recall": MetricFact("max", "retrieval", _SHARE),
-        "image_to_text_recall_at_1": MetricFact("max", "retrieval", _SHARE),
-        "image_to_text_recall_at_5": MetricFact("max", "retrieval", _SHARE),
-        "image_to_text_recall_at_10": MetricFact("max", "retrieval", _SHARE),
-        "image_to_text_mrr": MetricFact("max", "retrieval", _SHARE),
-        "text_to_image_recall_at_1": MetricFact("max", "retrieval", _SHARE),
-        "text_to_image_recall_at_5": MetricFact("max", "retrieval", _SHARE),
-        "text_to_image_recall_at_10": MetricFact("max", "retrieval", _SHARE),
-        "text_to_image_mrr": MetricFact("max", "retrieval", _SHARE),
+        "mean_recall": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "image_to_text_recall_at_1": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "image_to_text_recall_at_5": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "image_to_text_recall_at_10": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "image_to_text_mrr": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "text_to_image_recall_at_1": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "text_to_image_recall_at_5": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "text_to_image_recall_at_10": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "text_to_image_mrr": MetricFact("max", "retrieval", _SHARE, of="images"),
+        "passage_ndcg_at_10": MetricFact("max", "retrieval", _SHARE, of="passages"),
+        "passage_mrr": MetricFact("max", "retrieval", _SHARE, of="passages"),
+        "passage_recall_at_1": MetricFact("max", "retrieval", _SHARE, of="passages"),
+        "passage_recall_at_5": MetricFact("max", "retrieval", _SHARE, of="passages"),
+        "passage_recall_at_10": MetricFact("max", "retrieval", _SHARE, of="passages"),
     }
 )
 
@@ -125,7 +132,8 @@ class Metric(Section):
     `roc_auc` for two classes, `f1_macro` for several, `quadratic_kappa` for ordered ones,
     `accuracy` for images, `rmse` for numbers, `nats_per_token` for a text, `ndcg` for a ranking,
     `mase` for forecasts and `scaled_pinball` for their quantiles, `mean_recall` for image-text
-    pairs: the mean of the recalls at 1, 5 and 10 in both directions."""
+    pairs: the mean of the recalls at 1, 5 and 10 in both directions; `passage_ndcg_at_10` for text
+    pairs."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or

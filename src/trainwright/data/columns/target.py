@@ -315,6 +315,7 @@ TARGETS: Mapping[str, type[Target]] = LazyTable(
         "forecasts": "trainwright.data.columns.forecast_target:ForecastTarget",
         "forecast_quantiles": "trainwright.data.columns.forecast_target:ForecastTarget",
         "matching": "trainwright.data.columns.matching:Matching",
+        "passage_matching": "trainwright.data.columns.matching:PassageMatching",
     }
 )
 """By their kind in JSON."""

@@ -45,6 +45,9 @@ class Target(ABC):
     dtype: ClassVar[type[np.int64 | np.float64]] = np.float64
     """Of encoded values."""
 
+    is_one_way: ClassVar[bool] = False
+    """Of a retrieval: is only one side asked for, and the other one found?"""
+
     column: str
 
     @property

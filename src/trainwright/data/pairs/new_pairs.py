@@ -64,12 +64,22 @@ def read_pair_side(
     Raises:
         DataMistake: it holds no `wanted` ones, or they cannot be read.
     """
+    if wanted in ("queries", "passages"):
+        raise DataMistake(
+            Problem(
+                "the model compares images with texts",
+                path="--as",
+                found=wanted,
+                expected="images or texts",
+                fix="write --as texts",
+            )
+        )
     if names_table(data):
         frame = read_source(data, Path(), "INPUT", USUAL).frame
         is_of_images = section.image in frame.columns
-        if wanted == "texts" or (wanted == "given" and not is_of_images):
+        if wanted == "texts" or (wanted != "images" and not is_of_images):
             texts = encoder.read_captions(frame, data)
-            return OneSide("texts", texts, frame[encoder.caption].cast(pl.String), frame)
+            return OneSide("texts", "images", texts, frame[encoder.caption].cast(pl.String), frame)
     if wanted == "texts":
         raise DataMistake(
             Problem(
@@ -85,7 +95,9 @@ def read_pair_side(
     beside = pl.DataFrame(schema={section.image: pl.String})
     if names_table(data):
         beside = read_source(data, Path(), "INPUT", USUAL).frame
-    return OneSide("images", encoder.pixels.read(images), pl.Series("image", shown), beside)
+    return OneSide(
+        "images", "texts", encoder.pixels.read(images), pl.Series("image", shown), beside
+    )
 
 
 def read_captions(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
-from trainwright.contract.sections.model.dual_encoder import DualEncoder
+from trainwright.contract.sections.model.dual_encoder import DualEncoder, TextTower
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
@@ -33,7 +33,7 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
     def read_files(self, section: DualEncoder, folder: Path, _form: str = "table") -> DualEncoder:
         """What the files of its bases hold."""
         changed: dict[str, Pretrained] = {
-            side: _read_base(tower, folder, side, section.width)
+            side: read_tower_base(tower, folder, side, section.width)
             for side, tower in _bases(section).items()
         }
         return section.model_copy(update=changed)
@@ -60,18 +60,7 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
 
     def problems(self, section: DualEncoder, _task: LearningTask) -> Iterator[Problem]:
         """Captions are no longer than a base reads."""
-        text = section.text
-        if not isinstance(text, Pretrained) or "auto" in (text.base, text.max_length):
-            return
-        assert text.base != "auto"
-        if text.max_length != "auto" and text.max_length > text.base.longest:
-            yield Problem(
-                "the captions are longer than the base reads",
-                path="model.text.max_length",
-                found=f"{text.max_length:,}",
-                expected=f"at most {text.base.longest:,} tokens",
-                fix=f"change it to {text.base.longest}, or remove it",
-            )
+        yield from captions_that_fit(section.text)
 
     def build(self, section: DualEncoder, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.
@@ -125,13 +114,28 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
         return section.block_count
 
 
+def captions_that_fit(text: TextTower) -> Iterator[Problem]:
+    """Texts are no longer than a base reads."""
+    if not isinstance(text, Pretrained) or "auto" in (text.base, text.max_length):
+        return
+    assert text.base != "auto"
+    if text.max_length != "auto" and text.max_length > text.base.longest:
+        yield Problem(
+            "the texts are longer than the base reads",
+            path="model.text.max_length",
+            found=f"{text.max_length:,}",
+            expected=f"at most {text.base.longest:,} tokens",
+            fix=f"change it to {text.base.longest}, or remove it",
+        )
+
+
 def _bases(section: DualEncoder) -> dict[Side, Pretrained]:
     """The encoders that are bases of transformers."""
     towers: dict[Side, object] = {"image": section.image, "text": section.text}
     return {side: one for side, one in towers.items() if isinstance(one, Pretrained)}
 
 
-def _read_base(tower: Pretrained, folder: Path, side: Side, width: int) -> Pretrained:
+def read_tower_base(tower: Pretrained, folder: Path, side: Side, width: int) -> Pretrained:
     """A base with what its files hold, whose head gives embeddings."""
     form = "images" if side == "image" else "table"
     try:

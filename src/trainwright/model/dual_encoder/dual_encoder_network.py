@@ -32,7 +32,7 @@ class DualEncoderNetwork(nn.Module):
         super().__init__()
         self.image = image
         self.text = text
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+        self.log_scale = first_log_scale(temperature)
 
     def forward(
         self,
@@ -41,25 +41,31 @@ class DualEncoderNetwork(nn.Module):
         attention_mask: Int[Tensor, "B L"] | None = None,
     ) -> Float[Tensor, "B outputs"]:
         """Embeddings."""
-        length = self._length()
+        length = embedding_length(self.log_scale, self)
         sides = []
         if pixels is not None:
-            sides.append(_unit(self.image(pixels)) * length)
+            sides.append(unit_length(self.image(pixels)) * length)
         if input_ids is not None:
             states = self.text(input_ids=input_ids, attention_mask=attention_mask)
-            sides.append(_unit(states) * length)
+            sides.append(unit_length(states) * length)
         return torch.cat(sides, dim=1)
 
-    def _length(self) -> Tensor:
-        """sqrt(s). The parameter itself is clipped, as by the authors: behind a clamp its gradient
-        would be 0 for ever."""
-        if self.training:
-            # Not a change that graphs of the same step must know: the first forward pass made it.
-            self.log_scale.data.clamp_(max=_MOST_LOG_SCALE)
-        return (self.log_scale.clamp(max=_MOST_LOG_SCALE) / 2).exp()
+
+def embedding_length(log_scale: nn.Parameter, network: nn.Module) -> Tensor:
+    """sqrt(s) of the embeddings of a network. The parameter itself is clipped, as by the authors:
+    behind a clamp its gradient would be 0 for ever."""
+    if network.training:
+        # Not a change that graphs of the same step must know: the first forward pass made it.
+        log_scale.data.clamp_(max=_MOST_LOG_SCALE)
+    return (log_scale.clamp(max=_MOST_LOG_SCALE) / 2).exp()
 
 
-def _unit(rows: Tensor) -> Tensor:
+def first_log_scale(temperature: float) -> nn.Parameter:
+    """ln s of a temperature 1 / s, to be learned."""
+    return nn.Parameter(torch.tensor(-math.log(temperature)))
+
+
+def unit_length(rows: Tensor) -> Tensor:
     """Rows of length 1, in fp32 where they come in 16 bits."""
     wide = rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows
     return functional.normalize(wide, dim=1)

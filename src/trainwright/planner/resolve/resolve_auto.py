@@ -123,7 +123,7 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     if query := query_of(contract.data):
         chosen = ("ranking", f"rows are ranked within {query}")
     elif contract.data.tasks == ("retrieval",):
-        chosen = ("retrieval", "images and captions belong together")
+        chosen = ("retrieval", "what belongs together is found")
     elif contract.data.tasks == ("forecasting",):
         chosen = ("forecasting", "series go on in time")
     elif target.kind == "numbers":
@@ -144,7 +144,7 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         name = "scaled_pinball" if contract.metric.quantiles else "mase"
         chosen = (name, "errors of all series count in units of their own changes")
     elif contract.task == "retrieval":
-        chosen = ("mean_recall", "images are found by texts, and texts by images")
+        chosen = contract.data.usual_metric
     elif contract.task == "generation" and not contract.data.is_paired:
         chosen = ("nats_per_token", "what is predicted are tokens")
     elif contract.metric.costs:
@@ -318,7 +318,7 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     elif contract.task == "ranking":
         chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
     elif contract.task == "retrieval":
-        chosen, reason = Contrastive(name="contrastive"), "images and texts are matched"
+        chosen, reason = Contrastive(name="contrastive"), "what belongs together is matched"
     if contract.metric.name in METRICS_OF_COUNTS:
         chosen, reason = Poisson(name="poisson"), f"the metric is {contract.metric.name}"
     if contract.metric.quantiles:

@@ -16,7 +16,6 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.redaction import redact_named
 from trainwright.data.base.messages import some
-from trainwright.data.base.one_side import WantedSide
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.data_source import FileVersion
@@ -122,8 +121,7 @@ def match_file(folder: RunFolder, data: str, candidates: str, top: int) -> Predi
 
     modality, features = modality_of(contract.data.kind), predictor.features
     asked = modality.read_side(data, features, contract.data, "given")
-    wanted: WantedSide = "texts" if asked.side == "images" else "images"
-    others = modality.read_side(candidates, features, contract.data, wanted)
+    others = modality.read_side(candidates, features, contract.data, asked.other)
     queries, answers = (predictor.score(one.inputs) for one in (asked, others))
     matches = best_matches(queries, answers, others.names, top)
     return Predictions(pl.concat([asked.names.to_frame(), matches], how="horizontal"), {})

@@ -93,7 +93,7 @@ def read_queries(folder: RunFolder, file: str, text: str, wanted: WantedSide) ->
         return _side_of(file, predictor, contract, wanted)
     modality = modality_of(contract.data.kind)
     inputs = modality.read_texts([text], predictor.features)
-    return OneSide("texts", inputs, pl.Series("query", [text]), pl.DataFrame())
+    return OneSide("texts", "texts", inputs, pl.Series("query", [text]), pl.DataFrame())
 
 
 def _side_of(data: str, predictor: Predictor, contract: Contract, wanted: WantedSide) -> OneSide:

@@ -25,6 +25,7 @@ from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
 from trainwright.data.loading.pair_dataset import PairBatches, PairDataset
 from trainwright.data.loading.preference_dataset import PreferenceBatches, PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset, query_targets
+from trainwright.data.loading.text_pair_dataset import TextPairBatches, TextPairDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
@@ -182,6 +183,8 @@ def _forming(store: RowDataset) -> Collate:
             return QueryBatches(store)
         case PairDataset():
             return PairBatches(store.lengths)
+        case TextPairDataset():
+            return TextPairBatches(store)
         case _:
             return AsStored()
 

@@ -202,7 +202,8 @@ def _build(
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
     quantiles = prepared.target.quantiles
-    loss = build_loss(training.loss, class_rows(prepared), device, quantiles)
+    width = section.embedding_width if contract.data.is_one_way else 0
+    loss = build_loss(training.loss, class_rows(prepared), device, quantiles, width)
     outside = family.base_names(section, model)
     state = ModuleState(model, section.base_weights if outside else "", outside)
     return _Learned(model, state, shape, loss, build_objective(contract, loss), outside)

@@ -23,7 +23,8 @@ from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.retrieval import answers_of_pairs, mean_loss
+from trainwright.evaluation.retrieval import mean_loss
+from trainwright.evaluation.retrieval_answers import answers_of_retrieval
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.objective.output_link import OutputLink
@@ -81,7 +82,7 @@ class Validation:
 
     def _answers(self, scores: Floats) -> Answers:
         if self._target.task == "retrieval":
-            return answers_of_pairs(self._part.target, scores)
+            return answers_of_retrieval(self._target, self._part.target, scores)
         return answers_of(
             self._part.target,
             scores,

@@ -20,6 +20,7 @@ from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import ImageInputs, Part, TableInputs
 from trainwright.data.base.text_inputs import TextInputs
+from trainwright.data.base.text_pair_inputs import TextPairInputs
 from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.dataset import (
@@ -35,6 +36,7 @@ from trainwright.data.loading.pair_dataset import PairDataset
 from trainwright.data.loading.pixel_rows import build_pixels
 from trainwright.data.loading.preference_dataset import PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryDataset
+from trainwright.data.loading.text_pair_dataset import TextPairDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows
 from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler
@@ -102,6 +104,12 @@ def _pairs(contract: Contract, prepared: Prepared, device: torch.device) -> Draw
     return store, _draws(contract, prepared, store)
 
 
+def _text_pairs(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    part = prepared.train
+    store = TextPairDataset(TextPairInputs.of_kind(part.inputs), part.target, device)
+    return store, _draws(contract, prepared, store)
+
+
 FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
     {
         "table": _table,
@@ -110,6 +118,7 @@ FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = Mappi
         "tokens": _tokens,
         "preferences": _preferences,
         "pairs": _pairs,
+        "text_pairs": _text_pairs,
     }
 )
 """By the kind of the inputs."""

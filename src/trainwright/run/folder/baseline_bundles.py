@@ -9,7 +9,7 @@ from trainwright.contract.sections.data.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, fit_baselines
-from trainwright.evaluation.clause import COLOURS, DUMMY, LINEAR
+from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.evaluation.naive_forecasts import forecast_naively
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
@@ -17,6 +17,8 @@ from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 
 _FOLDER = "baselines"
+_OF_SOME = (COLOURS, BM25)
+"""Those that only some kinds of data have."""
 
 
 def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
@@ -41,9 +43,9 @@ def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
 def read_baselines(folder: RunFolder) -> dict[str, Predictor]:
     """Baselines of a run with a verdict."""
     check_own(folder, _FOLDER)
-    places = {name: folder.path / _FOLDER / name for name in (DUMMY, LINEAR, COLOURS)}
+    places = {name: folder.path / _FOLDER / name for name in (DUMMY, LINEAR, *_OF_SOME)}
     return {
         name: read_bundle(place)
         for name, place in places.items()
-        if name != COLOURS or place.is_dir()
+        if name not in _OF_SOME or place.is_dir()
     }

@@ -90,4 +90,6 @@ def _hashes(part: Part, features: Encoding) -> Words:
         own = part.inputs.pictures().hashes()
         return np.array([int.from_bytes(one[:8], "little") for one in own], dtype=np.uint64)
     columns = [part.frame[name] for name in features.hashed_columns]
-    return hash_rows(pl.DataFrame([*columns, pl.Series(_TARGET, part.target)]))
+    # Codes of pairs are those of a file, and say nothing of another one.
+    targets = [pl.Series(_TARGET, part.target)] if part.target.ndim == 1 else []
+    return hash_rows(pl.DataFrame([*columns, *targets]))

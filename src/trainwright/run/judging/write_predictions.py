@@ -56,9 +56,11 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     columns += [target.decode(part.target).alias("target"), *predicted]
     if target.task == "retrieval":
         # Imported here: few runs match pairs.
+        from trainwright.evaluation.passage_retrieval import passage_columns
         from trainwright.evaluation.retrieval import place_columns
 
-        columns += place_columns(scored.answers())
+        in_columns = passage_columns if target.is_one_way else place_columns
+        columns += in_columns(scored.answers())
     if (queries := scored.queries) is not None:
         columns += [pl.Series("query", queries), *target.query_columns(part.frame, scores)]
     stream = io.BytesIO()
@@ -99,9 +101,10 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     if target.task == "retrieval":
+        from trainwright.evaluation.passage_retrieval import answers_of_columns
         from trainwright.evaluation.retrieval import answers_of_places
 
-        return answers_of_places(frame)
+        return answers_of_columns(frame) if target.is_one_way else answers_of_places(frame)
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None
     truth, scores = target.stored(frame)
     queries = frame["query"].to_numpy() if "query" in frame.columns else None

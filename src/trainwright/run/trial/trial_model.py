@@ -58,7 +58,8 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     model = build_network(section, shape_of(prepared)).to(device)
     RandomState().restore(numbers)
     quantiles = prepared.target.quantiles
-    loss = build_loss(contract.training.loss, class_rows(prepared), device, quantiles)
+    width = section.embedding_width if contract.data.is_one_way else 0
+    loss = build_loss(contract.training.loss, class_rows(prepared), device, quantiles, width)
     whole = contract.training.model_copy(update={"ramps": Ramps()})
     contract = contract.model_copy(update={"training": whole})
     return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)

@@ -333,6 +333,7 @@ DATA_SECTIONS: Mapping[str, type[Feeding]] = LazyTable(
         "chats": f"{_HERE}.chats:ChatData",
         "preferences": f"{_HERE}.chats:PreferenceData",
         "pairs": f"{_HERE}.pairs:PairData",
+        "text_pairs": f"{_HERE}.text_pairs:TextPairData",
     }
 )
 

@@ -28,8 +28,8 @@ class Feeding(Section):
     """
 
     form: ClassVar[str] = "table"
-    """The inputs that models get: `table` (columns of numbers and codes), `images`, `tokens` or
-    `pairs`."""
+    """The inputs that models get: `table` (columns of numbers and codes), `images`, `tokens`,
+    `pairs` or `text_pairs`."""
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     """What can be learned from it."""
@@ -59,10 +59,13 @@ class Feeding(Section):
     """Has it typed columns, by which two versions are compared?"""
 
     usual_metric: ClassVar[tuple[str, str]] = ("", "")
-    """The metric of classes that `auto` means, and why; empty: it depends on their number."""
+    """The metric that `auto` means, and why; empty: it depends on the targets."""
 
     is_slow_to_improve: ClassVar[bool] = False
     """Does `auto` wait for an improvement in proportion to the length of the training?"""
+
+    is_one_way: ClassVar[bool] = False
+    """Of a retrieval: is only one side asked for, and the other one found?"""
 
     if TYPE_CHECKING:  # A field of each kind, with its own words.
         kind: str

@@ -12,20 +12,20 @@ from trainwright.contract.sections.section import Count, Fraction, Section
 
 
 class CaptionTokens(Section):
-    """How captions become tokens, by what the training captions hold."""
+    """How short texts become tokens, by what the texts of the training hold."""
 
     unit: Literal["words", "characters"] = "words"
-    """`words` in lower case, and each mark by itself; or `characters` in lower case. What no
-    training caption holds is one token, `unknown`."""
+    """`words` in lower case, and each mark by itself; or `characters` in lower case. What no text
+    of the training holds is one token, `unknown`."""
 
     most: Annotated[int, Field(ge=2, le=524_288)] = 20_000
     """Tokens at most, the commonest first."""
 
     least_captions: Count = 1
-    """In how many training captions a token occurs at least; the others are unknown."""
+    """In how many texts of the training a token occurs at least; the others are unknown."""
 
     max_length: Count = 64
-    """Tokens of a caption at most: longer ones are cut at the end, which is told."""
+    """Tokens of a text at most: longer ones are cut at the end, which is told."""
 
 
 class PairData(Feeding):
@@ -80,6 +80,10 @@ class PairData(Feeding):
     tasks: ClassVar[tuple[str, ...]] = ("retrieval",)
     samplings: ClassVar[tuple[str, ...]] = ("uniform",)
     sampling_limits: ClassVar[str] = "the other pairs of a batch are what each is held against"
+    usual_metric: ClassVar[tuple[str, str]] = (
+        "mean_recall",
+        "images are found by texts, and texts by images",
+    )
     is_slow_to_improve: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
 

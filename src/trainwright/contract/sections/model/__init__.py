@@ -36,6 +36,7 @@ MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
         "gpt": f"{_HERE}.gpt:Gpt",
         "causal_lm": f"{_HERE}.causal_lm:CausalLm",
         "dual_encoder": f"{_HERE}.dual_encoder:DualEncoder",
+        "bi_encoder": f"{_HERE}.bi_encoder:BiEncoder",
         "pretrained": f"{_HERE}.pretrained:Pretrained",
         "imported": f"{_HERE}.imported:Imported",
         "auto": f"{_HERE}.selection:ModelSelection",

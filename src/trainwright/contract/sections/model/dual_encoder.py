@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
@@ -128,24 +128,35 @@ class DualEncoder(ModelSection):
                 expected="group: the loss is over the whole step, however it is divided",
                 fix="write norm: group",
             )
-        for name, tower in (("image", self.image), ("text", self.text)):
-            if isinstance(tower, Pretrained) and tower.num_labels not in ("auto", self.width):
-                yield Problem(
-                    "the head of an encoder gives the embedding",
-                    path=f"model.{name}.num_labels",
-                    found=str(tower.num_labels),
-                    expected=f"{self.width}, as model.width",
-                    fix="remove num_labels",
-                )
-        text = self.text
-        if isinstance(text, TextTransformer) and text.width % text.heads:
+        yield from labels_are_the_width({"image": self.image, "text": self.text}, self.width)
+        yield from dividing_heads(self.text)
+
+
+def labels_are_the_width(
+    towers: Mapping[str, ImageTower | TextTower], width: int
+) -> Iterator[Problem]:
+    """The head of a base has as many outputs as an embedding features."""
+    for name, tower in towers.items():
+        if isinstance(tower, Pretrained) and tower.num_labels not in ("auto", width):
             yield Problem(
-                "the width of the text encoder is no multiple of its heads",
-                path="model.text.heads",
-                found=f"width {text.width}, {text.heads} heads",
-                expected="heads that divide the width",
-                fix=f"change heads to {_divisor(text.width, text.heads)}",
+                "the head of an encoder gives the embedding",
+                path=f"model.{name}.num_labels",
+                found=str(tower.num_labels),
+                expected=f"{width}, as model.width",
+                fix="remove num_labels",
             )
+
+
+def dividing_heads(text: TextTower) -> Iterator[Problem]:
+    """The heads of an encoder of ours divide its width."""
+    if isinstance(text, TextTransformer) and text.width % text.heads:
+        yield Problem(
+            "the width of the text encoder is no multiple of its heads",
+            path="model.text.heads",
+            found=f"width {text.width}, {text.heads} heads",
+            expected="heads that divide the width",
+            fix=f"change heads to {_divisor(text.width, text.heads)}",
+        )
 
 
 def _divisor(whole: int, most: int) -> int:

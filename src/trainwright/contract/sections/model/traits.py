@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self, final
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import Problem
 
-DataKind = Literal["table", "images", "tokens", "pairs"]
+DataKind = Literal["table", "images", "tokens", "pairs", "text_pairs"]
 
 Trainer = Literal["loop", "library", "selection"]
 """`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several

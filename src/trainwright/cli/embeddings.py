@@ -1,4 +1,4 @@
-"""`index` and `search`: embeddings of a file, and what is nearest to a query."""
+"""`index`, `search` and `mine`: embeddings of a file, and what is nearest to a query."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
 
 _NO_FILE = Path("-")
 As = Annotated[
-    Literal["given", "images", "texts"],
-    typer.Option("--as", help="What is read of a table that has both; given: its images."),
+    Literal["auto", "images", "texts", "queries", "passages"],
+    typer.Option(
+        "--as", help="What is read of a table that has both; auto: images, or what is found."
+    ),
 ]
 
 
@@ -26,7 +28,7 @@ def index(
         Path,
         typer.Option("-o", "--output", metavar="FOLDER", help="Where the index is written."),
     ] = _NO_FILE,
-    side: As = "given",
+    side: As = "auto",
     keep: Annotated[
         list[str],
         typer.Option("--keep", metavar="COLUMN", help="Also keep this column, for example an id."),
@@ -49,7 +51,7 @@ def index(
     folder = find_run(run, runs)
     place = folder.path / "index" if output == _NO_FILE else output
     with naming_damage(folder), code_allowed(allow_code):
-        facts = index_file(folder, data, place, side, keep)
+        facts = index_file(folder, data, place, "found" if side == "auto" else side, keep)
     if as_json:
         show_json({"index": str(place), **facts._asdict()})
     else:
@@ -73,7 +75,7 @@ def search(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
     ] = _NO_FILE,
-    side: As = "given",
+    side: As = "auto",
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
 ) -> None:
@@ -96,7 +98,7 @@ def search(
     folder = find_run(run, runs)
     place = folder.path / "index" if where == _NO_FILE else where
     with naming_damage(folder), code_allowed(allow_code):
-        asked = read_queries(folder, file, query, side)
+        asked = read_queries(folder, file, query, "given" if side == "auto" else side)
         found = search_rows(folder, asked, place, top)
     if output == _NO_FILE:
         text = found.write_csv()
@@ -104,6 +106,50 @@ def search(
         return
     write_atomic(output, encode_table(found, kind))
     sys.stdout.write(show_safely(f"{found.height:,} matches in {output}\n"))
+
+
+def mine(
+    run: RunName,
+    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="A table of text pairs.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
+    ],
+    negatives: Annotated[int, typer.Option(min=1, metavar="K", help="How many a pair.")] = 4,
+    margin: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="M",
+            help="Pass over what is nearer than M times the cosine of the right passage.",
+        ),
+    ] = 0.95,
+    runs: Runs = RUNS,
+    allow_code: AllowCode = False,
+) -> None:
+    """Find hard negatives for each pair of a table with the model of a run.
+
+    They are the nearest passages of the table that do not answer the query; one that is about as
+    near as the right passage may answer it, and is passed over. Written are the rows with columns
+    negative_1, negative_2 and so on, for data.negatives."""
+    from trainwright.cli.damage import naming_damage
+    from trainwright.cli.init_predict import check_folder, encode_table, table_kind
+    from trainwright.core.code_permission import code_allowed
+    from trainwright.core.files import write_atomic
+    from trainwright.core.terminal import show_safely
+    from trainwright.run.after.mine_negatives import mine_negatives
+    from trainwright.run.folder.planned_contract import find_run
+
+    kind = table_kind(output, "pairs with negatives")
+    check_folder(output)
+    folder = find_run(run, runs)
+    with naming_damage(folder), code_allowed(allow_code):
+        found = mine_negatives(folder, pairs, negatives, margin)
+    write_atomic(output, encode_table(found.frame, kind))
+    cells = found.frame.height * len(found.columns)
+    none = f", {found.empty:,} of {cells:,} cells empty" if found.empty else ""
+    sys.stdout.write(show_safely(f"{found.frame.height:,} pairs in {output}{none}\n"))
+    sys.stdout.write(f"next: data: {{negatives: [{', '.join(found.columns)}]}}\n")
 
 
 def _check_query(query: str, file: str) -> None:

@@ -1,0 +1,1 @@
+"""Text pairs: reading, tokens, encoding and division."""

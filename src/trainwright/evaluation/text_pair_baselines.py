@@ -1,0 +1,60 @@
+"""Baselines of text pairs: chance, BM25, and a linear model of terms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.columns.target_kind import Target
+from trainwright.data.text_pairs.text_pair_encoder import TextPairEncoder
+from trainwright.data.text_pairs.text_pair_terms import TextPairTerms, common_terms
+from trainwright.data.types import Prepared
+from trainwright.model.dummy import ConstantModel
+from trainwright.model.okapi_bm25 import fit_okapi_bm25
+from trainwright.model.ridge_match import fit_ridge_match
+from trainwright.predictor.predictor import Predictor
+
+MOST_TEXT_PAIRS = 20_000
+"""Training pairs that the linear one sees."""
+
+_TERMS_OF_BM25 = 4000
+
+
+def chance_of_passages(prepared: Prepared) -> Predictor:
+    """Embeddings that are all alike: every candidate stands in a random order."""
+    target = prepared.target.with_width(1)
+    return Predictor(prepared.features, target, ConstantModel((1.0, 1.0)))
+
+
+def bm25_of_passages(prepared: Prepared) -> Predictor:
+    """BM25 by the different passages of the training, of which at most 4,000 terms count: the
+    rarest words of a passage are those that it lacks."""
+    encoder, target = TextPairEncoder.of_kind(prepared.features), prepared.target
+    passages = prepared.train.frame[encoder.passage].unique(maintain_order=True).to_list()
+    terms = common_terms(passages, _TERMS_OF_BM25)
+    features = TextPairTerms(tuple(terms), (), encoder.query, encoder.passage)
+    documents = np.array(list(terms.values()), np.float64)
+    lengths = np.concatenate(
+        [
+            features.count(passages[start : start + 1024]).sum(axis=1)
+            for start in range(0, len(passages), 1024)
+        ]
+    )
+    fitted = fit_okapi_bm25(lengths[:, None], documents, len(passages))
+    return Predictor(features, target.with_width(features.width), fitted)
+
+
+def match_terms(prepared: Prepared, most_rows: float) -> Predictor:
+    """Terms of the query to those of the passage by ridge regression of TF-IDF weights."""
+    encoder, train = TextPairEncoder.of_kind(prepared.features), prepared.train
+    seen = spread_rows(len(train), int(min(most_rows, MOST_TEXT_PAIRS, len(train))))
+    queries, passages = (
+        train.frame[name][seen].to_list() for name in (encoder.query, encoder.passage)
+    )
+    counts = common_terms([*queries, *passages])
+    texts = 2 * len(seen)
+    rarity = tuple(float(np.log((1 + texts) / (1 + count)) + 1) for count in counts.values())
+    features = TextPairTerms(tuple(counts), rarity, encoder.query, encoder.passage)
+    fitted = fit_ridge_match(features.count(queries), features.count(passages))
+    target: Target = prepared.target
+    return Predictor(features, target.with_width(features.width), fitted)

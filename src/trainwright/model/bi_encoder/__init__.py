@@ -1,0 +1,1 @@
+"""One encoder of queries and passages."""
