@@ -75,6 +75,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.predicted_tokens",
         "trainwright.predictor.text_generation",
         "trainwright.run.after.evaluate_questions",
+        "trainwright.run.after.distil_chats",
         "trainwright.run.after.export_folder",
         "trainwright.run.after.export_int8",
         "trainwright.run.after.generate_text",

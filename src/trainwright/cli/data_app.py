@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AsJson, ContractPath, Every, Overrides, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, ContractPath, Every, Overrides, Runs
+from trainwright.core.code_permission import code_allowed
 
 data_app = typer.Typer(
     help="Check, compare and show data.", no_args_is_help=True, rich_markup_mode=None
@@ -77,6 +78,26 @@ def tokenize_data(
     from trainwright.cli.data_tokenize import write_tokens
 
     write_tokens(contract, overrides, output, as_json=as_json)
+
+
+@data_app.command("distil")
+def distil_data(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The teacher: a run of chats.")],
+    contract: ContractPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="A .jsonl file.")
+    ] = Path("distilled.jsonl"),
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most tokens an answer.")] = 256,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    runs: Runs = RUNS,
+    allow_code: AllowCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the chats of a contract with training answers by a trained model."""
+    from trainwright.cli.data_distil import write_distilled
+
+    with code_allowed(allow_code):
+        write_distilled(run, runs, contract, overrides, output, tokens=tokens, as_json=as_json)
 
 
 @cache_app.command("list")

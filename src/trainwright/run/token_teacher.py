@@ -114,7 +114,7 @@ def _read(place: Path, prepared: Prepared, contract: Contract, raw: Raw) -> Toke
         raise _other_tokens(f"{theirs.size:,} {theirs.kind}", f"{ours.size:,} {ours.kind}")
     within = RunFolder(place).bundle if is_run_folder(place) else place
     return TokenTeacher(
-        scorer, hash_file(within / MANIFEST), _check_unseen(place, prepared, contract, raw)
+        scorer, hash_file(within / MANIFEST), check_unseen(place, prepared, contract, raw)
     )
 
 
@@ -132,14 +132,23 @@ def _read_hub_folder(place: Path, prepared: Prepared, contract: Contract) -> Tok
     return TokenTeacher(scorer, section.base_weights, _FOLDER)
 
 
-def _check_unseen(place: Path, prepared: Prepared, contract: Contract, raw: Raw) -> str:
-    """Refuse a teacher that was trained on our test rows; what remains unknown, if anything."""
+def check_unseen(
+    place: Path, prepared: Prepared, contract: Contract, raw: Raw, *, comparable: bool = True
+) -> str:
+    """Refuse a teacher that was trained on our test rows; what remains unknown, if anything. Texts
+    in other tokens are not `comparable`.
+
+    Raises:
+        ContractMistake: it was.
+    """
     unknown = "whether the teacher was trained on test rows is not known: "
     if not is_run_folder(place):
         return f"{unknown}it is no run"
     run = RunFolder.open(place)
     if same_division(run, contract, raw) and _same_sizes(run, prepared):
         return ""
+    if not comparable:
+        return f"{unknown}it divides its data otherwise, and has other tokens"
     try:
         theirs = _training_text(run)
     except (TrainwrightError, OSError) as error:
