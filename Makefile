@@ -25,7 +25,7 @@ env: $(STAMP) ## make .venv with the pinned packages (done by the others when ne
 # One pip command for everything: pip then settles torch's range and the pins together.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,eightbit,text,transformers,adapters,onnx,s3,web,sql,large,dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,eightbit,text,transformers,adapters,harness,onnx,s3,web,sql,large,dev,docs]'
 	@touch $@
 
 # Exit code 3 is a verdict that is not met: the second run is still worth having. The worse code is

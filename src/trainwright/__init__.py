@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
     from trainwright.optim.swa import SWA as SWA
     from trainwright.optim.swa_schedule import SWASchedule as SWASchedule
+    from trainwright.run.after.harness_model import harness_model as harness_model
     from trainwright.run.prepared_data import prepare as prepare
     from trainwright.tracking.events import Ended as Ended
     from trainwright.tracking.events import StepKept as StepKept
@@ -228,6 +229,7 @@ if not TYPE_CHECKING:
         "optim.lr_schedule": "cosine_with_warmup",
         "optim.swa_schedule": "SWASchedule",
         "optim.eval_weights": "Evaluating",
+        "run.after.harness_model": "harness_model",
     }
     _HOMES = {
         name: home for names in (_LIGHT, _TORCH) for home in names for name in names[home].split()

@@ -51,6 +51,7 @@ PUBLIC = frozenset(
         "GroupSampler",
         "Guard",
         "group_parameters",
+        "harness_model",
         "Halt",
         "HaltOnNonFinite",
         "HuberLoss",

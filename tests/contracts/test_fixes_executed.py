@@ -47,6 +47,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "cli/data_distil.py: ",
         "cli/show_questions.py: ",
         "run/after/distil_chats.py: ",
+        "run/after/evaluate_harness.py: look at the file",
         "run/after/evaluate_questions.py: ",
         "data/encoders/vocabulary.py: leave out --chat",
         "data/modalities/preference_modality.py: trainwright evaluate RUN",

@@ -62,3 +62,10 @@ ZeroShotFile = Annotated[
 ]
 NO_CLASSES = Path("-")
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]
+HarnessFile = Annotated[
+    Path,
+    typer.Option(
+        "--harness", metavar="TASK", help="Run a task of the lm-evaluation-harness on a decoder."
+    ),
+]
+NO_TASK = Path("-")

@@ -15,12 +15,14 @@ import typer
 
 from trainwright.cli.arguments import (
     NO_CLASSES,
+    NO_TASK,
     RUNS,
     AfterEnding,
     AllowCode,
     AsJson,
     ContractPath,
     Every,
+    HarnessFile,
     Longer,
     Overrides,
     RunName,
@@ -244,6 +246,7 @@ def evaluate(
         list[str],
         typer.Option("--against", metavar="RUN", help="With --questions: compare with this run."),
     ] = [],  # noqa: B006  typer reads the default
+    harness: HarnessFile = NO_TASK,
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -252,6 +255,11 @@ def evaluate(
 
     With --zero-shot, judge a dual encoder as a classifier of images, by the classes, templates and
     clauses of a file; without DATA on the run's own test pairs."""
+    if harness != NO_TASK:
+        from trainwright.cli.show_harness import show_harness
+
+        with code_allowed(allow_code):
+            raise typer.Exit(show_harness(run, runs, harness, as_json=as_json))
     if questions or against:
         from trainwright.cli.show_questions import AskedFile, show_questions
 
