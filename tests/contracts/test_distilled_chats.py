@@ -25,7 +25,8 @@ pytestmark = pytest.mark.torch
 CONTRACT = """
 name: chats
 task: generation
-data: {kind: chats, path: chats.jsonl, template: plain, vocabulary: bytes, validation: 0.2, test: 0.2}
+data: {kind: chats, path: chats.jsonl, template: plain, vocabulary: bytes, validation: 0.2,
+       test: 0.2}
 model: {kind: gpt, layers: 1, heads: 2, width: 32, context: 128}
 training: {batch_size: 8, early_stopping: off, stop: {max_steps: 4}}
 metric: {name: perplexity, target: baseline, resamples: 100}
