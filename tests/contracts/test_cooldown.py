@@ -102,6 +102,9 @@ def test_a_cooldown_from_a_checkpoint_is_the_one_that_was_planned(project: Path,
     plan = read_json(Path("runs/cooled/plan.json"))
     assert plan["start"]["step"] == step
     assert plan["start"]["run"] == str(Path("runs/long").absolute())
+    assert f"at step {step} of long" in ran.err
+    assert f"step {step} of long" in command("runs", "show", "cooled").out
+    assert f"step {step} of long" in Path("runs/cooled/report.html").read_text()
     verified = command("runs", "verify", "cooled")
     assert verified.code == 0, verified.out
     assert command("resume", "cooled").code in (0, 3)

@@ -89,6 +89,9 @@ CONTRACTS: Mapping[str, str] = {
     "gpt_word_pieces": WORD_PIECES
     + model("gpt", "context: 16, width: 16, layers: 2, heads: 2")
     + training("bf16"),
+    "causal_lm": CHARACTERS.replace("}", ", vocabulary: bytes}")
+    + model("causal_lm", "architecture: decoder, weights: none, context: 16")
+    + training(),
     "folds": FOLDS + model("mlp", "hidden: [8]") + training(),
     "seeds": TABLE + model("mlp", "hidden: [8]") + training(more=", seeds: 2"),
     "files": TABLE.replace("}\n", ", reading: {rows_in: files}}\n") + MLP + training(),
@@ -99,6 +102,15 @@ WORDS = (
     *("model", "data", "loss", "train", "step", "rate", "score", "test"),
     *("batch", "epoch", "seed", "layer", "head", "token", "text"),
 )
+DECODER = {
+    "model_type": "gpt_neox",
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 32,
+    "vocab_size": 256,
+}
 FITTED = frozenset({"bundle", "baselines"})
 """Folders whose files are compared, but for the manifest, which holds versions and times."""
 
@@ -110,6 +122,8 @@ def write_data(folder: Path) -> None:
     """A table, a column of texts, an encoder for it, a corpus and folders of images with captions,
     each from one seed."""
     write_base(folder / "base")
+    (folder / "decoder").mkdir()
+    (folder / "decoder" / "config.json").write_text(json.dumps(DECODER))
     random = np.random.default_rng(3)
     lines = ["a,b,city,when,y,z"]
     for row in range(600):

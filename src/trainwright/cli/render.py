@@ -26,7 +26,7 @@ from trainwright.evaluation.experiments.suspects import acceptance
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import NOT_DESCRIBED, read_description
 from trainwright.predictor.description import Description, show_signature
-from trainwright.run.extend.earlier_endings import describe_extensions
+from trainwright.run.extend.earlier_endings import describe_extensions, describe_start
 from trainwright.run.folder.planned_contract import find_run, read_planned
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.run_result import Result
@@ -200,6 +200,8 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
         say(key, value)
     for one in describe_extensions(plan):
         say("extended", one)
+    if start := describe_start(plan):
+        say("began at", start)
     if described:
         say("input", show_signature(described.signature))
     if judged:

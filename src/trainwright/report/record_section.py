@@ -13,7 +13,7 @@ from trainwright.core.formatting import show_bytes, show_count, show_price, show
 from trainwright.report.data_section import shorten_hash
 from trainwright.report.format import clean, show_when
 from trainwright.report.load_run import Contents
-from trainwright.run.extend.earlier_endings import describe_extensions
+from trainwright.run.extend.earlier_endings import describe_extensions, describe_start
 
 _MAIN = (
     "trainwright",
@@ -131,6 +131,7 @@ def view_record(contents: Contents) -> tuple[RecordView, ...]:
         Fact("started", show_when(str(record.get("started", "")))),
         Fact("ended", _ending(record)),
         Fact("extended", "; ".join(describe_extensions(contents.plan))),
+        Fact("began at", describe_start(contents.plan)),
         Fact("active time", _seconds(record.get("seconds"))),
         Fact("price", _price(record)),
     ]

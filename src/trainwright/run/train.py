@@ -28,7 +28,7 @@ from trainwright.predictor.description import describe_model
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
 from trainwright.run.beforehand import Beforehand
-from trainwright.run.extend.earlier_endings import doubt_of_extensions
+from trainwright.run.extend.earlier_endings import describe_start, doubt_of_extensions
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
 from trainwright.run.folder.check_own_files import describe_owner
 from trainwright.run.folder.copy_finished import copy_finished
@@ -114,6 +114,7 @@ def plan_run(at: RunAttempt) -> tuple[Ready, Beforehand]:
             from trainwright.run.extend.starting_point import begin_at
 
             ready = begin_at(request, ready, find_begun(request, ready))
+            screen.say(labelled("begins", f"at {describe_start(ready.plan.to_json())}"))
         ready, beforehand = allot_budget(ready, at, loading)
         reached("ready")
     return replace(ready, seconds_before=stages.elapsed), beforehand

@@ -37,6 +37,14 @@ def describe_extensions(plan: Json) -> list[str]:
     ]
 
 
+def describe_start(plan: Json) -> str:
+    """`step 8 of long-1`, of a run that began at a checkpoint of another one; else empty."""
+    start = plan.get("start", {})
+    if not start:
+        return ""
+    return f"step {int(start['step']):,} of {str(start['run']).rpartition('/')[2]}"
+
+
 def doubt_of_extensions(extensions: int) -> list[str]:
     """Caveat on the verdict of an extended run."""
     if not extensions:
