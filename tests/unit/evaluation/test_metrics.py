@@ -30,13 +30,19 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert set(numbers) < set(counts)
     intervals = metrics_of(Numbers("n", 1.0, 1.0, quantiles=(0.1, 0.5, 0.9)))
     ranks = metrics_of(Classes("n", ("low", "high"), 1, ordered=True))
+    costs = metrics_of(Classes("n", ("low", "high"), 1, error_costs=((0.0, 1.0), (2.0, 0.0))))
+    assert set(costs) == {*two, "cost"}
+    bands = metrics_of(ForecastTarget("y", 0.0, 1.0, quantiles=(0.1, 0.5, 0.9)))
     pairs = metrics_of(Preferred(3))
     assert not set(pairs) & set(texts)
     matches = metrics_of(Matching("caption", "image"))
     assert len(matches) == 9
     passages = metrics_of(PassageMatching("passage", "query"))
     assert len(passages) == 5
-    found = (counts, intervals, ranks, two, texts, queries, forecasts, pairs, matches, passages)
+    found = (
+        *(counts, intervals, ranks, costs, texts, queries, forecasts, bands),
+        *(pairs, matches, passages),
+    )
     assert set().union(*found) == set(METRICS)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,10 +55,14 @@ def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answ
 
 def _answers_for(name: str, rows: int, share: float = 0.3, classes: int = 2) -> Answers:
     answers = _answers(METRICS[name].task, rows, share, classes)
-    if METRICS[name].of != "quantiles":
-        return answers
-    each = answers.scores + np.array([-0.4, 0.0, 0.6])
-    return answers_of(answers.truth, each, quantiles=(0.1, 0.5, 0.9))
+    if METRICS[name].of == "quantiles":
+        each = answers.scores + np.array([-0.4, 0.0, 0.6])
+        return answers_of(answers.truth, each, quantiles=(0.1, 0.5, 0.9), levels=answers.levels)
+    if METRICS[name].of == "costs":
+        costs = 1.0 + np.arange(classes**2).reshape(classes, classes) % 5
+        np.fill_diagonal(costs, 0.0)
+        return replace(answers, costs=tuple(map(tuple, costs.tolist())))
+    return answers
 
 
 def _cases() -> list[tuple[str, int]]:
