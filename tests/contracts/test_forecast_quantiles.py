@@ -21,6 +21,7 @@ from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.series.series_encoder import SeriesEncoder
 from trainwright.predictor.bundle import read_bundle
+from trainwright.run.after.evaluate_rows import evaluate_rows
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
 
@@ -211,6 +212,28 @@ def test_future_steps_have_an_interval(trained: Path, linear: Path) -> None:
         assert (np.diff(quantiles, axis=1) >= 0).all()
         truth = longer.filter(step >= DAYS)["sales"].to_numpy()
         assert np.mean((quantiles[:, 0] <= truth) & (truth <= quantiles[:, 2])) > 0.3
+
+
+def test_newer_rows_are_judged_by_quantiles(trained: Path, tmp_path: Path) -> None:
+    found = evaluate_rows(RunFolder(trained), write_series(tmp_path, made_series(DAYS + 60)))
+    metrics, dummy = found.evaluation.metrics, found.evaluation.baselines["dummy"]
+    assert found.evaluation.rows == 2 * 54 * HORIZON
+    assert metrics["scaled_pinball"].value < dummy["scaled_pinball"].value
+    assert 0.3 < metrics["coverage"].value <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["xgboost", "catboost"])
+def test_every_boosting_library_forecasts_quantiles(kind: str, folder: Path) -> None:
+    pytest.importorskip(kind)
+    contract = contract_of(folder, kind, training={"calibration": "conformal"})
+    contract["model"]["max_trees"] = 40
+    run = tw.train(contract, runs=folder).folder
+    quantiles = pl.read_parquet(run / "predictions.parquet").select(NAMES).to_numpy()
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert judged(run)["gains"]["dummy"]["scaled_pinball"]["high"] < 0
+    assert judged(run)["metrics"]["coverage"]["value"] > 0.5
+    assert len(read_bundle(run / "bundle").calibration.step_shifts) == HORIZON
 
 
 def test_too_few_validation_origins_calibrate_nothing(folder: Path) -> None:

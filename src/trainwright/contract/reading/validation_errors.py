@@ -19,6 +19,7 @@ from trainwright.contract.reading.schema_paths import (
 )
 from trainwright.contract.reading.yaml_reader import Plain, yaml_value_text
 from trainwright.contract.sections.model import sections
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
 
 _EXAMPLES: Mapping[str, str] = {
@@ -75,9 +76,10 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     elsewhere = [
         path for path in known_paths(root) if path.rpartition(".")[2] == key and path != spot.text
     ]
-    if elsewhere:
+    is_own = spot.text in known_paths(root)
+    if elsewhere and not (is_own and _is_no_network(spot.shape.section)):
         fix = f"did you mean {' or '.join(elsewhere[:3])}? Move it there"
-    elif spot.text in known_paths(root):
+    elif is_own:
         fix = f"remove it: it belongs to another kind of {spot.path[-2]}{_kinds_with_key(spot)}"
     elif close:
         fix = f"did you mean {close}?"
@@ -88,6 +90,11 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     return Problem(
         f"unknown key {key!r}", path=spot.text, expected=f"one of: {', '.join(here)}", fix=fix
     )
+
+
+def _is_no_network(section: type[BaseModel]) -> bool:
+    """Is it a model without a loop, which nothing under `training` reaches that networks have?"""
+    return issubclass(section, ModelSection) and section.traits.trained_by != "loop"
 
 
 def _kinds_with_key(spot: Spot) -> str:
