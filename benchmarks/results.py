@@ -76,8 +76,8 @@ a linear model. Figures of these encoders and of the network for images on a qui
 the [benchmarks](benchmarks.md#encoders-of-texts).
 
 A difference of 0 is that of a choice that is the linear model itself. The forecasts of `airline`
-are calibrated on the years 1955 to 1957, whose errors were smaller than those before and after: the shifts
-make the intervals too narrow, and cost more than they give.
+are calibrated on the years 1955 to 1957, whose errors were smaller than those before and after: the
+shifts make the intervals too narrow, and cost more than they give.
 """
 
 
