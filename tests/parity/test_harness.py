@@ -136,6 +136,7 @@ def test_accuracies_are_ours(runs: Path) -> None:
     assert values[0] != values[1], "choices of one length would hide the norm"
 
 
+@pytest.mark.slow
 def test_written_answers_are_ours(runs: Path) -> None:
     ran = command(
         "evaluate", "facts", "--harness", "written/written.yaml", "--allow-code", "--json"
