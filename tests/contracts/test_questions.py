@@ -258,3 +258,18 @@ def test_changed_questions_are_refused_when_the_run_is_judged(
         Path("asked.jsonl").write_text(text)
     assert ran.code == 11
     assert "asked.jsonl" in ran.err
+
+
+def test_a_model_that_does_not_write_is_judged_without_samples(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainwright.core.errors import Mistake, Problem
+
+    def without_a_cache(*_: Any) -> None:
+        raise Mistake(Problem("this architecture has no cache"))
+
+    monkeypatch.setattr(TextGenerator, "go_on", without_a_cache)
+    ran = command("train", "c.yaml", "--run", "silent", "--set", "questions=[]")
+    assert ran.code in (0, 3), ran.err
+    assert read_json(runs / "runs/silent/evaluation.json")["samples"] == []
+    assert "<h2>Samples</h2>" not in (runs / "runs/silent/report.html").read_text()

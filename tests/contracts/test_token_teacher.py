@@ -234,3 +234,9 @@ def test_a_folder_of_hugging_face_teaches(tmp_path: Path) -> None:
         assert torch.allclose(mine, log_p[which], atol=1e-4)
         ran = command("train", "tale.yaml", "--set", "training.teacher={bundle: base}")
         assert ran.code in (0, 3), ran.err
+
+
+def test_a_loss_that_makes_no_logits_has_no_teacher(folder: Path) -> None:
+    said = refused("text.yaml", STUDENT, "training.memory.head_loss=fused")
+    assert "head_loss: fused does not go with it" in said
+    assert "a teacher" in said

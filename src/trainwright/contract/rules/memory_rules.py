@@ -161,6 +161,7 @@ def check_fused_head(contract: Contract, _written: frozenset[str]) -> Iterator[P
             "training.loss",
             training.loss.name,
         ),
+        (training.teacher != "none", "training.teacher", "a teacher, whose scores need logits"),
         (training.compute.compile == "on", "training.compute.compile", "on"),
         # Gradients of logits are made before the scale of fp16 reaches them.
         (training.mixed_precision == "fp16", "training.mixed_precision", "fp16"),
@@ -171,7 +172,7 @@ def check_fused_head(contract: Contract, _written: frozenset[str]) -> Iterator[P
                 "head_loss: fused does not go with it",
                 path=path,
                 found=found,
-                expected="a decoder of kind gpt with cross-entropy, neither compiled nor in fp16",
+                expected="a decoder of kind gpt with cross-entropy, not taught, compiled or in fp16",
                 fix="change it, or remove training.memory.head_loss",
             )
 

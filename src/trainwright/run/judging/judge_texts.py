@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
+from trainwright.data.base.table import Part
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.judging.judge_questions import Examination, search_in, with_questions
 from trainwright.run.judging.write_samples import write_samples
 from trainwright.run.prepare_run import Ready
+
+
+def _samples(predictor: Predictor, test: Part) -> list[Json]:
+    """Texts of the model; none by one that can be trained and does not write, such as a model of
+    transformers without a cache of keys and values."""
+    try:
+        return write_samples(predictor, test)
+    except Mistake:
+        return []
 
 
 def judge_texts(
@@ -24,7 +35,7 @@ def judge_texts(
         Mistake: memory does not suffice.
     """
     contract, prepared = ready.plan.contract, ready.prepared
-    texts: dict[str, Json] = {"samples": write_samples(predictor, prepared.test)}
+    texts: dict[str, Json] = {"samples": _samples(predictor, prepared.test)}
     if not ready.questions:
         return verdict, evaluation, texts
     search = search_in(prepared.train.inputs, prepared.features)
