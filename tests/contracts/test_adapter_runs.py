@@ -29,6 +29,7 @@ from made_texts import sentences, write_text_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
+from trainwright.core.formatting import show_bytes  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 
@@ -159,6 +160,35 @@ def test_a_prompt_is_generated_behind_and_cannot_be_merged(tmp_path: Path) -> No
     assert (merged.code, exported.code) == (2, 2)
     assert "change no weight of the base" in merged.err
     assert not (tmp_path / "out").exists()
+
+
+def test_init_proposes_an_adapter_of_a_base_with_its_memory(tmp_path: Path) -> None:
+    write_decoder_project(tmp_path)
+    with inside(tmp_path):
+        ran = command("init", "text.txt", "--base", "base", "-o", "own.yaml")
+        assert ran.code == 0, ran.err
+        written = (tmp_path / "own.yaml").read_text()
+        few = ("--set", "training.stop.max_steps=2", "--set", "model.adapter.rank=8")
+        trained = command("train", "own.yaml", "--run", "own", *few)
+        (tmp_path / "own.csv").write_text("a,b\n1,2\n3,4\n")
+        refused = [
+            command("init", "text.txt", "--base", "nowhere", "-o", "other.yaml"),
+            command("init", "own.csv", "--target", "a", "--base", "base", "-o", "other.yaml"),
+        ]
+    assert trained.code in (0, 3), trained.err
+    plan = read_json(tmp_path / "runs" / "own" / "plan.json")
+    parameters, memory = plan["estimate"]["parameters"], plan["memory"]
+    base = memory["weights"] - 4 * parameters
+    beside = memory["gradients"] + memory["optimizer"] + 4 * parameters
+    assert f"8: {show_bytes(beside)}," in written
+    assert show_bytes(base) in written
+    # So small a base has no rank below 2%: the lowest.
+    assert "rank: 4  #" in written
+    assert "alpha: 8  #" in written
+    assert [one.code for one in refused] == [2, 2]
+    assert "has no tokenizer beside it" in refused[0].err
+    assert "only texts are learned beside a base" in refused[1].err
+    assert not (tmp_path / "other.yaml").exists()
 
 
 def test_adapters_on_one_base_hold_it_once_and_write_beside_each_other(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class InitRequest:
     target: str
     text: str
     overrides: Sequence[str] = ()
+    base: str = ""
 
 
 def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: bool) -> None:
@@ -55,7 +56,12 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
     check_folder(output)
     folder = Path() if output == _STDOUT else output.parent
     text = propose_contract(
-        wanted.data, wanted.target, folder, text=wanted.text, overrides=wanted.overrides
+        wanted.data,
+        wanted.target,
+        folder,
+        text=wanted.text,
+        overrides=wanted.overrides,
+        base=wanted.base,
     )
     if output == _STDOUT:
         sys.stdout.write(text)

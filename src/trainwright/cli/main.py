@@ -83,13 +83,17 @@ def init(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Output path of the contract.")
     ] = Path("contract.yaml"),
     force: Annotated[bool, typer.Option(help="Overwrite an existing contract.")] = False,
+    base: Annotated[
+        str, typer.Option(metavar="FOLDER", help="A decoder of which texts train an adapter.")
+    ] = "",
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Inspect data and write a commented contract for it."""
     from trainwright.cli.init_predict import InitRequest, write_contract
 
-    write_contract(InitRequest(data, target, text, overrides), output, force=force, as_json=as_json)
+    wanted = InitRequest(data, target, text, overrides, base)
+    write_contract(wanted, output, force=force, as_json=as_json)
 
 
 @app.command()

@@ -57,6 +57,7 @@ class GivenData:
     text: str
     schema: str
     contract_folder: Path
+    base: str = ""
 
     @property
     def place(self) -> Path:
@@ -78,11 +79,12 @@ def propose_contract(
     schema: str = "",
     text: str = "",
     overrides: Sequence[str] = (),
+    base: str = "",
 ) -> str:
     """Inspect data and propose a contract for it, to be written into `contract_folder`. `data` is a
     path or a URL; `target` the column to predict, `text` the column of a table whose texts are
-    learned as tokens. `overrides` of the data decide how it is read; all of them are written into
-    the contract.
+    learned as tokens; `base` a folder with a decoder, of which an adapter is trained.
+    `overrides` of the data decide how it is read; all of them are written into the contract.
 
     Raises:
         DataMistake: the data cannot be used for training, or no target is named.
@@ -91,9 +93,20 @@ def propose_contract(
     refuse_secret(data, "DATA")
     folder, found, written = located(data, contract_folder)
     wanted = GivenData(
-        folder, found, written, overrides, data, target, text, schema, contract_folder
+        folder, found, written, overrides, data, target, text, schema, contract_folder, base
     )
-    proposed = next(one.propose(wanted) for one in PROPOSALS if one.recognises(wanted))
+    proposal = next(one for one in PROPOSALS if one.recognises(wanted))
+    if base and proposal.propose is not _for_texts:
+        raise Mistake(
+            Problem(
+                "only texts are learned beside a base that init is given",
+                path="--base",
+                found=found,
+                expected="a text, or --text COLUMN",
+                fix="leave out --base, and add model.adapter to the contract",
+            )
+        )
+    proposed = proposal.propose(wanted)
     if not overrides:
         return proposed
     changed = with_settings(proposed, overrides)
@@ -272,8 +285,7 @@ def _for_texts(wanted: GivenData) -> str:
             f"  path: {scalar(written)}",
             *([f"  text: {scalar(text)}"] if text else []),
             *([_CHAT] if section.reading.nested == "chat" else []),
-            "  vocabulary: characters  # or bytes, for many scripts",
-            "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
+            *_model_of_texts(wanted),
             "metric:",
             "  name: nats_per_token",
             "  # target: 1.9  # the largest allowed; by default: better than every baseline",
@@ -281,6 +293,20 @@ def _for_texts(wanted: GivenData) -> str:
             "",
         ]
     )
+
+
+def _model_of_texts(wanted: GivenData) -> list[str]:
+    """A small decoder, or an adapter of a base."""
+    if not wanted.base:
+        return [
+            "  vocabulary: characters  # or bytes, for many scripts",
+            "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
+        ]
+    # Imported here: it needs torch.
+    from trainwright.planner.init.propose_adapter import propose_adapter
+
+    place = Path(relpath(Path(wanted.base).resolve(), wanted.contract_folder.resolve()))
+    return propose_adapter(place.as_posix(), wanted.contract_folder)
 
 
 PROPOSALS = (
