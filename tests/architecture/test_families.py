@@ -27,10 +27,11 @@ TOOLS = {
     "evaluation/baselines.py": {"Linear", "fit_linear"},
     "evaluation/experiments/probe.py": {"Linear", "fit_linear"},
     "planner/resolve/mirroring.py": {"Linear", "fit_linear"},
+    "planner/init/propose_adapter.py": {"Gpt"},
     "planner/init/propose_table.py": {"Boosting"},
 }
 """What uses a family as a tool, whatever the contract's model is: the linear baseline, the probe of
-experiments, whether mirroring keeps the class of an image, and the proposal of a first model."""
+experiments, whether mirroring keeps the class of an image, and the proposals of a first model."""
 
 
 def test_only_the_tables_import_families() -> None:

@@ -78,7 +78,10 @@ def contract_of(project: Path, stage: str, adapter: str) -> Path:
 
 def resume_at_random(contract: Path, *settings: str) -> None:
     """Two kills at random steps, drawn anew for each contract and the same for each run of it."""
-    name, draw = contract.stem + "".join(settings)[-4:], np.random.default_rng(len(contract.stem))
+    name, draw = (
+        f"{contract.stem}{''.join(settings)[-3:]}".replace("=", "-"),
+        np.random.default_rng(len(contract.stem)),
+    )
     whole = train(contract, f"{name}-whole", *settings)
     assert whole.ended.progress.step == STEPS
     for step in draw.integers(1, 3, 2).tolist():
