@@ -35,6 +35,7 @@ from trainwright.run.summary import labelled
 from trainwright.tracking.console import LABEL_WIDTH
 from trainwright.tracking.run_folder import RunFolder
 
+_MOST_TARGETS = 6
 _STYLE = {
     "met": "bold green",
     "missed": "bold red",
@@ -67,6 +68,8 @@ def show_result(
         console.print()
     show_decisive(result.verdict)
     say("scores", _against_baselines(result))
+    for number, line in enumerate(_of_each_target(result)):
+        say("" if number else "targets", line)
     for warning in result.evaluation.warnings:
         say("warning", warning, "yellow")
     console.print(_verdict_table(result, console))
@@ -250,6 +253,27 @@ def results_console() -> Console:
     """Console for results: as wide as the terminal, or wide enough for a table without one."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     return SafeConsole(file=sys.stdout, width=width)
+
+
+def _of_each_target(result: Result) -> list[str]:
+    """The contract's metric of the first of several targets, or where it has no such value the
+    first metric of theirs."""
+    targets = result.evaluation.targets
+    if not targets:
+        return []
+    judged = result.verdict.clauses[0].metric
+    metric = judged if judged in targets[0].metrics else next(iter(targets[0].metrics))
+    more = [f"and {len(targets) - _MOST_TARGETS} more in the report"]
+    return [
+        " · ".join(
+            [
+                f"{one.name} {metric} {show_number(one.metrics[metric].value)}",
+                one.metrics[metric].bounds,
+                *(f"{who} {show_number(of[metric].value)}" for who, of in one.baselines.items()),
+            ]
+        )
+        for one in targets[:_MOST_TARGETS]
+    ] + (more if len(targets) > _MOST_TARGETS else [])
 
 
 def _against_baselines(result: Result) -> str:

@@ -19,7 +19,15 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.training import Training
 
-Task = Literal["classification", "regression", "ranking", "retrieval", "generation", "forecasting"]
+Task = Literal[
+    "classification",
+    "regression",
+    "multilabel",
+    "ranking",
+    "retrieval",
+    "generation",
+    "forecasting",
+]
 
 
 class Contract(Section):
@@ -30,10 +38,13 @@ class Contract(Section):
     called `contract.yaml`, else of the file."""
 
     task: Auto | Task = "auto"
-    """What is predicted: `classification` (a class), `regression` (a number), `ranking` (the order
+    """What is predicted: `classification` (a class), `regression` (a number, or
+    several), `multilabel` (any number of labels of a row), `ranking` (the order
     of the rows of a query), `generation` (the next token of a text), `forecasting` (the next values
     of series), `retrieval` (which image and text belong
-    together). `auto`: ranking if `data.query` names a column, regression if the target is numeric
+    together). `auto`: ranking if `data.query` names a column,
+    multilabel if `data.target` names several columns of 1 and 0 or `data.labels` has a separator,
+    regression if the target is numeric
     with more than 20 values, generation for a text, forecasting for series,
     retrieval for pairs, else classification."""
 

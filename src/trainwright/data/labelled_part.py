@@ -21,13 +21,14 @@ def read_part(
     Raises:
         DataMistake: columns or targets are missing or cannot be read.
     """
-    if target.column not in frame.columns:
+    if absent := [name for name in target.target_columns if name not in frame.columns]:
         raise DataMistake(
             Problem(
-                f"there is no column {target.column!r}, which holds the target",
-                path=target.column,
+                f"there is no column {name!r}, which holds the target",
+                path=name,
                 fix="add the column, or use predict for rows without a target",
             )
+            for name in absent
         )
     typed, cleaning = features.typed.read(frame), features.typed.cleaning
     rows = np.arange(frame.height, dtype=np.int64)
@@ -37,7 +38,9 @@ def read_part(
         for column in frame.get_columns()
         if column.name not in known
     ]
-    encoded = encode_new(target, cleaning.cells(frame[target.column]))
+    answers = frame.select(target.target_columns)
+    cleaned = pl.DataFrame([cleaning.cells(one) for one in answers.get_columns()])
+    encoded = encode_new(target, target.cells(cleaned))
     whole = typed.with_columns(others)
     queries = target.queries(whole)
     units = rows if queries is None else queries

@@ -57,7 +57,7 @@ from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
 from trainwright.data.versions.fingerprint import data_version
 
-TableTask: TypeAlias = Literal["classification", "regression", "ranking"]
+TableTask: TypeAlias = Literal["classification", "regression", "multilabel", "ranking"]
 
 
 def prepare_table(
@@ -104,7 +104,7 @@ def prepare_fold(
     from trainwright.data.split.fold_split import cut_folds
 
     table = _Table.of(raw, section, task, seed, texts)
-    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
+    folds = cut_folds(table.typed["train"], section.target_name, section.split, seed)
     codes = folds.parts(number)
     return table.prepared(rows_of_parts(codes), left_out_of(codes))
 
@@ -114,7 +114,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
     from trainwright.data.split.fold_split import check_fold_classes, cut_folds
 
     section = table.section
-    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
+    folds = cut_folds(table.typed["train"], section.target_name, section.split, seed)
     codes = folds.whole()
     rows = rows_of_parts(codes) | {"test": folds.tested}
     whole = table.prepared(rows, left_out_of(codes), apart=False)
@@ -125,12 +125,13 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
         parts = {part: table.rows_of(part, chosen) for part in PARTS}
         table.check_queries(parts)
         reports.append(table.report(parts, left_out_of(codes)))
-        there = set(parts["train"][section.target].unique().to_list())
-        fix = (
-            "use split: {kind: stratified}, lower folds, or merge classes with "
-            f"data.columns.{as_key(whole.target.column)}.values"
-        )
-        check_fold_classes(sorted({*whole.target.classes} - there), number, fix)
+        if classes := whole.target.classes:
+            there = set(parts["train"][section.target_name].unique().to_list())
+            fix = (
+                "use split: {kind: stratified}, lower folds, or merge classes with "
+                f"data.columns.{as_key(whole.target.column)}.values"
+            )
+            check_fold_classes(sorted({*classes} - there), number, fix)
         table.weights(parts["train"], chosen["train"], whole.target)
     return whole.with_folds(folds, reports)
 
@@ -172,7 +173,7 @@ class _Table:
             check_named_queries(typed, section)
         history = NO_HISTORY
         if section.features.history != "off":
-            target = section.target if task != "classification" else ""
+            target = section.target_name if task != "classification" else ""
             history = fit_history(section.features.history, typed["train"], raw.columns, target)
             typed = history.added_to(typed)
         columns = feature_columns(raw.columns, section)
@@ -182,7 +183,7 @@ class _Table:
         """The part of each row of the training file, int64 [N]."""
         section, raw, train = self.section, self.raw, self.typed["train"]
         shares = Shares.of(section.split, raw.facts.given)
-        codes = split_rows(train, section.target, section.split, shares, self.seed, raw.space)
+        codes = split_rows(train, section.target_name, section.split, shares, self.seed, raw.space)
         if isinstance(section.split, TimeSplit) and raw.facts.given:
             return keep_apart_from_files(codes, self.typed, section.split, shares, raw.space)
         return codes
@@ -203,9 +204,10 @@ class _Table:
 
     def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
         """Report of the split."""
-        compared = [self.section.target, *(column.name for column in self.columns)]
+        compared = [*self.section.target_columns, *(column.name for column in self.columns)]
         made = len(self.raw.frames) < len(PARTS)
-        target, split = self.section.target, self.section.split
+        several, split = self.section.has_several_targets, self.section.split
+        target = "" if several else self.section.target_name
         return report_split(frames, split, target, compared, made, left_out, self.raw.space)
 
     def weights(self, train: pl.DataFrame, places: Integers, target: Target) -> Floats:
@@ -303,8 +305,7 @@ class _Table:
             report=report,
             target=target,
             encoded={
-                part: encoded(target, frame[section.target], space)
-                for part, frame in frames.items()
+                part: encoded(target, target.cells(frame), space) for part, frame in frames.items()
             },
             units=row_units(frames, section, target, space),
             weights=self.weights(frames["train"], places["train"], target),
@@ -316,7 +317,12 @@ class _Table:
             from trainwright.data.split.query_split import fit_queries
 
             return fit_queries(train, section)
-        labels, order = train[section.target], section.class_order
+        if section.has_several_targets:
+            from trainwright.data.prepare_several import fit_targets_of
+
+            return fit_targets_of(train, section, self.task)
+        labels, order = train[section.target_name], section.class_order
+        assert self.task != "multilabel", "the rules refuse it for one target"
         return fit_target(labels, self.task, section.positive, written, order)
 
 
@@ -342,7 +348,7 @@ class _ChosenRows:
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
     """The feature columns: not the target, not excluded, not ignored, not the split's group or
     part, and its time only as a date."""
-    never = {section.target, section.query, section.weight, *section.exclude}
+    never = {*section.target_columns, section.query, section.weight, *section.exclude}
     if not isinstance(section.split, TimeSplit):
         never |= {name for _, name in split_columns(section.split)}
     chosen = []
@@ -363,20 +369,24 @@ def _target_typed(
 ) -> pl.DataFrame:
     """Target as labels or numbers by the task: the contract may declare few numbers a regression,
     or many numbers classes."""
-    series = frame[section.target]
+    if section.has_several_targets:
+        # Imported here: few tables have several targets.
+        from trainwright.data.prepare_several import type_targets
+
+        return type_targets(frame, section, task, space)
+    name = section.target_name
+    series = frame[name]
     wanted = pl.String() if task == "classification" else pl.Float64()
     if series.dtype == wanted:
         return frame
     if task == "classification":
-        return space.frame(
-            rows.with_columns(to_labels(rows[section.target])) for rows in slices_of(frame)
-        )
+        return space.frame(rows.with_columns(to_labels(rows[name])) for rows in slices_of(frame))
     # Over all rows, so that one error names all of them.
-    number = Numbers(section.target, 0.0, 1.0)
-    plain = Relevance(section.target, section.query) if task == "ranking" else number
+    number = Numbers(name, 0.0, 1.0)
+    plain = Relevance(name, section.query) if task == "ranking" else number
     values = encoded(plain, series, space)
     typed = (
-        rows.with_columns(pl.Series(section.target, values[start:stop]))
+        rows.with_columns(pl.Series(name, values[start:stop]))
         for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True)
     )
     return space.frame(typed)

@@ -27,7 +27,6 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.optional_dependencies import need_pyarrow
-from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import some
@@ -45,17 +44,16 @@ from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
 from trainwright.data.columns.date_formats import check_formats
 from trainwright.data.columns.doubts import Doubt
-from trainwright.data.columns.fit_target import label_type
 from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
 from trainwright.data.columns.target_column import (
     AnswerSpans,
     TargetColumn,
     TargetFacts,
     class_problems,
-    target_kind,
+    facts_of_target,
+    find_targets,
 )
 from trainwright.data.columns.typed_rows import type_rows
-from trainwright.data.formats.file_format import is_untyped
 from trainwright.data.sources.cache import scratch_folder
 from trainwright.data.sources.column_names import name_problems
 from trainwright.data.sources.data_source import (
@@ -182,7 +180,7 @@ def read_table(
     frames = dict(typed.frames)
     frames["train"] = with_parts(frames["train"], typed.cells, written, space)
     frames = with_moments(frames, section.split, space)
-    raw = _raw(sources, frames, (typed.columns, typed.target, typed.cleaning), written, space)
+    raw = _raw(sources, frames, (typed.columns, typed.targets, typed.cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
 
 
@@ -192,7 +190,7 @@ class _Typed:
     """Typed files of a section, with all problems; `cells` are those of the training file."""
 
     columns: tuple[ColumnType, ...]
-    target: TargetColumn
+    targets: tuple[TargetColumn, ...]
     cleaning: Cleaning
     cells: Sequence[Cells]
     frames: Mapping[PartName, pl.DataFrame]
@@ -213,19 +211,15 @@ def _typed(
     }
     cells["train"] = [known.get(one.name, one) for one in cells["train"]]
     columns, problems = _infer_columns(section, cells["train"], sources["train"])
-    of_target = next(one for one in cells["train"] if one.name == section.target)
-    untyped = is_untyped(sources["train"].version.path)
-    kind, found = target_kind(section, of_target, sources["train"])
-    given = sources["train"].frame[section.target].dtype  # cleaned cells have words for booleans
-    dtype = given if given == pl.Boolean else of_target.dtype
-    target = TargetColumn(section, kind, found, label_type(dtype, untyped=untyped))
-    problems += target.problems
+    targets = find_targets(section, cells["train"], sources["train"])
+    problems += [problem for target in targets for problem in target.problems]
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
-        frames[part], found = type_rows(cells[part], columns, target, source, space)
+        frames[part], found = type_rows(cells[part], columns, targets, source, space)
         problems += [problem for problem in found if problem not in problems]
-    problems += class_problems(target, frames, sources)
-    return _Typed(columns, target, cleaning, cells["train"], frames, problems)
+    if not section.has_several_targets:
+        problems += class_problems(targets[0], frames, sources)
+    return _Typed(columns, targets, cleaning, cells["train"], frames, problems)
 
 
 def _placed(
@@ -311,7 +305,7 @@ def _infer_columns(
     problems: list[Problem] = []
     for one in cells:
         name = one.name
-        if name == section.target:
+        if name in section.target_columns:
             continue
         written = section.columns.get(name, Column())
         is_time = isinstance(section.split, TimeSplit) and name == section.split.column
@@ -359,16 +353,16 @@ def _is_date(section: TableData, cells: Cells) -> bool:
 def _raw(
     sources: Mapping[PartName, SourceFile],
     frames: Mapping[PartName, pl.DataFrame],
-    known: tuple[tuple[ColumnType, ...], TargetColumn, Cleaning],
+    known: tuple[tuple[ColumnType, ...], tuple[TargetColumn, ...], Cleaning],
     written: WrittenSplit,
     space: RowStorage,
 ) -> RawTable:
-    columns, target, cleaning = known
+    columns, targets, cleaning = known
     kept: dict[PartName, pl.DataFrame] = {}
     places: dict[PartName, Integers] = {}
     notes, dropped = list[str](), 0
     for part, frame in frames.items():
-        places[part] = _with_target(frame[target.name], space)
+        places[part] = _with_target(frame.select([one.name for one in targets]), space)
         kept[part] = frame
         if left := frame.height - len(places[part]):
             kept[part] = space.frame(taken(frame, places[part]))
@@ -376,13 +370,10 @@ def _raw(
             notes.append(f"{many(left, 'row')} of {sources[part].version.path} excluded: no target")
     notes += [note for source in sources.values() for note in skipped_notes(source)]
     notes += [f"{c.name} excluded: {c.reason}" for c in columns if c.kind == "ignored"]
-    series = kept["train"][target.name]
-    counts = {} if target.kind == "numbers" else dict(sorted(count_labels(series).items()))
-    distinct = Cells(series, space=space).distinct
     facts = DataFacts(
         rows=sum(frame.height for frame in kept.values()),
         columns=columns,
-        target=TargetFacts(target.kind, counts, distinct, dropped, target.written),
+        target=facts_of_target(targets, kept["train"], dropped, space),
         files=(
             *(replace(file, part=part) for part, one in sources.items() for file in one.files),
             *written.files,
@@ -393,8 +384,14 @@ def _raw(
     return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
 
 
-def _with_target(series: pl.Series, space: RowStorage) -> Integers:
-    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
-        return series.slice(start, stop - start).is_not_null().to_numpy()
+def _with_target(targets: pl.DataFrame, space: RowStorage) -> Integers:
+    """Rows [N] without a missing target."""
 
-    return chosen_positions(len(series), there, space)
+    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        rows = targets.slice(start, stop - start)
+        has_all: npt.NDArray[np.bool_] = np.logical_and.reduce(
+            [one.is_not_null().to_numpy() for one in rows]
+        )
+        return has_all
+
+    return chosen_positions(targets.height, there, space)

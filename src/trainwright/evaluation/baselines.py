@@ -205,7 +205,7 @@ def _of_table(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     answers = train.target[seen]
     features, encoded = _encoded(prepared, section, seen)
     inputs = replace(encoded, row_levels=train.inputs.levels.take(seen))
-    of_texts = bool(features.texts) and target.outputs > 1
+    of_texts = bool(features.texts) and target.task in ("classification", "multilabel")
     kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
     linear = fit_linear(
         kind,

@@ -102,12 +102,42 @@ class SliceScore:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetScore:
+    """One of several targets by itself: the model's metrics, those of each baseline, and the paired
+    gains over it."""
+
+    name: str
+    metrics: Intervals
+    baselines: Mapping[str, Intervals]
+    gains: Mapping[str, Intervals]
+
+    def to_json(self) -> Json:
+        """Plain JSON; undefined values are null."""
+        return {
+            "name": self.name,
+            "metrics": _intervals_to_json(self.metrics),
+            "baselines": {k: _intervals_to_json(v) for k, v in self.baselines.items()},
+            "gains": {k: _intervals_to_json(v) for k, v in self.gains.items()},
+        }
+
+    @staticmethod
+    def from_json(json: Json) -> TargetScore:
+        """The inverse of `to_json`."""
+        return TargetScore(
+            json["name"],
+            _intervals_from_json(json["metrics"]),
+            {k: _intervals_from_json(v) for k, v in json["baselines"].items()},
+            {k: _intervals_from_json(v) for k, v in json["gains"].items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """Results on one part.
 
     `baselines` holds the metrics of each baseline, `gains` the model's value minus the baseline's
     with the interval of that difference over the same resamples (paired). `method` says how the
-    intervals were found.
+    intervals were found. `targets` holds several targets, each by itself.
     """
 
     part: str
@@ -121,6 +151,7 @@ class Evaluation:
     curves: Curves
     warnings: tuple[str, ...]
     method: str = ""
+    targets: tuple[TargetScore, ...] = ()
 
     def to_json(self) -> Json:
         """Plain JSON; undefined values are null."""
@@ -145,6 +176,7 @@ class Evaluation:
             "gains": {k: _intervals_to_json(v) for k, v in self.gains.items()},
             "curves": curves_to_json(self.curves),
             "warnings": list(self.warnings),
+            **({"targets": [one.to_json() for one in self.targets]} if self.targets else {}),
         }
 
     def show_baselines(self, metric: str) -> list[str]:
@@ -179,6 +211,7 @@ class Evaluation:
             curves=curves_from_json(json["curves"]),
             warnings=tuple(json["warnings"]),
             method=json.get("intervals", ""),
+            targets=tuple(map(TargetScore.from_json, json.get("targets", ()))),
         )
 
 
@@ -232,7 +265,33 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             *better_forecasts(judged, of_model, naive),
         ),
         method=method_of(size.units, in_folds=scored.folds is not None),
+        targets=_targets(scored, answers, metric, draws),
     )
+
+
+def _targets(
+    scored: Scored, answers: Mapping[str, Answers], metric: Metric, draws: Resampling
+) -> tuple[TargetScore, ...]:
+    """Each of several targets by itself, on the same resamples; none of one."""
+    if not scored.target.target_names:
+        return ()
+    # Imported here: few targets are several.
+    from trainwright.evaluation.several_metrics import metrics_of_each
+
+    names = metrics_of_each(answers[MODEL])
+    found = []
+    for at, name in enumerate(scored.target.target_names):
+        lines = _lines({who: one.each()[at] for who, one in answers.items()}, names)
+        by_line = dict(zip(lines, measure_lines(list(lines.values()), metric, draws), strict=True))
+        of_model = _of(MODEL, by_line)
+        baselines = {who: _of(who, by_line) for who in scored.baselines}
+        gains = {
+            who: {one: gain_of(of_model[one], each[one], metric.confidence) for one in each}
+            for who, each in baselines.items()
+        }
+        own = {who: _intervals(each) for who, each in baselines.items()}
+        found.append(TargetScore(name, _intervals(of_model), own, gains))
+    return tuple(found)
 
 
 def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> Curves:

@@ -116,7 +116,7 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
     elif training.calibration != "none" and not (target.quantiles or target.classes):
         problems.append(
             Problem(
-                f"a {target.task} has no probabilities that could be calibrated",
+                f"a {target.task} has no class probabilities that could be calibrated",
                 path="training.calibration",
                 found=training.calibration,
                 expected="none, or the task classification",

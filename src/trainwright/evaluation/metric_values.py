@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.metric import METRICS, Metric, tasks_of_metrics
+from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.forecast_errors import mase, scaled_pinball, smape
@@ -55,7 +55,8 @@ def metrics_of(target: Target) -> tuple[str, ...]:
     has |= {"costs"} if target.costs else set()
     has |= {"pairs"} if target.is_paired else {"tokens"}
     has |= {"passages"} if target.is_one_way else {"images"}
-    return _names(target.task, target.outputs, has)
+    names = _names(target.task, target.outputs, has)
+    return tuple(one for one in names if METRICS[one].of_several or not target.target_names)
 
 
 def metric_names(classes: int) -> tuple[str, ...]:
@@ -64,21 +65,21 @@ def metric_names(classes: int) -> tuple[str, ...]:
 
 
 def _names(task: str, classes: int, has: Set[str]) -> tuple[str, ...]:
-    tasks = tasks_of_metrics(task)
     return tuple(
         name
         for name, fact in METRICS.items()
-        if fact.task in tasks and fact.of in has and (fact.classes == "any" or classes == 2)
+        if fact.is_of(task) and fact.of in has and (fact.classes == "any" or classes == 2)
     )
 
 
 def measure(name: str, answers: Answers, section: Metric) -> float:
-    """Value of a metric, nan if undefined.
-
-    `section` gives `recall` of `precision_at_recall` and `quantile` of `pinball`.
-    """
+    """Value of a metric, with the options of `section`; nan if undefined."""
     if not len(answers):
         return math.nan
+    if answers.are_several:
+        from trainwright.evaluation.several_metrics import measure_several  # not often
+
+        return measure_several(name, answers, section)
     return float(POINTS[name](answers, section))
 
 

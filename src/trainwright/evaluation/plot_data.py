@@ -21,9 +21,7 @@ from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.ranking import Ranked, ranked_by_class
 
 MOST_POINTS = 200
-_MOST_CURVES = 10
-_SAMPLE = 1000
-_HISTOGRAM_BINS = 40
+_MOST_CURVES, _MOST_TARGETS, _SAMPLE, _HISTOGRAM_BINS = 10, 6, 1000, 40
 
 Points = tuple[tuple[float, float], ...]
 
@@ -217,6 +215,14 @@ class PassageCurves:
         return cls(json["queries"], json["passages"], tuple(json["shown"]), recalls)
 
 
+@dataclass(frozen=True, slots=True)
+class SeveralCurves:
+    """Those of the first of several targets, each by itself, by their names."""
+
+    names: tuple[str, ...]
+    each: tuple[Curves, ...]
+
+
 Curves = (
     ClassificationCurves
     | RegressionCurves
@@ -226,18 +232,23 @@ Curves = (
     | ForecastCurves
     | RetrievalCurves
     | PassageCurves
+    | SeveralCurves
 )
 
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
     """Compute the curves; those of a ranking are `draw_query_curves`."""
+    if target.target_names:
+        pairs = list(zip(answers.each(), target.singles, strict=True))
+        each = tuple(draw_curves(*one) for one in pairs[:_MOST_TARGETS])
+        return SeveralCurves(target.target_names[: len(each)], each)
     match target.task:
         case "classification":
             labels = target.classes
             return ClassificationCurves(
                 labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
             )
-        case "retrieval":
+        case "retrieval" | "multilabel":
             raise AssertionError("those of a retrieval are `draw_recalls`")
         case "regression" | "ranking" | "forecasting":
             return _of_numbers(answers)
@@ -269,6 +280,9 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "retrieval"
         case PassageCurves():
             kind = "passages"
+        case SeveralCurves():
+            each = [curves_to_json(one) for one in curves.each]
+            return {"kind": "several", "names": list(curves.names), "each": each}
         case _:
             assert_never(curves)
     return {"kind": kind, **asdict(curves)}
@@ -276,6 +290,8 @@ def curves_to_json(curves: Curves) -> Json:
 
 def curves_from_json(json: Json) -> Curves:
     """The inverse of `curves_to_json`."""
+    if json["kind"] == "several":
+        return SeveralCurves(tuple(json["names"]), tuple(map(curves_from_json, json["each"])))
     if json["kind"] == "generation":
         return NegativeLogLikelihoodCurves(tuple(json["edges"]), tuple(json["counts"]))
     if json["kind"] == "margins":

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Costs
+from trainwright.data.columns.target_kind import LIKELY, Costs
 
 Value = TypeVar("Value")
 
@@ -20,14 +20,16 @@ Value = TypeVar("Value")
 class Answers:
     """Predictions and truth of N rows.
 
-    `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
-    [N, C] (rows sum to 1), values [N, 1], or the `quantiles` [N, K], ascending in each row,
-    with the median among them. `positive` is the code of the positive class of two,
-    otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them: scores of
-    two models are not ranked against each other. `decided` are the chosen classes [N] where a
-    threshold decides, not the highest probability. `queries` is the query [N] of each row of a
-    ranking. `levels` are what values are measured against: of series, and of texts. `costs` are
-    those of errors, if the contract has any. Build it by `answers_of`.
+    Where they `are_several`, of several targets, `truth` is [N, T]: float64 values beside predicted
+    ones [N, T], or int64 0 and 1 of labels beside their probabilities [N, T]; `each` has every
+    target by itself. Else `truth` is int64 class codes [N] or float64 values [N]; `scores` is
+    float64 class probabilities [N, C] (rows sum to 1), values [N, 1], or the `quantiles` [N, K],
+    ascending in each row, with the median among them. `positive` is the code of the positive class
+    of two, otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them:
+    scores of two models are not ranked against each other. `decided` are the chosen classes [N]
+    where a threshold decides, not the highest probability. `queries` is the query [N] of each row
+    of a ranking. `levels` are what values are measured against: of series, and of texts. `costs`
+    are those of errors, if the contract has any. Build it by `answers_of`.
     """
 
     truth: npt.NDArray[Any]
@@ -39,10 +41,26 @@ class Answers:
     quantiles: tuple[float, ...] = ()
     levels: Levels = NO_LEVELS
     costs: Costs = ()
+    are_several: bool = False
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.truth)
+
+    @property
+    def are_labels(self) -> bool:
+        """Are they of several labels?"""
+        return self.are_several and self.truth.dtype.kind == "i"
+
+    def each(self) -> tuple[Answers, ...]:
+        """Those of each of several targets; of a label as two classes."""
+        return self.once("each", lambda: tuple(map(self._of_target, range(self.truth.shape[1]))))
+
+    def _of_target(self, at: int) -> Answers:
+        scores = self.scores[:, at : at + 1]
+        if self.are_labels:
+            scores = np.concatenate([1 - scores, scores], axis=1)
+        return Answers(self.truth[:, at], scores, 1, self.folds)
 
     @property
     def classes(self) -> int:
@@ -57,11 +75,15 @@ class Answers:
         return found
 
     def chosen(self) -> Integers:
-        """Argmax class of each row [N], the first on ties; or the one that was decided."""
+        """Argmax class of each row [N], the first on ties; or the one that was decided. Of labels 1
+        from a probability of 1/2 on, [N, L]."""
         return self.likeliest() if self.decided is None else self.decided
 
     def likeliest(self) -> Integers:
-        """Class of the highest probability of each row [N], the first on ties."""
+        """Class of the highest probability of each row [N], the first on ties; of labels whether
+        each is likely."""
+        if self.are_labels:
+            return self.once("chosen", lambda: (self.scores >= LIKELY).astype(np.int64))
         if not len(self):
             return np.zeros(0, np.int64)
         return self.once("chosen", lambda: np.asarray(np.argmax(self.scores, axis=1), np.int64))
@@ -111,6 +133,7 @@ class Answers:
             self.quantiles,
             self.levels.take(rows),
             self.costs,
+            self.are_several,
         )
 
     def rows_of_folds(self) -> list[Integers]:
@@ -151,14 +174,18 @@ def answers_of(
     """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
 
     Two or more columns of scores are probabilities, one column is values; with `quantiles` there is
-    a column for each.
+    a column for each, and so there is with a truth [N, T] of several targets.
     """
     exact = np.asarray(scores, dtype=np.float64)
     assert exact.ndim == 2, "scores are [N, C]"
     assert len(exact) == len(truth), "one row of scores for each true value"
     assert bool(np.isfinite(exact).all()), "a model's scores are finite"
     assert not quantiles or exact.shape[1] == len(quantiles), "a column for each quantile"
-    if exact.shape[1] > 1 and not quantiles:
+    are_several = np.ndim(truth) == 2
+    assert not are_several or exact.shape == np.shape(truth), "a score for each target"
+    if exact.shape[1] > 1 and not quantiles and not are_several:
         exact = exact / exact.sum(axis=1, keepdims=True)
     truth = np.asarray(truth)
-    return Answers(truth, exact, positive, folds, decided, queries, quantiles, levels, costs)
+    return Answers(
+        truth, exact, positive, folds, decided, queries, quantiles, levels, costs, are_several
+    )

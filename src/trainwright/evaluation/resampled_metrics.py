@@ -36,6 +36,9 @@ SHARES = frozenset(
         "precision_at_recall",
         "roc_auc",
         "average_precision",
+        "hamming_loss",
+        "subset_accuracy",
+        "f1_micro",
         *OF_QUERIES,
         *OF_PAIRS,
         "coverage",
@@ -44,7 +47,17 @@ SHARES = frozenset(
 )
 """Metrics in [0, 1] for which a perfect sample value does not imply a perfect model."""
 
-OF_ALL = frozenset({"accuracy", "f1_weighted", "coverage", "preference_accuracy", *OF_PAIRS})
+OF_ALL = frozenset(
+    {
+        "accuracy",
+        "f1_weighted",
+        "hamming_loss",
+        "subset_accuracy",
+        "coverage",
+        "preference_accuracy",
+        *OF_PAIRS,
+    }
+)
 """Those of them that rest on all rows."""
 
 OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
@@ -154,9 +167,20 @@ def _deciding_units(line: MeasuredMetric, units: Integers, count: Count, section
         return count_units(units[found.rows[found.informs]])
     if line.metric not in SHARES or line.metric in OF_ALL or not len(answers):
         return count(units)
+    if answers.are_labels:
+        return _units_of_labels(line, units, count)
     if line.metric in OF_POSITIVES and answers.classes == 2:
         return count(units[answers.is_positive()])
     if count is len:
         counts = answers.class_counts()
         return int(counts[counts > 0].min())
     return min(count(units[answers.truth == code]) for code in present_classes(answers))
+
+
+def _units_of_labels(line: MeasuredMetric, units: Integers, count: Count) -> int:
+    """Units that have any label, or for a mean over the labels those of the rarest one."""
+    truth = line.answers.truth.astype(bool)
+    if line.metric == "f1_micro":
+        return count(units[truth.any(axis=1)])
+    each = [count(units[column]) for column in truth.T if column.any()]
+    return min(each, default=0)

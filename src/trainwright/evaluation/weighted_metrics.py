@@ -44,6 +44,11 @@ Prepare = Callable[[Answers, Metric], Weighted]
 
 def weigh(name: str, answers: Answers, section: Metric) -> Weighted:
     """Prepare a metric as a function of row weights."""
+    if answers.are_several:
+        # Imported here: few targets are several.
+        from trainwright.evaluation.several_metrics import weigh_several
+
+        return weigh_several(name, answers, section)
     return WEIGHTED[name](answers, section)
 
 

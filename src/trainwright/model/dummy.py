@@ -16,7 +16,8 @@ from trainwright.data.base.table import Floats, Inputs
 @final
 @dataclass(frozen=True, slots=True)
 class ConstantModel:
-    """Class frequencies [C], one mean value, or quantiles [K], predicted for every row."""
+    """Class frequencies [C], one mean value or several [T], or quantiles [K], predicted for every
+    row."""
 
     answer: tuple[float, ...]
     kind: ClassVar[str] = "constant"
@@ -34,8 +35,10 @@ def fit_constant(
     target: npt.NDArray[Any], outputs: int, quantiles: tuple[float, ...] = ()
 ) -> ConstantModel:
     """Frequencies of the `outputs` classes in `target` [N], or its mean if `outputs` is 1, or its
-    `quantiles`."""
+    `quantiles`. Of several targets [N, T] the mean of each: of a label its frequency."""
     assert len(target), "there are training rows"
+    if target.ndim == 2:
+        return ConstantModel(tuple(map(float, np.mean(target, axis=0))))
     if quantiles:
         return ConstantModel(tuple(map(float, np.quantile(target, quantiles))))
     if outputs == 1:

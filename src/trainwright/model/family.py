@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.input_shape import Shape
@@ -30,8 +31,8 @@ MemoryFormat = Literal["contiguous", "channels_last"]
 class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
     whether a column is a text, of a table the kind of each feature column by its name, the
-    quantiles that are predicted of a number, none for one value, and whether several documents
-    stand in a window of a text."""
+    quantiles that are predicted of a number, none for one value, whether several documents stand in
+    a window of a text, and the number of targets or labels."""
 
     task: str
     metric: str
@@ -40,6 +41,7 @@ class LearningTask:
     columns: Mapping[str, str] = field(default_factory=dict)
     quantiles: tuple[float, ...] = ()
     is_packed: bool = False
+    targets: int = 1
 
 
 @final
@@ -164,10 +166,10 @@ class NetworkFamily(Family[S]):
         self,
         network: nn.Module,  # noqa: ARG002
         shape: Shape,  # noqa: ARG002
-        classes: Sequence[str],  # noqa: ARG002
+        target: Target,  # noqa: ARG002
     ) -> Mapping[str, Mapping[str, Json]]:
-        """JSON files that a bundle of the network for data of this shape has beside its weights, by
-        name; `classes` are their names, none for a number."""
+        """JSON files that a bundle of the network for data of this shape and a target has beside
+        its weights, by name."""
         return {}
 
     def hub_layout(self, section: S, network: nn.Module) -> HubLayout | None:  # noqa: ARG002

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class LibraryJob:
-    """Inputs of a fit. `outputs` is the number of classes, or 1 for a number; `cardinalities` are
+    """Inputs of a fit. `outputs` is the number of classes, 1 for a number, or the number of several
+    targets, whose values in the parts are [N, T]; `cardinalities` are
     those of a table's categorical columns. `metric` judges the model; `quantile` is its own. With
     `is_count` the target is a count, and scores are rates above 0; with `quantiles` they are these
     quantiles [N, K].
@@ -46,6 +47,25 @@ class LibraryJob:
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
 
+    @property
+    def are_several(self) -> bool:
+        """Are several targets learned?"""
+        return self.train.target.ndim == 2
+
+    @property
+    def are_labels(self) -> bool:
+        """Are several labels learned?"""
+        return self.are_several and self.train.target.dtype.kind == "i"
+
+    def of_target(self, at: int) -> LibraryJob:
+        """That of one of several targets; of a label as two classes."""
+        return replace(
+            self,
+            train=replace(self.train, target=self.train.target[:, at]),
+            validation=replace(self.validation, target=self.validation.target[:, at]),
+            outputs=2 if self.are_labels else 1,
+        )
+
     def class_weights(self, class_weights: str) -> Floats | None:
         """As `weights_by_class`, of the training rows."""
         from trainwright.model.tree_objective import weights_by_class
@@ -61,6 +81,8 @@ class LibraryJob:
         train = self.train
         if not len(train.weights):
             return None
+        if self.are_several:
+            return train.weights
         return weights_of_rows(self.class_weights(class_weights), train.target, train.weights)
 
     def monotone_signs(self) -> list[int]:

@@ -38,7 +38,7 @@ OF_QUERIES: Final = frozenset({"lambdarank", "rank_xendcg"})
 
 def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str, tuple[Json, str]]:
     """The loss follows the metric, where it is among the `known` losses of the library."""
-    if task.task == "classification":
+    if task.task in ("classification", "multilabel"):
         return {"objective": ("log_loss", "classes are predicted")}
     if task.task == "ranking":
         return {"objective": ("lambdarank", "rows are ranked within queries")}
@@ -53,7 +53,7 @@ def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str,
 
 def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
     """The loss must match the task."""
-    of_classes = task.task == "classification"
+    of_classes = task.task in ("classification", "multilabel")
     if objective in OF_QUERIES and task.task != "ranking":
         yield Problem(
             f"{objective} is a loss of a ranking, and the task is {task.task}",
@@ -92,7 +92,7 @@ def class_weight_problems(class_weights: str, task: LearningTask) -> Iterator[Pr
     """Numbers have no classes."""
     if class_weights != "none" and task.task != "classification":
         yield Problem(
-            "class_weights are for classes, and the target is a number",
+            f"class_weights are for the classes of one target, and the task is {task.task}",
             path="model.class_weights",
             found=class_weights,
             fix="remove class_weights",

@@ -9,6 +9,7 @@ import torch
 from trainwright.contract.sections.training.objective import (
     AbsoluteError,
     AutoLoss,
+    BinaryCrossEntropy,
     Contrastive,
     CrossEntropy,
     Dpo,
@@ -23,7 +24,12 @@ from trainwright.contract.sections.training.objective import (
     SquaredError,
 )
 from trainwright.data.base.table import Floats
-from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss, OrdinalLoss
+from trainwright.objective.classification_losses import (
+    BinaryCrossEntropyLoss,
+    CrossEntropyLoss,
+    FocalLoss,
+    OrdinalLoss,
+)
 from trainwright.objective.contrastive import ContrastiveLoss, PassageLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.preference_losses import DpoLoss
@@ -36,6 +42,7 @@ from trainwright.objective.regression_losses import (
     QuantilesLoss,
     SquaredErrorLoss,
 )
+from trainwright.objective.several_losses import SeveralTargetsLoss
 
 
 def build_loss(
@@ -44,13 +51,17 @@ def build_loss(
     device: torch.device,
     quantiles: tuple[float, ...] = (),
     passage_width: int = 0,
+    *,
+    several: bool = False,
 ) -> TargetLoss:
-    """Loss of a plan.
+    """Loss of a plan; of `several` targets the mean over those of a row.
 
     `class_rows` [C] are the training rows of each class, or the sums of their weights, for balanced
     weights; empty without classes. `quantiles` are those of `metric.quantiles`, if any.
     `passage_width` are the features of the embeddings of text pairs, 0 of other data.
     """
+    if several:
+        return SeveralTargetsLoss(build_loss(section, class_rows, device))
     match section:
         case AutoLoss():
             raise AssertionError("the plan resolves the loss")
@@ -61,6 +72,8 @@ def build_loss(
                 class_weights=balanced_weights(class_rows).to(device) if balanced else None,
                 z_loss=section.z_loss,
             )
+        case BinaryCrossEntropy():
+            return BinaryCrossEntropyLoss()
         case Focal():
             return FocalLoss(section.gamma)
         case Ordinal():

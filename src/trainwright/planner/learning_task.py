@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from trainwright.contract.document import Contract
 from trainwright.data.read_table import DataFacts
 from trainwright.model.family import LearningTask
@@ -18,4 +21,21 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         columns=planner_of(contract, facts).kinds_of_features(),
         quantiles=contract.metric.quantiles,
         is_packed=contract.data.is_packed,
+        targets=facts.target.targets,
     )
+
+
+SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "regression": ("r2", "the targets count alike, whatever their units"),
+        "multilabel": ("average_precision", "each label is ranked by itself"),
+    }
+)
+"""The usual metric of several targets, by their task, and why."""
+
+
+def several_task(kind: str) -> tuple[str, str]:
+    """The task of several targets of a kind, and why."""
+    if kind == "labels":
+        return "multilabel", "a row has or has not each label"
+    return "regression", "the targets are numbers"

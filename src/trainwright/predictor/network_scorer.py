@@ -113,7 +113,7 @@ class NetworkScorer:
             if name not in of_base
         }
         write_tensors(folder / weights_file_of(self._section), tensors)
-        beside = family.describe_files(self._model, self._shape, self._target.classes)
+        beside = family.describe_files(self._model, self._shape, self._target)
         for name, content in beside.items():
             write_json(folder / name, content)
         write_json(

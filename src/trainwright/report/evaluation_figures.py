@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
@@ -20,6 +21,7 @@ from trainwright.evaluation.plot_data import (
     RankingCurves,
     RegressionCurves,
     RetrievalCurves,
+    SeveralCurves,
 )
 from trainwright.report.figures import (
     DASHES,
@@ -32,7 +34,7 @@ from trainwright.report.figures import (
     Panel,
     draw_svg,
 )
-from trainwright.report.format import show_share, show_value
+from trainwright.report.format import clean, show_share, show_value
 from trainwright.report.load_run import Forecast
 
 if TYPE_CHECKING:
@@ -79,6 +81,13 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             from trainwright.report.retrieval_figures import draw_retrieval_curves
 
             return draw_retrieval_curves(curves)
+        case SeveralCurves():
+            each = zip(curves.names, curves.each, strict=True)
+            return tuple(
+                replace(one, title=f"{one.title}: {clean(name, 40)}")
+                for name, of_one in each
+                for one in draw_evaluation(of_one, in_folds=in_folds)
+            )
         case _:
             assert_never(curves)
 

@@ -72,6 +72,7 @@ def render_card(source: CardSource) -> str:
         *_section("Metrics", _metrics(source.judged)),
         *_section("Probabilities and decision", _calibration(source.judged)),
         *_section("Baselines", _baselines(source.judged)),
+        *_section("Targets", _each_target(source.judged)),
         *_section("Slices", _slices(source.judged)),
         *_section("Data", _data(source)),
         *_section("Limits", _limits(source)),
@@ -128,7 +129,8 @@ def _file_name(path: str) -> str:
 def _summary(source: CardSource) -> str:
     contract = source.contract
     target = (contract.get("data") or {}).get("target")
-    of_what = f" of {code(str(target))}" if target else ""
+    named = ", ".join(map(str, target)) if isinstance(target, list) else str(target or "")
+    of_what = f" of {code(named)}" if target else ""
     kind = code(str(source.model.get("kind", "")))
     own = "" if source.bundle else " The model is the caller's own: its run holds no copy of it."
     return (
@@ -204,6 +206,15 @@ def _slices(judged: StoredEvaluation) -> str:
         for one in judged.evaluation.slices
     )
     return table(("Slice", "Metric", "Rows", "Value", "Interval"), rows)
+
+
+def _each_target(judged: StoredEvaluation) -> str:
+    rows = (
+        [code(one.name), code(metric), *_of(interval)]
+        for one in judged.evaluation.targets
+        for metric, interval in one.metrics.items()
+    )
+    return table(("Target", "Metric", "Value", "Interval"), rows)
 
 
 def _of(interval: Interval) -> list[str]:

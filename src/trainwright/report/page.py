@@ -140,11 +140,15 @@ def _head(contents: Contents) -> tuple[Fact, ...]:
     contract = contents.plan.get("contract") or {}
     facts = (
         Fact("Task", str(contract.get("task", ""))),
-        Fact("Target", str((contract.get("data") or {}).get("target", ""))),
+        Fact("Target", _named((contract.get("data") or {}).get("target", ""))),
         Fact("Model", str((contract.get("model") or {}).get("kind", ""))),
         Fact("Started", show_when(str(contents.record.get("started", "")))),
     )
     return tuple(fact for fact in facts if fact.value)
+
+
+def _named(target: Json) -> str:
+    return ", ".join(map(str, target)) if isinstance(target, list) else str(target)
 
 
 @cache

@@ -290,7 +290,7 @@ def _kept(trees: Sequence[int]) -> str:
     if len(trees) == 1:
         return f" The dotted line: the {trees[0]:,} trees kept."
     listed = f"{', '.join(f'{one:,}' for one in trees[:-1])} and {trees[-1]:,}"
-    return f" The dotted lines: the {listed} trees kept of each quantile."
+    return f" The dotted lines: the {listed} trees kept of each quantile or target."
 
 
 def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:

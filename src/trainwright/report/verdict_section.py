@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
@@ -18,6 +18,9 @@ from trainwright.evaluation.verdict import Decision, Verdict
 from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.format import count_text, show_change, show_range, show_value, show_when
 from trainwright.report.load_run import StoredEvaluation
+
+if TYPE_CHECKING:
+    from trainwright.report.target_tables import TargetTable
 
 Word = Literal["met", "missed", "undecided", "not judged"]
 
@@ -121,6 +124,7 @@ class JudgedView:
     baselines: tuple[BaselineGains, ...]
     metrics: tuple[Row, ...]
     compared: tuple[str, ...]
+    targets: tuple[TargetTable, ...]
     slices: tuple[SliceTable, ...]
     folds: tuple[FoldTable, ...]
     seeds: tuple[SeedTable, ...]
@@ -145,6 +149,7 @@ def view_judged(judged: StoredEvaluation) -> JudgedView:
         baselines=_baselines(evaluation, verdict),
         metrics=_metric_rows(evaluation, _judged_metric(evaluation, verdict)),
         compared=_strongest_first(evaluation.baselines),
+        targets=_target_tables(evaluation, verdict),
         slices=_slice_tables(evaluation, verdict),
         folds=_fold_table(judged.by_fold, _judged_metric(evaluation, verdict)),
         seeds=_seed_table(judged.by_seed, _judged_metric(evaluation, verdict)),
@@ -303,6 +308,15 @@ def _meaning(metric: str, value: float) -> str:
     if metric == "mape" and value > _MEANINGLESS_MAPE:
         return "not meaningful: some targets are at or near 0"
     return better_words(metric)
+
+
+def _target_tables(evaluation: Evaluation, verdict: Verdict) -> tuple[TargetTable, ...]:
+    if not evaluation.targets:
+        return ()
+    # Imported here: few models have several targets.
+    from trainwright.report.target_tables import view_targets
+
+    return view_targets(evaluation, _judged_metric(evaluation, verdict))
 
 
 def _slice_tables(evaluation: Evaluation, verdict: Verdict) -> tuple[SliceTable, ...]:

@@ -350,7 +350,13 @@ def decided_task(contract: Contract) -> TaskKind:
     """Task of a resolved contract."""
     match contract.task:
         case (
-            "classification" | "regression" | "generation" | "ranking" | "forecasting" | "retrieval"
+            "classification"
+            | "regression"
+            | "multilabel"
+            | "generation"
+            | "ranking"
+            | "forecasting"
+            | "retrieval"
         ) as task:
             return task
         case other:

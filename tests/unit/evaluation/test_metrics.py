@@ -7,6 +7,7 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.columns.forecast_target import ForecastTarget
+from trainwright.data.columns.label_set import LabelSet
 from trainwright.data.columns.matching import Matching, PassageMatching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
@@ -39,9 +40,10 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert len(matches) == 9
     passages = metrics_of(PassageMatching("passage", "query"))
     assert len(passages) == 5
+    labels = metrics_of(LabelSet("a, b", ("a", "b"), (0.5, 0.5)))
     found = (
         *(counts, intervals, ranks, costs, texts, queries, forecasts, bands),
-        *(pairs, matches, passages),
+        *(pairs, matches, passages, labels),
     )
     assert set().union(*found) == set(METRICS)
 

@@ -42,6 +42,9 @@ def _answers(task: str, rows: int, share: float = 0.3, classes: int = 2) -> Answ
         truth = generator.integers(50, 64, rows)
         nats = (truth * generator.gamma(4.0, 0.5, rows))[:, None]
         return answers_of(truth, nats, levels=Levels(text_bytes=3.0 * truth))
+    if task == "multilabel":
+        truth = (generator.random((rows, 3)) < 0.4).astype(np.int64)
+        return answers_of(truth, np.clip(0.4 * truth + 0.6 * generator.random((rows, 3)), 0, 1))
     if task == "retrieval":
         places = generator.geometric(0.2, (rows, 7)).astype(np.float64)
         return Answers(np.zeros((rows, 2), np.int64), places)

@@ -93,16 +93,16 @@ def target_has_no_features(
     _contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """The target is predicted as it was measured; nothing is done to its numbers or classes."""
-    if data.target not in data.columns:
-        return
-    asked = data.columns[data.target].features.model_dump(exclude_defaults=True)
-    for key, value in asked.items():
-        yield Problem(
-            f"the target {data.target!r} is no feature: {key} would change nothing",
-            path=f"data.columns.{as_key(data.target)}.features.{key}",
-            found=str(value),
-            fix="remove the key; a transformed target is a column of its own in the file",
-        )
+    for name in data.target_columns:
+        column = data.columns.get(name)
+        asked = column.features.model_dump(exclude_defaults=True) if column else {}
+        for key, value in asked.items():
+            yield Problem(
+                f"the target {name!r} is no feature: {key} would change nothing",
+                path=f"data.columns.{as_key(name)}.features.{key}",
+                found=str(value),
+                fix="remove the key; a transformed target is a column of its own in the file",
+            )
 
 
 FEATURE_RULES = (

@@ -12,6 +12,7 @@ from trainwright.contract.sections.training.objective import (
     LOSSES_OF_CLASSES,
     LOSSES_OF_QUERIES,
     AutoLoss,
+    BinaryCrossEntropy,
     CrossEntropy,
     Dpo,
     Poisson,
@@ -56,21 +57,20 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
     task = known[0] if len(known) == 1 else str(contract.task)
     if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES | Dpo):
         return
-    if task not in ("classification", "regression", "generation", "forecasting"):
+    if task not in ("classification", "regression", "generation", "forecasting", "multilabel"):
         return
-    of_classes, of_numbers = isinstance(loss, LOSSES_OF_CLASSES), task in NUMERIC_TASKS
+    if task == "multilabel":
+        if not isinstance(loss, BinaryCrossEntropy):
+            yield _wrong_loss(loss.name, task, "binary_cross_entropy")
+        return
+    of_classes = isinstance(loss, LOSSES_OF_CLASSES)
+    of_numbers = task in NUMERIC_TASKS
     of_rates = isinstance(loss, Poisson) and task == "forecasting"
-    if of_classes == of_numbers or of_rates:
+    of_labels = isinstance(loss, BinaryCrossEntropy)
+    if of_classes == of_numbers or of_rates or of_labels:
         last = "huber or quantile" if task == "forecasting" else "huber, quantile or poisson"
         numeric = f"mse, mae, {last}"
-        fitting = numeric if of_numbers else "cross_entropy"
-        yield Problem(
-            f"{loss.name} is no loss for {task}",
-            path="training.loss.name",
-            found=loss.name,
-            expected=fitting,
-            fix="change it, or remove training.loss",
-        )
+        yield _wrong_loss(loss.name, task, numeric if of_numbers else "cross_entropy")
     if task == "generation" and isinstance(loss, CrossEntropy) and loss.class_weights != "none":
         yield Problem(
             "tokens are not weighed",
@@ -79,6 +79,16 @@ def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
             expected="none",
             fix="remove class_weights",
         )
+
+
+def _wrong_loss(name: str, task: str, fitting: str) -> Problem:
+    return Problem(
+        f"{name} is no loss for {task}",
+        path="training.loss.name",
+        found=name,
+        expected=fitting,
+        fix="change it, or remove training.loss",
+    )
 
 
 def model_is_consistent(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

@@ -14,7 +14,6 @@ from trainwright.contract.sections.metric import (
     Metric,
     MetricFact,
     TaskKind,
-    tasks_of_metrics,
 )
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
@@ -146,8 +145,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
 def _is_of(fact: MetricFact, task: str) -> bool:
     """Is it a metric of the task? A forecast is a number or its quantiles, and no rate of a
     count."""
-    is_open = task != "forecasting" or fact.of in ("any", "quantiles")
-    return fact.task in tasks_of_metrics(task) and is_open
+    return fact.is_of(task) and (task != "forecasting" or fact.of in ("any", "quantiles"))
 
 
 def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:

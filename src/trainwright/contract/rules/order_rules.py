@@ -25,7 +25,7 @@ def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterato
             expected="the classes from the lowest to the highest",
             fix=f"{_FIRST}, each once",
         )
-    if contract.task in ("regression", "ranking"):
+    if contract.task in ("regression", "ranking", "multilabel"):
         yield Problem(
             "numbers have an order of their own",
             path="data.order",

@@ -40,9 +40,9 @@ def query_is_named(
             expected="query only where task is ranking",
             fix="remove query, or write task: ranking",
         )
-    if data.query and data.query == data.target:
+    if data.query and data.query in data.target_columns:
         yield Problem(
-            f"the query is the target {data.target!r}",
+            f"the query is the target {data.query!r}",
             path="data.query",
             found=data.query,
             expected="another column than data.target",

@@ -68,24 +68,25 @@ def target_is_not_a_feature(
     _contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """The target is read, never excluded, and never decides the split."""
-    if data.target in data.exclude:
-        yield Problem(
-            f"the target {data.target!r} is excluded; a target is never a feature anyway",
-            path="data.exclude",
-            fix="remove it from exclude",
-        )
-    column = data.columns.get(data.target)
-    if column is not None and column.kind == "ignored":
-        yield Problem(
-            f"the target {data.target!r} is ignored",
-            path=f"data.columns.{as_key(data.target)}.kind",
-            found="ignored",
-            fix="remove the key, or name another target",
-        )
-    for field, name in split_columns(data.split):
-        if name == data.target:
+    for target in data.target_columns:
+        if target in data.exclude:
             yield Problem(
-                f"the {data.split.kind} split goes by the target {data.target!r}",
+                f"the target {target!r} is excluded; a target is never a feature anyway",
+                path="data.exclude",
+                fix="remove it from exclude",
+            )
+        column = data.columns.get(target)
+        if column is not None and column.kind == "ignored":
+            yield Problem(
+                f"the target {target!r} is ignored",
+                path=f"data.columns.{as_key(target)}.kind",
+                found="ignored",
+                fix="remove the key, or name another target",
+            )
+    for field, name in split_columns(data.split):
+        if name in data.target_columns:
+            yield Problem(
+                f"the {data.split.kind} split goes by the target {name!r}",
                 path=f"data.split.{field}",
                 found=name,
                 expected="another column than data.target",
@@ -155,7 +156,7 @@ def positive_needs_classes(
     contract: Contract, data: TableData, written: frozenset[str]
 ) -> Iterator[Problem]:
     """Numbers have no positive class."""
-    if contract.task in ("regression", "ranking") and "data.positive" in written:
+    if contract.task in ("regression", "ranking", "multilabel") and "data.positive" in written:
         yield Problem(
             f"data.positive has no meaning in a {contract.task}",
             path="data.positive",
@@ -182,9 +183,9 @@ def check_row_weights(
     if not data.weight:
         return
     path, remove = "data.weight", "remove data.weight"
-    if data.weight == data.target:
+    if data.weight in data.target_columns:
         yield Problem(
-            f"the target {data.target!r} is no weight",
+            f"the target {data.weight!r} is no weight",
             path=path,
             found=data.weight,
             expected="another column than data.target",
@@ -225,6 +226,20 @@ def check_row_weights(
         )
 
 
+def several_targets(
+    contract: Contract, data: TableData, written: frozenset[str]
+) -> Iterator[Problem]:
+    """What several targets, or labels, go together with."""
+    says_so = contract.task == "multilabel" or data.labels.empty != "missing"
+    of_labels = contract.training.loss.name == "binary_cross_entropy"
+    if data.has_several_targets or says_so or of_labels:
+        # Imported here: few tables have several targets.
+        from trainwright.contract.rules.several_rules import SEVERAL_RULES
+
+        for rule in SEVERAL_RULES:
+            yield from rule(contract, data, written)
+
+
 TABLE_RULES = (
     one_source,
     query_is_whole,
@@ -239,5 +254,6 @@ TABLE_RULES = (
     check_row_weights,
     *QUALITY_RULES,
     *RANKING_RULES,
+    several_targets,
 )
 """All of them, for the rules of each kind of data."""

@@ -15,7 +15,13 @@ from trainwright.contract.sections.section import Auto, Count, NonNegative, Posi
 
 Direction = Literal["min", "max"]
 TaskKind = Literal[
-    "classification", "regression", "generation", "ranking", "forecasting", "retrieval"
+    "classification",
+    "regression",
+    "multilabel",
+    "generation",
+    "ranking",
+    "forecasting",
+    "retrieval",
 ]
 
 NUMERIC_TASKS = ("regression", "forecasting")
@@ -28,7 +34,8 @@ class MetricFact:
     for those that need a positive class and "any" for those that work for any number; `of` names
     the targets that have it: "any", only "counts", only "quantiles", only ordered classes,
     "ranks", only classes whose errors have "costs", only "tokens" of texts, only "pairs" of
-    answers, or of a retrieval only "images" with captions or only "passages"."""
+    answers, or of a retrieval only "images" with captions or only "passages". `of_several`: the
+    mean over several targets or labels is one of theirs, too."""
 
     direction: Direction
     task: TaskKind
@@ -37,6 +44,13 @@ class MetricFact:
     of: Literal[
         "any", "counts", "quantiles", "ranks", "costs", "tokens", "pairs", "images", "passages"
     ] = "any"
+    of_several: bool = False
+
+    def is_of(self, task: str) -> bool:
+        """Is it a metric of the task?"""
+        if task == "multilabel" and self.task == "classification":
+            return self.of_several
+        return self.task in tasks_of_metrics(task)
 
 
 _SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
@@ -47,23 +61,26 @@ METRICS = MappingProxyType(
         "accuracy": MetricFact("max", "classification", _SHARE),
         "balanced_accuracy": MetricFact("max", "classification", _SHARE),
         "f1": MetricFact("max", "classification", _SHARE, "two"),
-        "f1_macro": MetricFact("max", "classification", _SHARE),
+        "f1_macro": MetricFact("max", "classification", _SHARE, of_several=True),
         "f1_weighted": MetricFact("max", "classification", _SHARE),
         "precision": MetricFact("max", "classification", _SHARE, "two"),
         "recall": MetricFact("max", "classification", _SHARE, "two"),
         "precision_at_recall": MetricFact("max", "classification", _SHARE, "two"),
-        "roc_auc": MetricFact("max", "classification", _SHARE),
-        "average_precision": MetricFact("max", "classification", _SHARE),
+        "roc_auc": MetricFact("max", "classification", _SHARE, of_several=True),
+        "average_precision": MetricFact("max", "classification", _SHARE, of_several=True),
         "log_loss": MetricFact("min", "classification", _SIZE),
         "brier": MetricFact("min", "classification", (0.0, 2.0)),
         "calibration_error": MetricFact("min", "classification", _SHARE),
         "quadratic_kappa": MetricFact("max", "classification", (-1.0, 1.0), of="ranks"),
         "mae_of_ranks": MetricFact("min", "classification", _SIZE, of="ranks"),
         "cost": MetricFact("min", "classification", _SIZE, of="costs"),
-        "mae": MetricFact("min", "regression", _SIZE),
-        "rmse": MetricFact("min", "regression", _SIZE),
-        "r2": MetricFact("max", "regression", (-math.inf, 1.0)),
-        "mape": MetricFact("min", "regression", _SIZE),
+        "hamming_loss": MetricFact("min", "multilabel", _SHARE, of_several=True),
+        "subset_accuracy": MetricFact("max", "multilabel", _SHARE, of_several=True),
+        "f1_micro": MetricFact("max", "multilabel", _SHARE, of_several=True),
+        "mae": MetricFact("min", "regression", _SIZE, of_several=True),
+        "rmse": MetricFact("min", "regression", _SIZE, of_several=True),
+        "r2": MetricFact("max", "regression", (-math.inf, 1.0), of_several=True),
+        "mape": MetricFact("min", "regression", _SIZE, of_several=True),
         "pinball": MetricFact("min", "regression", _SIZE),
         "poisson_deviance": MetricFact("min", "regression", _SIZE, of="counts"),
         "rmsle": MetricFact("min", "regression", _SIZE, of="counts"),
@@ -130,10 +147,11 @@ class Metric(Section):
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `cost` with `costs`, else
     `roc_auc` for two classes, `f1_macro` for several, `quadratic_kappa` for ordered ones,
-    `accuracy` for images, `rmse` for numbers, `nats_per_token` for a text, `ndcg` for a ranking,
-    `mase` for forecasts and `scaled_pinball` for their quantiles, `mean_recall` for image-text
-    pairs: the mean of the recalls at 1, 5 and 10 in both directions; `passage_ndcg_at_10` for text
-    pairs."""
+    `accuracy` for images, `rmse` for numbers, `r2` for several numbers (the mean of that of each),
+    `average_precision` for several labels (the mean over the labels), `nats_per_token` for a text,
+    `ndcg` for a ranking, `mase` for forecasts and `scaled_pinball` for their quantiles,
+    `mean_recall` for image-text pairs: the mean of the recalls at 1, 5 and 10 in both directions;
+    `passage_ndcg_at_10` for text pairs."""
 
     target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or

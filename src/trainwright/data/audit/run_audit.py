@@ -35,6 +35,8 @@ _OF_THE_SPLIT: tuple[_Test, ...] = (
 _OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, interpolated_rows, same_groups, future_rows)
 """Cheap pairwise comparisons, which a sample would mostly miss."""
 _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
+_OF_A_TARGET = (*_OF_THE_COLUMNS, same_groups)
+"""Tests that go by the target: of several, by each."""
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 
@@ -91,7 +93,17 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     sides = _sides(prepared, prepared.table, section)
     quick = section.quality.look == "quick"
     chosen = [test for test in tests if not (quick and test is near_texts)]
-    return [result for test in chosen for result in test(sides)]
+    if not prepared.target.target_names:
+        return [result for test in chosen for result in test(sides)]
+    # Imported here: few tables have several targets.
+    from trainwright.data.audit.each_target import audit_each, sides_of_targets
+
+    each = sides_of_targets(sides, prepared)
+    return [
+        result
+        for test in chosen
+        for result in (audit_each(test, each) if test in _OF_A_TARGET else test(sides))
+    ]
 
 
 def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Sides:
@@ -104,7 +116,7 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
         train_places=prepared.train.rows,
         places=np.concatenate([part.rows for part in parts]),
         columns=features.columns,
-        target=section.target,
+        target=section.target_columns[0],
         split=section.split,
         given=bool(section.val_path and section.test_path),
     )

@@ -52,7 +52,7 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
         cells = Cells(series, cleaning.cells, space)
         doubt = find_doubt(cells)
         if doubt is None or not _applies(doubt, section, source):
-            doubt = find_class_spellings(cells) if series.name == section.target else None
+            doubt = find_class_spellings(cells) if series.name in section.target_columns else None
         if doubt is None:
             # Counted while the cells are in memory: they are built once.
             clear[series.name] = cells.counted()
@@ -73,7 +73,8 @@ def decide_problems(
     by_name = {
         one.name: one for one in cells if _is_open(section, one.name) or one.name in excluded
     }
-    by_name.pop(section.target, None)
+    for name in section.target_columns:
+        by_name.pop(name, None)
     if any(problem.kind == "no_feature" for problem in problems):
         found = (_only_feature(one) for one in by_name.values())
         return tuple(doubt for doubt in found if doubt is not None)
@@ -137,7 +138,7 @@ def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
     in_files = all(known_format(file.path) for file in source.files)
     if doubt.numbers and not in_files:
         return False
-    if doubt.column != section.target:
+    if doubt.column not in section.target_columns:
         return True
     # Target classes are final; target numbers may have a unit or commas.
     return bool(doubt.settings.unit or doubt.numbers)

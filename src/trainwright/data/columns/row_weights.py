@@ -42,7 +42,7 @@ def read_row_weights(
             of one of them.
     """
     weights = read_each_weight(train, places, section, space)
-    codes = encoded(target, train[section.target], space) if target.classes else _NO_CODES
+    codes = encoded(target, target.cells(train), space) if target.classes else _NO_CODES
     _check_sums(weights, section.weight, target.classes, codes)
     return weights
 

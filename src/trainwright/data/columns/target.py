@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, final, get_args
 
@@ -318,6 +318,7 @@ TARGETS: Mapping[str, type[Target]] = LazyTable(
         "passage_matching": "trainwright.data.columns.matching:PassageMatching",
     }
 )
+_SEVERAL = ("several_numbers", "labels")
 """By their kind in JSON."""
 
 
@@ -333,8 +334,14 @@ def encode_new(target: Target, cells: pl.Series) -> Integers | Floats:
     except DataMistake as mistake:
         rows = ((~target.readable(cells).fill_null(value=False)).arg_true() + 1).to_list()
         shown = f"row{'s' if len(rows) > 1 else ''} {some(rows)}"
-        fix = f"correct column {target.column!r} in {shown} of the input, or remove these rows"
+        columns = many_columns(target.target_columns)
+        fix = f"correct {columns} in {shown} of the input, or remove these rows"
         raise DataMistake([replace(one, fix=fix) for one in mistake.problems]) from None
+
+
+def many_columns(names: Sequence[str]) -> str:
+    """`column 'a'`, or `columns 'a', 'b'`."""
+    return f"column{'s' if len(names) > 1 else ''} {quoted(names, 5)}"
 
 
 def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray[Any]:
@@ -343,7 +350,8 @@ def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray
     Raises:
         DataMistake: as `encode`, of all rows at once.
     """
-    found = space.array((len(series),), target.dtype)
+    shape = (len(series), target.outputs) if target.target_names else (len(series),)
+    found = space.array(shape, target.dtype)
     try:
         for (start, stop), part in zip(bounds(len(series)), slices_of(series), strict=True):
             found[start:stop] = target.encode(part)
@@ -360,6 +368,12 @@ def target_from_json(value: Json) -> Target:
         ValueError: neither kind.
     """
     kind = value.get("kind")
+    if kind in _SEVERAL:
+        # Imported here: few models have several targets.
+        from trainwright.data.columns.label_set import LabelSet
+        from trainwright.data.columns.several_numbers import SeveralNumbers
+
+        return (LabelSet if kind == LabelSet.kind else SeveralNumbers).from_json(value)
     if kind not in TARGETS:
         raise ValueError(f"a target of kind {kind!r}")
     return TARGETS[kind].from_json(value)

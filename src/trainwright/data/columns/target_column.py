@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final
 
@@ -15,10 +15,11 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
+from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.row_storage import slices_of
+from trainwright.data.base.row_storage import RowStorage, slices_of
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import (
     MOSTLY,
@@ -26,13 +27,17 @@ from trainwright.data.columns.column_kinds import (
     infinite_problems,
     kind_problems,
 )
+from trainwright.data.columns.fit_target import label_type
 from trainwright.data.columns.target import LabelType
+from trainwright.data.formats.file_format import is_untyped
 from trainwright.data.sources.data_source import SourceFile
 
 MOST_CLASSES_OF_NUMBERS = 20
 """A numeric target with more distinct values than this is a regression target."""
 
 _FEWEST_AMOUNTS = 8
+
+_WITHOUT_LABELS = "if they have no label, write data.labels.empty: none"
 
 
 class AnswerSpans(NamedTuple):
@@ -61,15 +66,17 @@ class AnswerSpans(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """The target. `classes` maps each label of the training file to its row count, empty for
-    numbers and tokens; `missing` counts rows dropped for a missing target; `written` is the
-    original type of the labels."""
+    """The target. `kind` is `labels` for several columns that say yes or no, or one of labels,
+    `numbers` also for several. `classes` maps each label of the training file to its row count,
+    empty for numbers and tokens; `missing` counts rows dropped for a missing target; `written` is
+    the original type of the labels; `targets` counts the targets or labels."""
 
-    kind: Literal["classes", "numbers", "tokens"]
+    kind: Literal["classes", "numbers", "tokens", "labels"]
     classes: Mapping[str, int]
     distinct: int
     missing: int
     written: LabelType = "text"
+    targets: int = 1
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -78,23 +85,21 @@ class TargetFacts:
             "classes": dict(self.classes),
             "distinct": self.distinct,
             "missing": self.missing,
+            **({"targets": self.targets} if self.targets > 1 else {}),
         }
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """The target as defined by the contract and the training file, with its problems."""
+    """A target as defined by the contract and the training file, with its problems; `name` is that
+    of its column."""
 
     section: TableData
     kind: Literal["classes", "numbers"]
     problems: list[Problem]
     written: LabelType
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.section.target
+    name: str
 
 
 def target_kind(
@@ -102,17 +107,18 @@ def target_kind(
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
     """Classification or regression: numbers with more than 20 distinct values, or unique in most
     rows, are regression targets, unless the contract types the column."""
-    written = section.columns.get(section.target, Column())
+    name = cells.name
+    written = section.columns.get(name, Column())
     kind = "numeric" if written.unit and written.kind == "auto" else written.kind
     if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
         found = kind if kind != "auto" else "datetime"
         return "classes", [
             Problem(
                 "the target has an unsupported type",
-                path=section.target,
+                path=name,
                 found=found,
                 expected="classes or numbers",
-                fix=f"set data.columns.{as_key(section.target)}.kind to categorical or numeric",
+                fix=f"set data.columns.{as_key(name)}.kind to categorical or numeric",
                 place=source.place(),
             )
         ]
@@ -160,6 +166,8 @@ def typed_target(
             problems += infinite_problems(cells.cast(pl.Float64), source)
         if cells.dtype.is_nested():
             return series, [*problems, _nested(target, cells, source)]
+    if target.section.labels.empty == "none":
+        series = cells = series.fill_null("")
     rows = cells.is_null().arg_true().cast(pl.Int64).to_numpy()
     if len(rows) == len(cells) > 0:
         problems.append(
@@ -179,7 +187,8 @@ def typed_target(
                 path=target.name,
                 found=source.rows_text(rows),
                 expected="a value to learn in every row",
-                fix="repair the rows, or leave them out with data.missing_target: drop",
+                fix="repair the rows, or leave them out with data.missing_target: drop"
+                + ("; " + _WITHOUT_LABELS if target.section.labels.separator else ""),
                 place=source.place(int(rows[0])),
             )
         )
@@ -262,3 +271,57 @@ def _different(series: pl.Series) -> pl.Series:
         if series.dtype.is_numeric() and len(found) > MOST_CLASSES_OF_NUMBERS:
             break
     return found
+
+
+def find_targets(
+    section: TableData, cells: Sequence[Cells], source: SourceFile
+) -> tuple[TargetColumn, ...]:
+    """The targets of a section among the cells of the training file."""
+    by_name = {one.name: one for one in cells}
+    untyped = is_untyped(source.version.path)
+
+    def target(name: str) -> TargetColumn:
+        of_target = by_name[name]
+        kind, found = target_kind(section, of_target, source)
+        given = source.frame[name].dtype  # cleaned cells have words for booleans
+        dtype = given if given == pl.Boolean else of_target.dtype
+        return TargetColumn(section, kind, found, label_type(dtype, untyped=untyped), name)
+
+    return tuple(map(target, section.target_columns))
+
+
+def facts_of_target(
+    targets: Sequence[TargetColumn], train: pl.DataFrame, dropped: int, space: RowStorage
+) -> TargetFacts:
+    """Facts of the target of the training rows, of which `dropped` were excluded for lack of it."""
+    first = targets[0]
+    if first.section.has_several_targets:
+        return _several_facts(targets, train, dropped)
+    series = train[first.name]
+    counts = {} if first.kind == "numbers" else dict(sorted(count_labels(series).items()))
+    distinct = Cells(series, space=space).distinct
+    return TargetFacts(first.kind, counts, distinct, dropped, first.written)
+
+
+def _several_facts(
+    targets: Sequence[TargetColumn], train: pl.DataFrame, dropped: int
+) -> TargetFacts:
+    """Facts of several targets, or of labels in one column."""
+    # Imported here: few tables have several targets.
+    from trainwright.data.columns.label_set import label_lists, says_yes_or_no
+
+    first, columns = targets[0], [train[one.name] for one in targets]
+    most = max(one.n_unique() for one in columns)
+    if separator := first.section.labels.separator:
+        labels = label_lists(columns[0], separator).explode().drop_nulls()
+        return TargetFacts("labels", {}, most, dropped, "text", labels.n_unique())
+    kind: Literal["labels", "numbers", "classes"] = "classes"
+    if all(says_yes_or_no(one.drop_nulls()).all() for one in columns):
+        kind = "labels"
+    elif all(map(_are_numbers, columns)):
+        kind = "numbers"
+    return TargetFacts(kind, {}, most, dropped, first.written, len(columns))
+
+
+def _are_numbers(cells: pl.Series) -> bool:
+    return cells.dtype.is_numeric() or to_numbers(cells).series.null_count() == cells.null_count()

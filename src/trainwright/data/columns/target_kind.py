@@ -21,6 +21,9 @@ Costs = tuple[tuple[float, ...], ...]
 """What it costs to take a row of a class (the row) for a class (the column), by codes; empty where
 errors have no costs."""
 
+LIKELY = 0.5
+"""The probability from which on a row is given a label."""
+
 
 class Target(ABC):
     """What is predicted, and its numbers. What others must know of a kind of target stands here,
@@ -32,7 +35,15 @@ class Target(ABC):
     """Its name in JSON."""
 
     task: ClassVar[
-        Literal["classification", "regression", "generation", "ranking", "forecasting", "retrieval"]
+        Literal[
+            "classification",
+            "regression",
+            "multilabel",
+            "generation",
+            "ranking",
+            "forecasting",
+            "retrieval",
+        ]
     ]
     """What its metrics and curves are those of."""
 
@@ -73,6 +84,26 @@ class Target(ABC):
         """
         if self.outputs < 1:
             raise ValueError("target.json has nothing to predict")
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The name of each of several targets or labels, whose encoded values are [N, T]; empty for
+        one."""
+        return ()
+
+    @property
+    def singles(self) -> tuple[Target, ...]:
+        """Each of several as a target of its own; itself if it is one."""
+        return (self,)
+
+    @property
+    def target_columns(self) -> tuple[str, ...]:
+        """The columns that hold it."""
+        return self.target_names or (self.column,)
+
+    def cells(self, frame: pl.DataFrame) -> pl.Series:
+        """What `encode` takes, of rows with its columns."""
+        return frame[self.column]
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -142,7 +173,7 @@ class Target(ABC):
 
     @abstractmethod
     def encode(self, series: pl.Series) -> Integers | Floats:
-        """Values [N] of cleaned cells.
+        """Values [N] of cleaned cells, of several targets [N, T].
 
         Raises:
             DataMistake: a value is missing or impossible.
@@ -156,8 +187,13 @@ class Target(ABC):
         """Displayed values [N] of encoded ones."""
         return pl.Series(values)
 
+    def truths(self, values: npt.NDArray[Any]) -> list[pl.Series]:
+        """Columns of encoded values, each called `target`, or that and the name of a target."""
+        return [self.decode(values).alias("target")]
+
     def predictions(self, scores: Floats) -> list[pl.Series]:
-        """Columns of predictions for scores [N, outputs]; the first is called `prediction`."""
+        """Columns of predictions for scores [N, outputs]; the first is called `prediction`, of
+        several targets `prediction_` and the name of the first."""
         return [pl.Series("prediction", scores[:, 0])]
 
     @property

@@ -15,11 +15,13 @@ from trainwright.data.base.table import Integers
 from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.loading.batch import Batch
 
+_OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids")
+
 
 @final
 class TokenizedRows:
     """N texts as `input_ids`, `attention_mask` and, of pairs, `token_type_ids`, int64 [B, W], with
-    their `target` [B].
+    their `target` [B], or [B, T] of several targets.
 
     W is the width of the longest row of all, so that what is made of a row does not depend on its
     batch; `TrimmedRows` cuts batches to their own width. `more` are tensors beside the target, [N].
@@ -73,7 +75,8 @@ class TrimmedRows:
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
         width = int(self.lengths[rows].max(initial=1))
-        return batch.apply(lambda one: one[:, :width].contiguous() if one.ndim > 1 else one)
+        cut = {name: batch[name][:, :width].contiguous() for name in _OF_TOKENS if name in batch}
+        return batch.with_tensors(**cut)
 
     def widest(self, most: int) -> Positions:
         """The rows of the widest micro-batch of at most so many: the longest ones."""

@@ -11,7 +11,8 @@ from trainwright.contract.sections.data.data import TableData, fold_count
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.modality import LookedAt, LookLimits, SplitSettings
 from trainwright.data.prepare_table import TableTask, prepare_fold
-from trainwright.data.quality.finding import Finding, Subset
+from trainwright.data.quality.column_settings import other_targets
+from trainwright.data.quality.finding import Finding, Subset, worst_first
 from trainwright.data.read_table import RawTable
 from trainwright.data.subsample import thinned
 from trainwright.data.types import Prepared
@@ -87,8 +88,14 @@ def table_faults(
     leaks, which the audit of the split finds. Labels of more rows than `most_judged` are judged on
     an even subsample."""
     from trainwright.data.quality.read_unchecked import examine_prepared
-    from trainwright.data.quality.run_checks import find_faults, unanswered
+    from trainwright.data.quality.run_checks import find_faults, find_target_faults, unanswered
 
+    others = other_targets(section) if prepared.target.target_columns[1:] else ()
+    of_others = [
+        fault
+        for name in others
+        for fault in find_target_faults(examine_prepared(raw, prepared, section, name))
+    ]
     found = find_faults(
         examine_prepared(raw, prepared, section),
         section.columns,
@@ -97,7 +104,7 @@ def table_faults(
         most_judged=most_judged,
         subset=subset,
     )
-    return unanswered(found, section.split)
+    return unanswered(worst_first([*found, *of_others]), section.split)
 
 
 def _audit_sample(

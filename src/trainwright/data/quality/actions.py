@@ -29,7 +29,12 @@ from trainwright.data.base.row_storage import (
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.quality.action_result import Acted
-from trainwright.data.quality.column_settings import column_settings_of, key_columns
+from trainwright.data.quality.column_settings import (
+    column_settings_of,
+    examined_target,
+    key_columns,
+    other_targets,
+)
 from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
 from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
 from trainwright.data.quality.finding import Finding
@@ -65,16 +70,16 @@ class _Work:
         section = self.section
         ignored = [name for name, column in section.columns.items() if column.kind == "ignored"]
         never = {*section.exclude, *key_columns(section), *ignored, *self.columns}
-        return frozenset(never - {section.target})
+        return frozenset(never - set(section.target_columns))
 
     def examined(self, *parts: PartName) -> ExaminedData:
         """Rows of these parts, concatenated."""
         return examine(
             together([without_hidden(self.frames[part]) for part in parts]),
-            self.section.target,
+            examined_target(self.section),
             column_settings_of(self.section, self.frames["train"]),
             Cleaning((), {}),
-            self.left_out,
+            self.left_out | set(other_targets(self.section)),
         )
 
     def drop(self, kind: FindingKind, faulty: Flags) -> None:
@@ -212,7 +217,7 @@ def _drop_columns(work: _Work, kind: FindingKind) -> None:
 
 
 def _relabel(work: _Work) -> None:
-    if work.frames["train"][work.section.target].dtype != pl.String:
+    if work.frames["train"][work.section.target_name].dtype != pl.String:
         raise DataMistake(
             Problem(
                 "a numeric target cannot be relabelled",
@@ -225,7 +230,7 @@ def _relabel(work: _Work) -> None:
     suspects = _suspects(work, "relabel")
     if not len(suspects.rows):
         return
-    target = work.section.target
+    target = work.section.target_name
     labels = work.frames["train"][target]
     changed = labels.scatter(suspects.rows, suspects.likelier).alias(target)
     work.frames["train"] = work.frames["train"].with_columns(changed)

@@ -21,7 +21,21 @@ def column_settings_of(section: TableData, typed: pl.DataFrame) -> dict[str, Col
     """Column settings with the target fixed as classes where it is, even if the labels are
     numeric."""
     columns = dict(section.columns)
-    if section.target in typed.columns and typed[section.target].dtype == pl.String:
-        said = columns.get(section.target, Column())
-        columns[section.target] = said.model_copy(update={"kind": "categorical"})
+    for name in section.target_columns:
+        if name not in typed.columns or typed[name].dtype != pl.String:
+            continue
+        said = columns.get(name, Column())
+        columns[name] = said.model_copy(update={"kind": "categorical"})
     return columns
+
+
+def examined_target(section: TableData) -> str:
+    """The target that the checks see: of several the first, of labels in one column none, since
+    their combinations are no classes."""
+    return "" if section.labels.separator else section.target_columns[0]
+
+
+def other_targets(section: TableData, target: str = "") -> tuple[str, ...]:
+    """Targets that are no features either, beside the one that the checks see."""
+    seen = target or examined_target(section)
+    return tuple(name for name in section.target_columns if name != seen)

@@ -10,7 +10,12 @@ import numpy as np
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.quality.column_settings import column_settings_of, key_columns
+from trainwright.data.quality.column_settings import (
+    column_settings_of,
+    examined_target,
+    key_columns,
+    other_targets,
+)
 from trainwright.data.quality.views import ExaminedData, Task, examine, together
 from trainwright.data.read_table import RawTable, read_sources
 from trainwright.data.sources.column_names import name_problems
@@ -33,24 +38,27 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
     frames = {part: source.frame for part, source in sources.items()}
     data = examine(
         together(list(frames.values())),
-        section.target if targeted else "",
+        examined_target(section) if targeted else "",
         section.columns,
         Cleaning.of(section),
-        section.exclude + key_columns(section),
+        (*section.exclude, *key_columns(section), *(other_targets(section) if targeted else ())),
     )
     codes = {"train": 0, "validation": 1, "test": 2}
     parts = [np.full(frame.height, codes[part]) for part, frame in frames.items()]
     return replace(data, parts=np.concatenate(parts))
 
 
-def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> ExaminedData:
-    """Rows already read and split, with the part of each."""
+def examine_prepared(
+    raw: RawTable, prepared: Prepared, section: TableData, target: str = ""
+) -> ExaminedData:
+    """Rows already read and split, with the part of each; of several targets with the first, or
+    another one."""
     data = examine(
         together([without_hidden(frame) for frame in raw.frames.values()]),
-        section.target,
+        target or examined_target(section),
         column_settings_of(section, raw.frames["train"]),
         Cleaning((), {}),
-        section.exclude + key_columns(section),
+        (*section.exclude, *key_columns(section), *other_targets(section, target)),
     )
     start, rows, parts = 0, [], []
     for name in raw.frames:
@@ -67,7 +75,8 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         rows.append(start + raw.positions[name])
         parts.append(code[raw.positions[name]])
         start += places
-    task: Task = "classes" if prepared.target.classes else "numbers"
+    of_labels = prepared.target.task == "multilabel"
+    task: Task = "classes" if prepared.target.classes or of_labels else "numbers"
     data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
     return _with_task(data, task)
 

@@ -80,7 +80,9 @@ def written_limits(
     found = []
     for column in train:
         written = section.columns.get(column.name, Column()).range
-        is_feature = column.name not in {*left_out, section.target} and column.dtype.is_numeric()
+        is_feature = (
+            column.name not in {*left_out, *section.target_columns} and column.dtype.is_numeric()
+        )
         if written != "any" and is_feature and column.null_count() < len(column):
             found.append(Limit(column.name, *written, beyond))
     return found

@@ -85,6 +85,13 @@ QUICK: tuple[Check, ...] = (
 """Checks about as cheap as reading the data. Leaks are separate: the audit of a split checks for
 them too."""
 
+OF_A_TARGET: tuple[Check, ...] = (
+    class_balance.class_imbalance,
+    class_balance.rare_class,
+    class_balance.ordered_target,
+)
+"""Checks of the target by itself, made of each of several."""
+
 SLOW: tuple[tuple[str, Check], ...] = (
     ("near duplicates", near_duplicates),
     ("numbers in two units", mixed_units),
@@ -180,6 +187,12 @@ def find_faults(
         is_judged = slow is label_errors and len(data) > most_judged
         found += slow(data.take(spread_rows(len(data), most_judged)) if is_judged else data)
     return worst_first(found)
+
+
+@one_blas_thread()
+def find_target_faults(data: ExaminedData) -> tuple[Finding, ...]:
+    """Findings on the target alone, for another one of several."""
+    return worst_first(one for check in OF_A_TARGET for one in check(data))
 
 
 def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:

@@ -23,7 +23,10 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     from other files."""
     source = sources["train"]
     names = source.frame.columns
-    wanted = [("data.target", section.target)]
+    listed = enumerate(section.target_columns)
+    wanted = [(f"data.target.{at}", name) for at, name in listed]
+    if isinstance(section.target, str):
+        wanted = [("data.target", section.target)]
     wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
     wanted += [(f"data.columns.{as_key(name)}", name) for name in section.columns]
     wanted += [(f"data.reading.numbers.{as_key(name)}", name) for name in section.reading.numbers]
@@ -34,7 +37,7 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
         for path, name in wanted
         if name not in names
     ]
-    if section.target not in names and (above := _lines_above(section, source)):
+    if section.target_columns[0] not in names and (above := _lines_above(section, source)):
         fix = (
             f"line {above + 1} looks like the header: --set data.reading.skip_lines={above} leaves "
             "out the lines above it"
@@ -67,7 +70,7 @@ def _lines_above(section: TableData, source: SourceFile) -> int:
     if not section.reading.header or source.parts or not is_untyped(source.version.path):
         return 0
     first = source.frame.head(_MOST_ABOVE)
-    holds = first.select(pl.any_horizontal(pl.all().str.strip_chars() == section.target))
+    holds = first.select(pl.any_horizontal(pl.all().str.strip_chars() == section.target_columns[0]))
     rows = holds.to_series().arg_true()
     line = int(source.lines[rows[0]]) if len(rows) else 1
     return line - 1 if line <= _MOST_ABOVE else 0

@@ -23,7 +23,7 @@ def check_named_queries(frames: Mapping[PartName, pl.DataFrame], section: TableD
         DataMistake: some do not, or some groups do.
     """
     query, split = section.query, section.split
-    target = Relevance(section.target, query)
+    target = Relevance(section.target_name, query)
     for frame in frames.values():
         target.queries(frame)
 
@@ -74,8 +74,8 @@ def fit_queries(train: pl.DataFrame, section: TableData) -> Target:
     Raises:
         DataMistake: in no query has one row another relevance than the others.
     """
-    target = fit_relevance(train[section.target], section.query)
-    found = train.group_by(section.query).agg(pl.col(section.target).n_unique().alias("n"))
+    target = fit_relevance(train[section.target_name], section.query)
+    found = train.group_by(section.query).agg(pl.col(section.target_name).n_unique().alias("n"))
     if not (found["n"] > 1).any():
         raise DataMistake(
             Problem(

@@ -81,12 +81,13 @@ def report_split(
     left_out: int = 0,
     space: RowStorage = IN_MEMORY,
 ) -> SplitReport:
-    """Measure a split. `compared` are the columns compared for duplicates (an identifier would hide
-    them all); `made`: some part was split off here; `space` holds one number per row."""
+    """Measure a split. `target` is the column of the target, empty for several. `compared` are the
+    columns compared for duplicates (an identifier would hide them all); `made`: some part was split
+    off here; `space` holds one number per row."""
     kind = split.kind if made else "given"
     by_key = made and isinstance(split, RandomSplit) and bool(split.key)
-    labels = {part: frame[target] for part, frame in frames.items()}
-    classes = labels["train"].dtype == pl.String
+    labels = {part: frame[target] for part, frame in frames.items()} if target else {}
+    classes = bool(labels) and labels["train"].dtype == pl.String
     groups, shared = _groups(frames, split, space)
     ranges, future = _times(frames, split)
     return SplitReport(

@@ -119,7 +119,7 @@ def snapshot_of_run(raw: RawTable, section: TableData, name: str) -> DataSnapsho
     frames = list(raw.frames.values())
     if key and sum(frame[key].n_unique() for frame in frames) < sum(map(len, frames)):
         key = ""
-    return take_snapshot(frames, name, section.target, key)
+    return take_snapshot(frames, name, section.target_columns[0], key)
 
 
 def _find_key(frame: pl.DataFrame, target: str) -> str:

@@ -172,7 +172,7 @@ def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
     found = np.zeros(len(judged.folds), dtype=np.bool_)
     if suspicion.trial == "near texts":
         return _near_texts(judged)
-    columns, target = judged.columns, judged.section.target
+    columns, target = judged.columns, judged.section.target_columns[0]
     for train, held, places in judged.splits():
         if suspicion.trial == "near rows":
             found[places] = near_rows_of(train, held, columns, target)
@@ -184,7 +184,7 @@ def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
 
 def _near_texts(judged: JudgedTable) -> Mask:
     """`_repeated_rows` for texts, compared once for all folds."""
-    columns, target = judged.columns, judged.section.target
+    columns, target = judged.columns, judged.section.target_columns[0]
     every = judged.every.frame
     groups = text_groups(every, columns)
     if fold_count(judged.section):

@@ -51,7 +51,7 @@ _PENALTY = Linear(kind="linear", max_iterations=200)
 @dataclass(frozen=True, slots=True)
 class ProbeRows:
     """N table rows of the probe with their target: int64 class codes [N] of `outputs` classes, or
-    float64 values [N] with `outputs` 1."""
+    float64 values [N] with `outputs` 1; of several targets [N, T], labels or values."""
 
     frame: pl.DataFrame
     target: npt.NDArray[Any]
@@ -63,6 +63,18 @@ class ProbeRows:
     def take(self, rows: Integers) -> ProbeRows:
         """The given rows, in the given order."""
         return ProbeRows(self.frame[rows], self.target[rows], self.outputs)
+
+    def each(self) -> tuple[ProbeRows, ...]:
+        """Those of each of several targets, of a label as two classes; empty for one."""
+        if self.target.ndim == 1:
+            return ()
+        outputs = 2 if self.target.dtype.kind == "i" else 1
+        return tuple(ProbeRows(self.frame, column, outputs) for column in self.target.T)
+
+
+def _side_by_side(each: Sequence[Floats]) -> Floats:
+    """Scores [N, T] of several targets, of labels the probability."""
+    return np.concatenate([one[:, -1:] for one in each], axis=1)
 
 
 def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
@@ -100,6 +112,8 @@ def out_of_fold(
     With `level` each fold's scores are shifted to the mean, or the class shares, of all rows, so
     that a different mean of a fold does not count against the features.
     """
+    if each := rows.each():
+        return _side_by_side([out_of_fold(one, inputs, folds, kind, level=level) for one in each])
     scores = np.empty((len(rows), rows.outputs))
     for fold in np.unique(folds):
         seen, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
@@ -112,6 +126,8 @@ def out_of_fold(
 def foretold(rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: ProbeKind) -> Floats:
     """Rolling-origin scores of each block by a model of all earlier blocks; nan for the first
     blocks, which are not predicted."""
+    if each := rows.each():
+        return _side_by_side([foretold(one, inputs, blocks, kind) for one in each])
     scores = np.full((len(rows), rows.outputs), np.nan)
     for block in range(FIRST_FORETOLD, FOLDS):
         asked = np.flatnonzero(blocks == block)
@@ -124,6 +140,8 @@ def interpolated(
 ) -> Floats:
     """Scores of the same rows by models of as many rows as in `foretold`, drawn from all times:
     half of a block is scored by a model that may be trained on the other half."""
+    if each := rows.each():
+        return _side_by_side([interpolated(one, inputs, blocks, kind, seed) for one in each])
     scores = np.full((len(rows), rows.outputs), np.nan)
     order = np.argsort(random_keys(len(rows), seed, "experiment halves"), kind="stable")
     half = np.empty(len(rows), dtype=np.int64)
@@ -139,6 +157,8 @@ def interpolated(
 
 def constant_scores(rows: ProbeRows) -> Floats:
     """Scores of a constant model: the mean, or the class shares."""
+    if each := rows.each():
+        return _side_by_side([constant_scores(one) for one in each])
     if rows.outputs == 1:
         return np.full((len(rows), 1), float(rows.target.mean()))
     return np.tile(_shares(rows.target, rows.outputs), (len(rows), 1))

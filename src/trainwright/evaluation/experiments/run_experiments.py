@@ -24,7 +24,7 @@ _MOST = 0.5
 
 def try_findings(judged: JudgedTable, audited: Sequence[AuditResult]) -> tuple[Experiment, ...]:
     """Experiments on the findings of a table, those that change the decision first."""
-    is_classes = judged.prepared.target.outputs > 1
+    is_classes = judged.prepared.target.task in ("classification", "multilabel")
     suspicions = suspicions_of(audited, judged.section, is_classes=is_classes)
     leaking = frozenset(
         name

@@ -69,6 +69,17 @@ def contribution_frame(predictor: Predictor, frame: pl.DataFrame) -> pl.DataFram
     Raises:
         NotAvailable: as `contributions_of`.
     """
+    if predictor.target.target_names:
+        raise NotAvailable(
+            Problem(
+                "contributions to single predictions are those to one target",
+                path="data.target",
+                found=f"{len(predictor.target.target_names)} targets",
+                expected="a run with one target",
+                fix="trainwright explain RUN without rows: permutation importance and partial "
+                "dependence of all targets",
+            )
+        )
     values = contributions_of(predictor, frame)
     features, target = TableEncoder.of_kind(predictor.features), predictor.target
     scores = predictor.score(features.transform(frame))

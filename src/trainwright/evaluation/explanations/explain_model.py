@@ -102,8 +102,9 @@ def _affordable_rows(predictor: Predictor, part: Part, effort: Effort, seed: int
 
 
 def _mean_contributions(predictor: Predictor, part: Part) -> Mapping[str, float]:
-    """Mean absolute contribution of each input column, over rows and outputs; empty without."""
-    if not has_contributions(predictor):
+    """Mean absolute contribution of each input column, over rows and outputs; empty without, and
+    of several targets, whose units differ."""
+    if not has_contributions(predictor) or predictor.target.target_names:
         return {}
     columns = columns_of_origins(TableEncoder.of_kind(predictor.features))
     values = np.abs(contributions_of(predictor, part.frame)).mean(axis=(0, 1))

@@ -70,6 +70,8 @@ def _outputs(target: Target, scores: Floats) -> list[int]:
     median."""
     if target.quantiles:
         return [target.quantiles.index(0.5)]
+    if target.target_names:
+        return list(range(target.outputs))[:_MOST_OUTPUTS]
     if target.outputs <= 2:
         return [target.positive_code % target.outputs]
     return [int(code) for code in np.argsort(-scores.mean(axis=0), kind="stable")[:_MOST_OUTPUTS]]
@@ -79,12 +81,11 @@ def _dependence(
     column: str, grid: pl.Series, target: Target, outputs: Sequence[int], means: Sequence[Floats]
 ) -> PartialDependence:
     is_ordered = grid.dtype.is_numeric()
+    names = target.classes or target.target_names
     return PartialDependence(
         column=column,
         values=tuple(str(value) for value in grid.to_list()),
         numbers=tuple(map(float, grid.to_list())) if is_ordered else (),
-        outputs=tuple(
-            target.classes[code] if target.classes else target.column for code in outputs
-        ),
+        outputs=tuple(names[code] if names else target.column for code in outputs),
         means=tuple(tuple(float(row[code]) for code in outputs) for row in means),
     )

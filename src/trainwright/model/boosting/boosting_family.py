@@ -54,7 +54,7 @@ class BoostingFamily(BoostedFamily[Boosting]):
         with loading():
             from trainwright.model.boosting.lightgbm_trees import watched_metric
 
-        return watched_metric(_boosting_job(section, job))
+        return watched_metric(_boosting_job(section, job.of_target(0) if job.are_several else job))
 
     def grow(
         self, section: Boosting, job: LibraryJob, watching: Watching, before: Grown
@@ -63,8 +63,8 @@ class BoostingFamily(BoostedFamily[Boosting]):
         with loading():
             from trainwright.model.boosting.lightgbm_trees import fit_boosting
 
-        if job.quantiles:
-            return _grow_quantiles(section, job, watching)
+        if job.quantiles or job.are_several:
+            return _grow_several(section, job, watching)
         boosted = fit_boosting(_boosting_job(section, job), watching, before)
         said = () if boosted.splits else (_without_splits(section, len(job.train)),)
         kept = f"{many(boosted.trees, 'tree')} kept"
@@ -75,7 +75,10 @@ class BoostingFamily(BoostedFamily[Boosting]):
         """See `LibraryFamily`."""
         from trainwright.model.boosting.lightgbm_trees import read_boosted
         from trainwright.model.boosting.quantile_trees import names_quantiles, read_quantiles
+        from trainwright.model.boosting.target_trees import names_targets, read_targets
 
+        if names_targets(folder):
+            return read_targets(folder)
         return read_quantiles(folder) if names_quantiles(folder) else read_boosted(folder)
 
     def read_grown(self, values: Json, outputs: int) -> Grown:
@@ -95,14 +98,22 @@ class BoostingFamily(BoostedFamily[Boosting]):
         return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
 
 
-def _grow_quantiles(section: Boosting, job: LibraryJob, watching: Watching) -> LibraryFit:
-    from trainwright.model.boosting.quantile_trees import fit_quantiles
+def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> LibraryFit:
+    """Trees of each quantile, or of each target, side by side."""
+    from trainwright.model.boosting.quantile_trees import BoostedQuantiles, fit_quantiles
+    from trainwright.model.boosting.target_trees import BoostedTargets, fit_targets
 
-    boosted = fit_quantiles(_boosting_job(section, job), job.quantiles, watching)
+    boosted: BoostedQuantiles | BoostedTargets
+    if job.are_several:
+        count = job.train.target.shape[1]
+        jobs = [_boosting_job(section, job.of_target(at)) for at in range(count)]
+        boosted = fit_targets(jobs, watching)
+        names = [f"target {at}" for at in range(1, count + 1)]
+    else:
+        boosted = fit_quantiles(_boosting_job(section, job), job.quantiles, watching)
+        names = [f"{one:g}" for one in job.quantiles]
     said = () if boosted.splits else (_without_splits(section, len(job.train)),)
-    each = " · ".join(
-        f"{one:g}: {of.trees}" for one, of in zip(job.quantiles, boosted.each, strict=True)
-    )
+    each = " · ".join(f"{one}: {of.trees}" for one, of in zip(names, boosted.each, strict=True))
     kept = f"{many(boosted.trees, 'tree')} kept ({each})"
     history = curve_history(boosted.metric, boosted.curve)
     return LibraryFit(boosted, kept, said, boosted.trees, history)

@@ -30,7 +30,7 @@ class ForestFamily(LibraryFamily[Forest]):
 
     def choices(self, section: Forest, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """Columns that a split chooses among."""
-        if task.task == "classification":
+        if task.task in ("classification", "multilabel"):
             return {"feature_fraction": ("sqrt", "the usual one for classes")}
         return {"feature_fraction": (1.0, "the usual one for numbers")}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.section import settled
+from trainwright.data.base.table import Floats
 from trainwright.model.forest.forest_scorer import ForestScorer, forest_matrix
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.table_matrix import usable_cores
@@ -19,15 +21,38 @@ def fit_forest(section: Forest, job: LibraryJob) -> ForestScorer:
     model = build_forest(section, job)
     matrix = forest_matrix(job.train.inputs)
     model.fit(matrix, job.train.target, job.row_weights(section.class_weights))
+    trees = [one.tree_ for one in model.estimators_]
+    if job.are_several:
+        values = _values_of_labels(trees, model.classes_) if job.are_labels else _of_targets(trees)
+        return _scorer_of(trees, (), values, matrix)
     present = tuple(int(code) for code in model.classes_) if job.outputs > 1 else ()
-    return _scorer_of([one.tree_ for one in model.estimators_], present, job.outputs, matrix)
+    values = np.concatenate([tree.value[:, 0, :] for tree in trees])
+    return replace(_scorer_of(trees, present, values, matrix), outputs=job.outputs)
+
+
+def _of_targets(trees: Sequence[Any]) -> Floats:
+    """Means of each target in the nodes, [nodes, T]."""
+    return np.concatenate([tree.value[:, :, 0] for tree in trees])
+
+
+def _values_of_labels(trees: Sequence[Any], classes: Sequence[Any]) -> Floats:
+    """Share of the rows of each node that have each label, [nodes, L]. `classes` are those among
+    the training rows of each label: 0, 1 or both."""
+    places = [int(np.flatnonzero(one == 1)[0]) if 1 in one else -1 for one in classes]
+    each = [
+        np.concatenate([tree.value[:, label, at] for tree in trees])
+        if at >= 0
+        else np.zeros(sum(tree.node_count for tree in trees))
+        for label, at in enumerate(places)
+    ]
+    return np.stack(each, axis=1)
 
 
 def build_forest(section: Forest, job: LibraryJob) -> Any:
     """The estimator of scikit-learn, not fitted yet."""
     from sklearn import ensemble
 
-    classes = job.outputs > 1
+    classes = job.are_labels if job.are_several else job.outputs > 1
     settings: dict[str, Any] = {
         "n_estimators": section.trees,
         "min_samples_leaf": section.min_data_in_leaf,
@@ -48,8 +73,9 @@ def build_forest(section: Forest, job: LibraryJob) -> Any:
 
 
 def _scorer_of(
-    trees: Sequence[Any], present: tuple[int, ...], outputs: int, matrix: Any
+    trees: Sequence[Any], present: tuple[int, ...], values: Floats, matrix: Any
 ) -> ForestScorer:
+    """`values` [nodes, K] are those of the nodes."""
     sizes = np.array([tree.node_count for tree in trees], np.int64)
 
     def joined(name: str, dtype: Any) -> Any:
@@ -57,9 +83,8 @@ def _scorer_of(
 
     left = joined("children_left", np.int32)
     leaves = left < 0
-    values = np.concatenate([tree.value[:, 0, :] for tree in trees])
     return ForestScorer(
-        outputs=outputs,
+        outputs=values.shape[1],
         features=matrix.shape[1],
         present=present,
         sizes=sizes,

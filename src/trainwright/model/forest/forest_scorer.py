@@ -40,8 +40,8 @@ class ForestScorer:
     A node [M] is a leaf (`feature` -1), or sends a row to its child `left` if the number of
     `feature` is at most `threshold` (infinite where only missing ones go right), else `right`; a
     missing one as `missing_left` says. Children count from the root of their tree. `values`
-    [leaves, K] are those of the leaves in the order of the nodes: means, or shares of the classes
-    `present`.
+    [leaves, K] are those of the leaves in the order of the nodes: the mean of a number or of each
+    of several, the share of each of several labels, or those of the classes `present`.
     """
 
     outputs: int
@@ -57,11 +57,11 @@ class ForestScorer:
     kind: ClassVar[str] = "forest"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], or values [N, 1]: the mean of the trees."""
+        """Class probabilities [N, C], or values [N, 1] or [N, T]: the mean of the trees."""
         columns = as_columns(inputs)
         parts = [self._mean(forest_matrix(columns.between(*ends))) for ends in bounds(len(columns))]
         found = np.concatenate(parts)
-        if self.outputs == 1:
+        if not self.present:
             return found
         scores = np.zeros((len(found), self.outputs))
         scores[:, list(self.present)] = found
@@ -135,7 +135,7 @@ def _check(forest: ForestScorer) -> None:
     _ask(np.array_equal(np.sort(children), expected), "the children")
     values, present = forest.values, forest.present
     _ask(len(values) == int(is_leaf.sum()) and bool(np.isfinite(values).all()), "the values")
-    _ask(values.shape[1] == (len(present) if forest.outputs > 1 else 1), "the values")
+    _ask(values.shape[1] == (len(present) or forest.outputs), "the values")
     _ask(all(code < forest.outputs for code in present), "the classes")
     _ask(len(set(present)) == len(present), "the classes")
 

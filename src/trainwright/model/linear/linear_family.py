@@ -26,7 +26,7 @@ class LinearFamily(LibraryFamily[Linear]):
 
     def choices(self, section: Linear, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """A weaker penalty for texts."""
-        if task.task == "classification" and task.has_texts:
+        if task.task in ("classification", "multilabel") and task.has_texts:
             return {"penalty": (0.1, "a text has many terms, each in few rows")}
         return {"penalty": (1.0, "the usual one")}
 

@@ -18,7 +18,7 @@ from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.model.family import MEAN, LearnedNumber
 
-Link = Literal["identity", "log", "logistic", "softmax"]
+Link = Literal["identity", "log", "logistic", "softmax", "sigmoid"]
 
 _LEAST_PENALTY = 1e-10
 """Substitute for a penalty of 0, which C = 1/penalty cannot express."""
@@ -41,9 +41,9 @@ class FittedLinear:
 
     `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
     turns them into scores: `identity` values, `log` (K = 1) rates of counts, `logistic`
-    (K = 1) two classes, `softmax` several. Of forecasts, the row of `by_step` [H, K] of the step is
-    added; without steps it is [0, 0]. `present` are the codes of the classes in the training
-    rows, `outputs` the number of score columns. `warnings` are those of the fit.
+    (K = 1) two classes, `softmax` several, `sigmoid` K labels. Of forecasts, the row of `by_step`
+    [H, K] of the step is added; without steps it is [0, 0]. `present` are the codes of the classes
+    in the training rows, `outputs` the number of score columns. `warnings` are those of the fit.
     """
 
     link: Link
@@ -69,6 +69,8 @@ class FittedLinear:
             raw += self.by_step[np.minimum(columns.levels.steps, len(self.by_step)) - 1]
         if self.link == "identity":
             return raw
+        if self.link == "sigmoid":
+            return _logistic(raw)
         if self.link == "log":
             return np.exp(np.clip(raw, -_MOST_LOG_RATE, _MOST_LOG_RATE))
         if self.link == "logistic":
@@ -146,10 +148,13 @@ def fit_linear(
     """Fit on scaled, imputed numbers and one-hot categories.
 
     `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs` 1.
+    Of several targets [N, T] each is fitted by itself: labels where they are codes, 0 and 1.
     `weights` [N] multiply the losses of the rows, in place of the section's `class_weights`.
     A solver that has not converged is reported in `warnings` of the result.
     """
     assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
+    if target.ndim == 2:
+        return _fit_each(section, inputs, target, cardinalities, weights)
     if learns.rates:
         return _fit_poisson(section, inputs, target, cardinalities, weights)
     if outputs == 1:
@@ -212,6 +217,44 @@ def _fit_ridge(
     numeric, tables = _divide(coefficients, _numbers(inputs), cardinalities)
     intercept = np.asarray([model.intercept_], np.float64).reshape(1)
     return FittedLinear("identity", 1, (), intercept, numeric, tables)
+
+
+def _fit_each(
+    section: Linear,
+    inputs: TableInputs,
+    target: npt.NDArray[Any],
+    cardinalities: tuple[int, ...],
+    weights: Floats | None,
+) -> FittedLinear:
+    """The functions of each target [N, T], one below the other."""
+    of_labels = target.dtype.kind == "i"
+    outputs = 2 if of_labels else 1
+    each = [
+        _fit_same(section, inputs, column, cardinalities)
+        if of_labels and np.ptp(column) == 0
+        else fit_linear(section, inputs, column, outputs, cardinalities, weights=weights)
+        for column in target.T
+    ]
+    tables = zip(*(one.categories for one in each), strict=True)
+    return FittedLinear(
+        "sigmoid" if of_labels else "identity",
+        target.shape[1],
+        (),
+        np.concatenate([one.intercept for one in each]),
+        np.concatenate([one.numeric for one in each]),
+        tuple(np.concatenate(some, axis=1) for some in tables),
+        tuple(dict.fromkeys(said for one in each for said in one.warnings)),
+    )
+
+
+def _fit_same(
+    section: Linear, inputs: TableInputs, column: npt.NDArray[Any], cardinalities: tuple[int, ...]
+) -> FittedLinear:
+    """A label that all rows [N] have, or none, as in a small fold: its odds with half a row more of
+    each kind, whatever the inputs."""
+    shape = _fit_ridge(section, inputs, np.zeros(len(column)), cardinalities, None)
+    share = (float(column.sum()) + 0.5) / (len(column) + 1)
+    return replace(shape, intercept=np.array([np.log(share / (1 - share))]))
 
 
 def _shifted(

@@ -15,6 +15,7 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.core.optional_dependencies import need_transformers
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.text_tokenizer import (
     NO_TOKENIZER,
     TextTokenizer,
@@ -86,7 +87,7 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
     def choices(self, section: Pretrained, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
         """An output for each class, and the length of the base."""
         chosen: dict[str, tuple[Json, str]] = {
-            "num_labels": (max(1, task.classes), "as many as the data has")
+            "num_labels": (max(task.targets, task.classes), "as many as the data has")
         }
         if section.base != "auto" and section.base.reads == "texts":
             longest = section.base.longest
@@ -198,17 +199,20 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
         return "image_encoder" if isinstance(shape, ImageShape) else self.scorer_kind
 
     def describe_files(
-        self, network: nn.Module, shape: Shape, classes: Sequence[str]
+        self, network: nn.Module, shape: Shape, target: Target
     ) -> Mapping[str, Mapping[str, Json]]:
-        """`config.json`, with the names of the classes, and for images `preprocessor_config.json`,
-        as transformers reads them."""
+        """`config.json`, with the names of the classes or of several targets, and for images
+        `preprocessor_config.json`, as transformers reads them."""
         config = _configuration(network)
         # The folder of the base is this machine's; the plan says which base it was.
         config.pop("_name_or_path", None)
         config |= {"architectures": [type(network).__name__], "dtype": "float32"}
-        if classes:
-            config["id2label"] = {str(code): name for code, name in enumerate(classes)}
-            config["label2id"] = {name: code for code, name in enumerate(classes)}
+        if names := target.classes or target.target_names:
+            config["id2label"] = {str(code): name for code, name in enumerate(names)}
+            config["label2id"] = {name: code for code, name in enumerate(names)}
+        if target.target_names:
+            of_labels = target.task == "multilabel"
+            config["problem_type"] = "multi_label_classification" if of_labels else "regression"
         if not isinstance(shape, ImageShape):
             return {"config.json": config}
         from trainwright.model.pretrained.image_classifier import describe_pixels

@@ -63,9 +63,10 @@ def _token_problems(section: Pretrained) -> Iterator[Problem]:
 
 
 def _label_problems(section: Pretrained, task: LearningTask) -> Iterator[Problem]:
-    wanted = task.classes if task.task == "classification" else 1
+    wanted = task.classes if task.task == "classification" else task.targets
     if section.num_labels != wanted:
         has = f"the target has {many(wanted, 'class')}" if wanted > 1 else "the target is a number"
+        has = f"there are {task.targets} targets" if task.targets > 1 else has
         yield Problem(
             f"the model has {section.num_labels} labels, but {has}",
             path="model.num_labels",

@@ -215,10 +215,10 @@ def _set_of(wanted: GivenData, name: str) -> dict[str, Plain]:
 def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawTable:
     """The rows without the few whose target is not a number, if most are."""
     problem = next((one for one in mistake.problems if one.kind == "unreadable_target"), None)
-    if problem is None or section.target in section.columns:
+    if problem is None or section.target_name in section.columns:
         raise mistake
     doubt = Doubt(
-        section.target,
+        section.target_name,
         Column(kind="numeric", unreadable="missing"),
         f"{problem.found}: no numbers, and excluded",
     )

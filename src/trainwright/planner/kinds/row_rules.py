@@ -69,3 +69,23 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
     for typed in facts.columns:
         if typed.kind == "text":
             yield f"data.columns.{as_key(typed.name)}.kind", "a text as its terms", "write ignored"
+
+
+def several_target_problems(contract: Contract, kind: str) -> Iterator[Problem]:
+    """Several targets that are not what the task predicts."""
+    if kind == "classes":
+        yield Problem(
+            "the targets are neither all numbers nor all labels",
+            path="data.target",
+            found="a column of words",
+            expected="columns of numbers, or columns of 1 and 0, true and false, yes and no",
+            fix="name one column in data.target, or columns of one kind",
+        )
+    elif kind == "numbers" and contract.task == "multilabel":
+        yield Problem(
+            "the targets are numbers, but the task is multilabel",
+            path="task",
+            found="other values than 1 and 0, true and false, yes and no",
+            expected="columns that say of each label whether a row has it",
+            fix="write task: regression",
+        )

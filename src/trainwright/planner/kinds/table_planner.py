@@ -14,7 +14,7 @@ from trainwright.core.errors import Problem
 from trainwright.data.prepare_table import feature_columns
 from trainwright.data.quality.columns.patterns import problem_with_pattern
 from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
-from trainwright.planner.kinds.row_rules import problems_with_rows
+from trainwright.planner.kinds.row_rules import problems_with_rows, several_target_problems
 
 _MOST_NAMED = 12
 _NUMBER_BYTES = 4
@@ -70,10 +70,14 @@ class TablePlanner(DataPlanner[TableData]):
     def decisive_problems(self) -> Iterator[Problem]:
         """The task that the target has."""
         data, contract, target = self.data, self.contract, self.facts.target
-        kind = f"data.columns.{as_key(data.target)}.kind"
+        name = data.target_name
+        kind = f"data.columns.{as_key(name)}.kind"
+        if data.has_several_targets:
+            yield from several_target_problems(contract, target.kind)
+            return
         if contract.task == "classification" and target.kind == "numbers":
             yield Problem(
-                f"the target {data.target!r} is a number, but the task is classification",
+                f"the target {name!r} is a number, but the task is classification",
                 path="task",
                 found=f"{target.distinct:,} different values",
                 expected="a target of classes",
@@ -82,13 +86,13 @@ class TablePlanner(DataPlanner[TableData]):
         if contract.task in ("regression", "ranking") and not all(map(_is_number, target.classes)):
             words = [label for label in target.classes if not _is_number(label)]
             yield Problem(
-                f"the target {data.target!r} holds words, but the task is {contract.task}",
+                f"the target {name!r} holds words, but the task is {contract.task}",
                 path="task",
                 found=_some(sorted(words)),
                 expected="a target of numbers",
                 fix="change task to classification, or name another target"
                 if contract.task == "regression"
-                else f"say what is relevant: data.columns.{as_key(data.target)}.values: "
+                else f"say what is relevant: data.columns.{as_key(name)}.values: "
                 '{"yes": "1", "no": "0"}',
             )
 
@@ -113,8 +117,8 @@ class TablePlanner(DataPlanner[TableData]):
         for name in contract.model.monotone_columns:
             named.append((f"model.monotone.{as_key(name)}", name))
         for path, name in named:
-            if name not in names and name != data.target:
-                close = nearest_word(name, [*names, data.target])
+            if name not in names and name not in data.target_columns:
+                close = nearest_word(name, [*names, *data.target_columns])
                 yield Problem(
                     f"the data has no column {name!r}",
                     path=path,
@@ -130,9 +134,9 @@ class TablePlanner(DataPlanner[TableData]):
         kinds = self.kinds_of_features()
         numbers = [name for name, kind in kinds.items() if kind == "numeric"]
         for name in self.contract.model.monotone_columns:
-            if name in numbers or (name not in columns and name != self.data.target):
+            if name in numbers or (name not in columns and name not in self.data.target_columns):
                 continue
-            if name == self.data.target:
+            if name in self.data.target_columns:
                 found = "the target"
             elif name in kinds:
                 found = f"a {kinds[name]} column"

@@ -32,6 +32,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.objective import (
     AutoLoss,
+    BinaryCrossEntropy,
     Contrastive,
     CrossEntropy,
     Dpo,
@@ -52,7 +53,7 @@ from trainwright.data.read_table import DataFacts
 from trainwright.model.families import family_of
 from trainwright.planner.count_validations import Validations
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
-from trainwright.planner.learning_task import learning_task
+from trainwright.planner.learning_task import SEVERAL_METRICS, learning_task, several_task
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
 from trainwright.planner.resolve.resume_choices import resume_choices
@@ -126,6 +127,8 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
         chosen = ("retrieval", "what belongs together is found")
     elif contract.data.tasks == ("forecasting",):
         chosen = ("forecasting", "series go on in time")
+    elif contract.data.has_several_targets:
+        chosen = several_task(target.kind)
     elif target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
     elif contract.data.tasks == ("generation",):
@@ -136,7 +139,9 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
 
 
 def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
-    if contract.task == "regression":
+    if contract.data.has_several_targets:
+        chosen = SEVERAL_METRICS[contract.task]
+    elif contract.task == "regression":
         chosen = ("rmse", "the target is a number")
     elif contract.task == "ranking":
         chosen = ("ndcg", "rows are ranked within queries")
@@ -306,9 +311,7 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     if not isinstance(loss, AutoLoss):
         return loss
     chosen: Loss = CrossEntropy(name="cross_entropy")
-    reason = (
-        "classes are predicted" if contract.task == "classification" else "tokens are predicted"
-    )
+    reason = f"{'classes' if contract.task == 'classification' else 'tokens'} are predicted"
     if contract.data.is_paired:
         chosen, reason = Dpo(name="dpo"), "one of two answers is preferred"
     if contract.data.class_order:
@@ -317,6 +320,8 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
         chosen, reason = SquaredError(name="mse"), "numbers are predicted"
     elif contract.task == "ranking":
         chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
+    elif contract.task == "multilabel":
+        chosen, reason = BinaryCrossEntropy(name="binary_cross_entropy"), "labels are predicted"
     elif contract.task == "retrieval":
         chosen, reason = Contrastive(name="contrastive"), "what belongs together is matched"
     if contract.metric.name in METRICS_OF_COUNTS:
@@ -335,14 +340,8 @@ def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
     watched = (f"val_{metric.name}", "the contract's metric")
     if (steering := steering_metric(metric.name)) != metric.name:
         watched = (f"val_{steering}", f"{metric.name} alone does not tell a better model")
-    stopping = choosing.take(
-        stopping,
-        path,
-        {
-            "metric": watched,
-            "patience": _patience(contract, rows),
-        },
-    )
+    patience = _patience(contract, rows)
+    stopping = choosing.take(stopping, path, {"metric": watched, "patience": patience})
     name = stopping.metric.removeprefix("val_")
     fact = METRICS.get(name)
     direction = fact.direction if fact is not None else "min"

@@ -85,7 +85,7 @@ class _Typing:
         key = read_snapshot(folder.data, folder.name).key
         by_name = {one.name: one for one in columns}
         reading = reading_of(contract, ())
-        return cls(by_name, section.target, Cleaning.of(section), key, reading)
+        return cls(by_name, section.target_columns[0], Cleaning.of(section), key, reading)
 
     def snapshot(self, file: Path, key: str) -> DataSnapshot:
         """Snapshot of a file, its columns typed as in the run where the run had them."""

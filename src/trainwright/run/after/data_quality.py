@@ -58,7 +58,7 @@ def file_findings(
     named = {"target": target} if target else {}
     asked = TableData.of(_section({"path": found, **named}, "boosting", folder, overrides))
     targeted = "target" in asked.model_fields_set
-    first = read_first(folder, found, asked.reading, asked.target if targeted else "")
+    first = read_first(folder, found, asked.reading, asked.target_columns[0] if targeted else "")
     reading, _ = with_numbers(folder, found, first.reading, ())
     table = asked.model_copy(update={"reading": reading})
     data = examine_table(table, folder, targeted=targeted)

@@ -57,8 +57,8 @@ def export_folder(folder: RunFolder, output: Path) -> str:
     if isinstance(scorer, NetworkScorer):
         family = network_family(scorer.section)
         layout = family.hub_layout(scorer.section, scorer.network)
-        classes = predictor.target.classes
-        beside.update(family.describe_files(scorer.network, scorer.shape, classes))
+        described = family.describe_files(scorer.network, scorer.shape, predictor.target)
+        beside.update(described)
     if layout is None:
         raise Mistake(
             Problem(

@@ -103,6 +103,7 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
             "inputs": names,
             "output": output_name(predictor.target),
             "classes": list(predictor.target.classes),
+            "targets": list(predictor.target.target_names),
             "calibration": predictor.calibration.to_json() if predictor.calibration else None,
             "costs": list(map(list, predictor.target.costs)),
             "check": {

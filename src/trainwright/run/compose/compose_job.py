@@ -203,7 +203,9 @@ def _build(
     recompute(family.blocks(model), training.memory.activation_checkpointing)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
-    loss = build_loss(training.loss, class_rows(prepared), device, quantiles, width)
+    several = bool(prepared.target.target_names)
+    rows = class_rows(prepared)
+    loss = build_loss(training.loss, rows, device, quantiles, width, several=several)
     outside = family.base_names(section, model)
     state = ModuleState(model, section.base_weights if outside else "", outside)
     return _Learned(model, state, shape, loss, build_objective(contract, loss), outside)

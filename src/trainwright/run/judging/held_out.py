@@ -12,6 +12,7 @@ from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.columns.target_kind import Target
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
@@ -61,7 +62,7 @@ class HeldOut:
             baselines={
                 name: _placed([fold.baselines[name] for fold in self.folds], at) for name in names
             }
-            | _one_dummy(part, prepared.target.outputs),
+            | _one_dummy(part, prepared.target),
             shares=shares,
             notes=tuple(said),
             folds=self.fold_of_rows(part),
@@ -123,16 +124,17 @@ def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
     )
 
 
-def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
-    """Dummy classifier, the same on all folds: the class shares of the judged rows.
+def _one_dummy(part: Part, target: Target) -> dict[str, Floats]:
+    """Dummy classifier, the same on all folds: the class shares of the judged rows, or the shares
+    of labels.
 
     The more frequent a class is in a fold, the rarer it is in the fold's training rows: ranked
     across folds, their class shares have an average precision far below the share of the class,
     which noise would beat.
     """
-    if outputs == 1:
+    if target.task not in ("classification", "multilabel"):
         return {}
-    return {DUMMY: fit_constant(part.target, outputs).score(part.inputs)}
+    return {DUMMY: fit_constant(part.target, target.outputs).score(part.inputs)}
 
 
 def _placed(scores: Sequence[Floats], at: Integers) -> Floats:

@@ -24,7 +24,7 @@ def try_audited(
     audited: Sequence[AuditResult],
 ) -> Verdict:
     """Verdict with the results of the experiments."""
-    is_classes = ready.prepared.target.outputs > 1
+    is_classes = ready.prepared.target.task in ("classification", "multilabel")
     if not suspicions_of(audited, ready.plan.contract.data, is_classes=is_classes):
         return verdict.with_experiments(())
     trial = EXPERIMENTS.get(ready.plan.contract.data.kind, _try_copies)

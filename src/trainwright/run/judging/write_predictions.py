@@ -53,7 +53,7 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     if scored.decided is not None:
         predicted[0] = target.decode(scored.decided).alias("prediction")
     columns += [pl.Series(name, one) for name, one in part.inputs.levels.judged().items()]
-    columns += [target.decode(part.target).alias("target"), *predicted]
+    columns += [*target.truths(part.target), *predicted]
     if target.task == "retrieval":
         # Imported here: few runs match pairs.
         from trainwright.evaluation.passage_retrieval import passage_columns

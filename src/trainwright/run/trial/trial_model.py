@@ -59,7 +59,9 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     RandomState().restore(numbers)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0
-    loss = build_loss(contract.training.loss, class_rows(prepared), device, quantiles, width)
+    several = bool(prepared.target.target_names)
+    rows = class_rows(prepared)
+    loss = build_loss(contract.training.loss, rows, device, quantiles, width, several=several)
     whole = contract.training.model_copy(update={"ramps": Ramps()})
     contract = contract.model_copy(update={"training": whole})
     return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)

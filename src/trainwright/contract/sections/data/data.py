@@ -13,7 +13,13 @@ from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.folds import Folded
 from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.sources import Reading, Sql
-from trainwright.contract.sections.section import Fraction, NonNegative, Positive, tagged_by
+from trainwright.contract.sections.section import (
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    tagged_by,
+)
 from trainwright.contract.sections.section_union import SectionUnion
 from trainwright.core.lazy_table import LazyTable
 
@@ -178,6 +184,18 @@ def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
             assert_never(split)
 
 
+class LabelCells(Section):
+    """Cells that hold several labels."""
+
+    separator: str = ""
+    """What stands between two labels of a cell, for example ";" in `sport;music`. Empty: a cell
+    holds one value."""
+
+    empty: Literal["missing", "none"] = "missing"
+    """What an empty cell says: `missing`, that the labels of the row are unknown, see
+    `missing_target`; `none`, that it has no label."""
+
+
 class TableData(Feeding):
     """Rows of a table: which files and columns, how they are divided and encoded."""
 
@@ -204,8 +222,13 @@ class TableData(Feeding):
     test_path: str = ""
     """The rows opened once, for the verdict."""
 
-    target: str = "label"
-    """The column to predict."""
+    target: str | tuple[str, ...] = "label"
+    """The column to predict; or several, for example [systolic, diastolic]: numbers under
+    `task: regression`, and under `task: multilabel` labels that each row has or has not, written
+    as 1 and 0, true and false, or yes and no. One model predicts all of them."""
+
+    labels: LabelCells = LabelCells()
+    """How one column holds the labels of a row, for `task: multilabel`."""
 
     positive: str = "auto"
     """The class that counts as positive when there are two. `auto`: the one called yes, true or
@@ -250,7 +273,12 @@ class TableData(Feeding):
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""
 
-    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression", "ranking")
+    tasks: ClassVar[tuple[str, ...]] = (
+        "classification",
+        "regression",
+        "multilabel",
+        "ranking",
+    )
     reads_frames: ClassVar[bool] = True
     can_be_taught: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
@@ -260,6 +288,21 @@ class TableData(Feeding):
     def source(self) -> str:
         """The path of its rows; empty where they are named otherwise."""
         return self.path or self.train_path
+
+    @property
+    def target_columns(self) -> tuple[str, ...]:
+        """The columns that are predicted."""
+        return (self.target,) if isinstance(self.target, str) else self.target
+
+    @property
+    def target_name(self) -> str:
+        """The column that is predicted; of several their names, joined by commas."""
+        return ", ".join(self.target_columns)
+
+    @property
+    def has_several_targets(self) -> bool:
+        """Are several columns predicted, or the labels in one?"""
+        return not isinstance(self.target, str) or bool(self.labels.separator)
 
     @property
     def class_order(self) -> tuple[str, ...]:

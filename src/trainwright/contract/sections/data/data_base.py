@@ -105,6 +105,11 @@ class Feeding(Section):
         return self
 
     @property
+    def has_several_targets(self) -> bool:
+        """Is more than one value of a row predicted?"""
+        return False
+
+    @property
     def source(self) -> str:
         """The path of its rows; empty where they are named otherwise."""
         return ""

@@ -18,7 +18,7 @@ _TRAITS = Traits(
     training_keys=frozenset({"training.seeds"}),
     reads_missing=True,
     reads_files=False,
-    predicts=frozenset(),
+    predicts=frozenset({"targets", "labels"}),
     table=replace(
         TREE_COLUMNS,
         reduce=("svd", "a tree that looks at few columns finds few of many terms"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.traits import EVERYTHING, ModelSection, Traits
 from trainwright.contract.sections.section import Count, Fraction, Positive
 from trainwright.core.errors import Problem
 
@@ -17,7 +17,9 @@ class FtTransformer(ModelSection):
     AdamW rate of 1e-4 and decay of 1e-5 are too, and have to be written under
     `training.optimizer`."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, has_blocks=True)
+    traits: ClassVar[Traits] = Traits(
+        reads=("table",), ranks=True, has_blocks=True, predicts=EVERYTHING
+    )
 
     kind: Literal["ft_transformer"]
 

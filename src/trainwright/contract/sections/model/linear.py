@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.model.traits import (
+    EVERYTHING,
+    ModelSection,
+    TableDefaults,
+    Traits,
+)
 from trainwright.contract.sections.section import Auto, Count, NonNegative
 
 _EVERY_TERM = "the model weighs every term"
@@ -15,6 +20,7 @@ _TRAITS = Traits(
     reads_files=False,
     is_linear=True,
     ranks=True,
+    predicts=EVERYTHING,
     table=TableDefaults(
         numeric=("standard", "a penalty needs one scale"),
         reduce=("none", _EVERY_TERM),

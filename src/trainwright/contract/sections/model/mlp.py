@@ -6,14 +6,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.traits import EVERYTHING, ModelSection, Traits
 from trainwright.contract.sections.section import Auto, Count, Fraction
 
 
 class Mlp(ModelSection):
     """A multi-layer perceptron over scaled numbers and embedded categories."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True)
+    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, predicts=EVERYTHING)
 
     kind: Literal["mlp"]
 

@@ -9,7 +9,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from trainwright.contract.sections.model.adapter import LayerAdapter
-from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
+from trainwright.contract.sections.model.traits import (
+    EVERYTHING,
+    ModelSection,
+    TableDefaults,
+    Traits,
+)
 from trainwright.contract.sections.section import Auto, Count, Section
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -24,6 +29,7 @@ _TRAITS = Traits(
     needs_files=True,
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
     adapters=frozenset({"lora", "rslora", "dora", "ia3"}),
+    predicts=EVERYTHING,
 )
 
 _OF_CLASSES = ("id2label", "label2id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.traits import EVERYTHING, ModelSection, Traits
 from trainwright.contract.sections.section import Auto, Count, Fraction, Positive
 
 
@@ -13,7 +13,9 @@ class TabularResNet(ModelSection):
     of norm, Linear, ReLU, Dropout, Linear, Dropout around a skip connection. The norm is LayerNorm,
     not the paper's BatchNorm, so that an update does not depend on how its batch is divided."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, has_blocks=True)
+    traits: ClassVar[Traits] = Traits(
+        reads=("table",), ranks=True, has_blocks=True, predicts=EVERYTHING
+    )
 
     kind: Literal["tabular_resnet"]
 

@@ -15,8 +15,11 @@ Trainer = Literal["loop", "library", "selection"]
 """`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several
 models, each trained in its own way."""
 
-Predicted = Literal["counts", "quantiles"]
+Predicted = Literal["counts", "quantiles", "targets", "labels"]
 """What a model can predict beside classes and the mean of a number."""
+
+ANY_NUMBER: frozenset[Predicted] = frozenset({"counts", "quantiles"})
+EVERYTHING: frozenset[Predicted] = frozenset({"counts", "quantiles", "targets", "labels"})
 
 AdapterKind = Literal["lora", "rslora", "dora", "ia3", "prompt_tuning"]
 """`model.adapter.kind`."""
@@ -58,10 +61,10 @@ class Traits:
     proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
     the rows of a query. `writes_text`: it continues one token by token. `predicts` is what it can
-    predict beside classes and the mean of a number: `counts`, with a rate above 0, and several
-    `quantiles`. `weighs_rows`: rows can count more or less. `adapters` are the kinds of
-    `model.adapter`, with which a base stays as it is. `fuses_head`: its loss can be computed from
-    what its head reads.
+    predict beside classes and the mean of a number: `counts`, with a rate above 0, several
+    `quantiles`, several numeric `targets`, and `labels`. `weighs_rows`: rows can count more or
+    less. `adapters` are the kinds of `model.adapter`, with which a base stays as it is.
+    `fuses_head`: its loss can be computed from what its head reads.
     """
 
     reads: tuple[DataKind, ...]
@@ -82,7 +85,7 @@ class Traits:
     files: tuple[str, ...] = ()
     needs_files: bool = False
     runs_code: bool = False
-    predicts: frozenset[Predicted] = frozenset({"counts", "quantiles"})
+    predicts: frozenset[Predicted] = ANY_NUMBER
     adapters: frozenset[AdapterKind] = frozenset()
     fuses_head: bool = False
 

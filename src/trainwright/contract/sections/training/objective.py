@@ -19,7 +19,7 @@ class AutoLoss(Section):
     """The usual loss of the task: `cross_entropy` for classes and tokens, `mse` for numbers,
     `poisson` for counts, which the metrics `poisson_deviance` and `rmsle` ask for, `quantile` for
     `metric.quantiles`, `ordinal` for classes with an order, `listnet` for a ranking, `dpo` for
-    preferences, and `contrastive` for a retrieval."""
+    preferences, `binary_cross_entropy` for labels, and `contrastive` for a retrieval."""
 
     name: Literal["auto"] = "auto"
 
@@ -40,6 +40,13 @@ class CrossEntropy(Section):
     z_loss: NonNegative = 0.0
     """Factor of the penalty log(sum(exp(logits)))^2, which keeps logits from drifting (Chowdhery
     et al. 2022, arXiv:2204.02311, section 5: 1e-4)."""
+
+
+class BinaryCrossEntropy(Section):
+    """-log sigmoid(logit) of a label that the row has, -log(1 - sigmoid(logit)) of one that it has
+    not; the mean over the labels."""
+
+    name: Literal["binary_cross_entropy"]
 
 
 class Focal(Section):
@@ -149,6 +156,7 @@ class Contrastive(Section):
 Loss = Annotated[
     Annotated[AutoLoss, Tag("auto")]
     | Annotated[CrossEntropy, Tag("cross_entropy")]
+    | Annotated[BinaryCrossEntropy, Tag("binary_cross_entropy")]
     | Annotated[Focal, Tag("focal")]
     | Annotated[Ordinal, Tag("ordinal")]
     | Annotated[SquaredError, Tag("mse")]
