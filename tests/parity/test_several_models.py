@@ -19,7 +19,6 @@ from trainwright.model.dummy import fit_constant
 from trainwright.model.forest.forest_fit import fit_forest
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.linear.linear_fit import fit_linear
-from trainwright.model.table_matrix import usable_cores
 
 ROWS = 300
 
@@ -49,7 +48,7 @@ def job(*, labels: bool) -> LibraryJob:
 def test_a_forest_of_numbers_is_that_of_scikit_learn() -> None:
     one, section = job(labels=False), Forest(kind="forest", trees=7, feature_fraction=0.5)
     own = fit_forest(section, one)
-    other = RandomForestRegressor(7, max_features=0.5, random_state=7, n_jobs=usable_cores())
+    other = RandomForestRegressor(7, max_features=0.5, random_state=7, n_jobs=1)
     numeric = one.train.inputs.dense().numeric
     np.testing.assert_array_equal(
         own.score(one.train.inputs), other.fit(numeric, one.train.target).predict(numeric)
@@ -64,7 +63,7 @@ def test_a_forest_of_labels_is_that_of_scikit_learn(constant: int | None) -> Non
         target[:, 1] = constant
     one = replace(one, train=replace(one.train, target=target))
     own = fit_forest(Forest(kind="forest", trees=7, feature_fraction=0.5), one)
-    other = RandomForestClassifier(7, max_features=0.5, random_state=7, n_jobs=usable_cores())
+    other = RandomForestClassifier(7, max_features=0.5, random_state=7, n_jobs=1)
     numeric = one.train.inputs.dense().numeric
     each = other.fit(numeric, target).predict_proba(numeric)
     found = own.score(one.train.inputs)
