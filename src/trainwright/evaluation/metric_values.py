@@ -79,7 +79,7 @@ def measure(name: str, answers: Answers, section: Metric) -> float:
     if answers.are_several:
         from trainwright.evaluation.several_metrics import measure_several  # not often
 
-        return measure_several(name, answers, section)
+        return measure_several(name, answers, lambda one: measure(name, one, section))
     return float(POINTS[name](answers, section))
 
 

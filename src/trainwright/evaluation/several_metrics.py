@@ -15,15 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
-from trainwright.evaluation.weighted_metrics import Sums, Weighted, weigh
 
 OF_A_NUMBER = ("mae", "rmse", "r2", "mape")
 """Measured of each numeric target by itself."""
@@ -39,26 +37,35 @@ def metrics_of_each(answers: Answers) -> tuple[str, ...]:
     return OF_A_LABEL if answers.are_labels else OF_A_NUMBER
 
 
-def measure_several(name: str, answers: Answers, section: Metric) -> float:
-    """Value of a metric of several targets; nan if undefined."""
+def measure_several(name: str, answers: Answers, measure_one: Callable[[Answers], float]) -> float:
+    """Value of a metric of several targets, nan if undefined; `measure_one` measures one target."""
     if name in _POINTS:
         return _POINTS[name](answers)
-    values = [measure(name, one, section) for one in answers.each()]
+    values = [measure_one(one) for one in answers.each()]
     if name in _OF_DEFINED:
         values = [one for one in values if not math.isnan(one)]
     return float(np.mean(values)) if values else math.nan
 
 
-def weigh_several(name: str, answers: Answers, section: Metric) -> Weighted:
-    """The metric as a function of row weights."""
+Weighted = Callable[[Floats], Floats]
+Summed = tuple[Floats, Callable[[Floats, Floats], Floats]]
+"""Columns [N, K] or [N] that are summed, and what makes values of their sums: those of `Sums`."""
+
+
+def weigh_several(
+    name: str, answers: Answers, weigh_one: Callable[[Answers], Weighted]
+) -> Summed | Weighted:
+    """The metric as a function of row weights, or of weighted sums; `weigh_one` prepares it for one
+    target."""
     if name in _WEIGHTED:
         return _WEIGHTED[name](answers)
-    each = [weigh(name, one, section) for one in answers.each()]
     if name in _OF_DEFINED:
-        return _MeanOfDefined(each)
-    return _mean_of_sums([one for one in each if isinstance(one, Sums)])
+        return _MeanOfDefined([weigh_one(one) for one in answers.each()])
+    each: list[object] = [weigh_one(one) for one in answers.each()]
+    return _mean_of_sums([one for one in each if isinstance(one, _OfSums)])
 
 
+@final
 class _MeanOfDefined:
     """The mean of several metrics, of those that are defined."""
 
@@ -71,8 +78,20 @@ class _MeanOfDefined:
         return ratio(np.where(defined, values, 0.0).sum(axis=0), defined.sum(axis=0).astype(float))
 
 
-def _mean_of_sums(each: Sequence[Sums]) -> Sums:
+@runtime_checkable
+class _OfSums(Protocol):
+    """A metric of weighted sums, `Sums`."""
+
+    @property
+    def columns(self) -> Floats: ...
+
+    @property
+    def use(self) -> Callable[[Floats, Floats], Floats]: ...
+
+
+def _mean_of_sums(each: Sequence[_OfSums]) -> Summed:
     """The mean of metrics of weighted sums, as one of all their columns."""
+    assert each, "metrics of numbers are those of sums"
     columns = [one.columns.reshape(len(one.columns), -1) for one in each]
     ends = np.cumsum([one.shape[1] for one in columns])
     starts = ends - [one.shape[1] for one in columns]
@@ -84,7 +103,7 @@ def _mean_of_sums(each: Sequence[Sums]) -> Sums:
             values.append(one.use(own, total))
         return np.asarray(np.mean(values, axis=0))
 
-    return Sums(np.concatenate(columns, axis=1), use)
+    return np.concatenate(columns, axis=1), use
 
 
 def _hamming_loss(answers: Answers) -> float:
@@ -119,26 +138,28 @@ _POINTS: Mapping[str, Callable[[Answers], float]] = MappingProxyType(
 )
 
 
-def _weighted_f1(use: Callable[[Floats, Floats], Floats]) -> Callable[[Answers], Weighted]:
+def _weighted_f1(use: Callable[[Floats, Floats], Floats]) -> Callable[[Answers], Summed]:
     """`use` takes the labels that are rightly given [R, L], and those that rows have plus those
     that they are given [R, L]."""
 
-    def prepare(answers: Answers) -> Weighted:
+    def prepare(answers: Answers) -> Summed:
         true, chosen = answers.truth, answers.chosen()
         labels = true.shape[1]
         columns = np.concatenate([true * chosen, true + chosen], axis=1).astype(np.float64)
-        return Sums(columns, lambda sums, _: use(sums[:, :labels], sums[:, labels:]))
+        return columns, lambda sums, _: use(sums[:, :labels], sums[:, labels:])
 
     return prepare
 
 
-_WEIGHTED: Mapping[str, Callable[[Answers], Weighted]] = MappingProxyType(
+_WEIGHTED: Mapping[str, Callable[[Answers], Summed]] = MappingProxyType(
     {
-        "hamming_loss": lambda answers: Sums(
-            (answers.truth != answers.chosen()).mean(axis=1), ratio
+        "hamming_loss": lambda answers: (
+            (answers.truth != answers.chosen()).mean(axis=1),
+            ratio,
         ),
-        "subset_accuracy": lambda answers: Sums(
-            (answers.truth == answers.chosen()).all(axis=1).astype(np.float64), ratio
+        "subset_accuracy": lambda answers: (
+            (answers.truth == answers.chosen()).all(axis=1).astype(np.float64),
+            ratio,
         ),
         "f1_micro": _weighted_f1(
             lambda right, both: ratio_or_zero(2 * right.sum(axis=1), both.sum(axis=1))

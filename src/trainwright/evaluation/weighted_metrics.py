@@ -48,7 +48,8 @@ def weigh(name: str, answers: Answers, section: Metric) -> Weighted:
         # Imported here: few targets are several.
         from trainwright.evaluation.several_metrics import weigh_several
 
-        return weigh_several(name, answers, section)
+        found = weigh_several(name, answers, lambda one: weigh(name, one, section))
+        return Sums(*found) if isinstance(found, tuple) else found
     return WEIGHTED[name](answers, section)
 
 

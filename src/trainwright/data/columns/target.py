@@ -315,10 +315,11 @@ TARGETS: Mapping[str, type[Target]] = LazyTable(
         "forecasts": "trainwright.data.columns.forecast_target:ForecastTarget",
         "forecast_quantiles": "trainwright.data.columns.forecast_target:ForecastTarget",
         "matching": "trainwright.data.columns.matching:Matching",
+        "several_numbers": "trainwright.data.columns.several_numbers:SeveralNumbers",
+        "labels": "trainwright.data.columns.label_set:LabelSet",
         "passage_matching": "trainwright.data.columns.matching:PassageMatching",
     }
 )
-_SEVERAL = ("several_numbers", "labels")
 """By their kind in JSON."""
 
 
@@ -368,12 +369,6 @@ def target_from_json(value: Json) -> Target:
         ValueError: neither kind.
     """
     kind = value.get("kind")
-    if kind in _SEVERAL:
-        # Imported here: few models have several targets.
-        from trainwright.data.columns.label_set import LabelSet
-        from trainwright.data.columns.several_numbers import SeveralNumbers
-
-        return (LabelSet if kind == LabelSet.kind else SeveralNumbers).from_json(value)
     if kind not in TARGETS:
         raise ValueError(f"a target of kind {kind!r}")
     return TARGETS[kind].from_json(value)
