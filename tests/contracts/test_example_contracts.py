@@ -50,7 +50,7 @@ HERE = ("own/contract.yaml",)
 def test_no_example_is_left_out() -> None:
     files = [one for one in EXAMPLES.rglob("*.yaml") if "\nmodel:" in one.read_text("utf-8")]
     there = {path.relative_to(EXAMPLES).as_posix() for path in files}
-    assert there == {*TRAINED_BY, *HERE}
+    assert there == {*TRAINED_BY, *HERE}, "name the test that trains it in TRAINED_BY"
     for name, (test, words) in TRAINED_BY.items():
         assert words in (ROOT / "tests" / test).read_text(encoding="utf-8"), name
 

@@ -210,7 +210,7 @@ DOES = [(kind, name) for kind, name in cells() if kind in ASKS[name].can]
 DOES_NOT = [(kind, name) for kind, name in cells() if kind not in ASKS[name].can]
 
 
-@pytest.mark.parametrize(("kind", "name"), marked(each(17, DOES, start=6)))
+@pytest.mark.parametrize(("kind", "name"), marked(each(28, DOES, start=6)))
 def test_a_family_does_what_is_asked(
     kind: str, name: str, folder: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -236,7 +236,7 @@ def words_of(ask: Ask, run: Path) -> list[object]:
     return [named.get(word, word) for word in ask.after]
 
 
-@pytest.mark.parametrize(("kind", "name"), marked(each(4, DOES_NOT)))
+@pytest.mark.parametrize(("kind", "name"), marked(each(6, DOES_NOT)))
 def test_what_a_family_cannot_do_is_refused_with_one_that_can(
     kind: str, name: str, folder: Path, request: pytest.FixtureRequest
 ) -> None:
