@@ -348,7 +348,7 @@ def test_seeds_are_compared(contract: Path, tmp_path: Path) -> None:
     ("setting", "message"),
     [
         ("metric.quantiles=[0.1, 0.5, 0.9]", "several quantiles are predicted of a number"),
-        ("training.calibration=temperature", "no probabilities"),
+        ("training.calibration=temperature", "no class probabilities"),
         ("training.refit=true", "refit"),
         ("data.sampling.kind=balanced", "balanced"),
         ("metric.name=accuracy", "metric of classification"),
