@@ -35,7 +35,6 @@ ADAPTERS = {
     "ia3": "{kind: ia3}",
     "prompt": "{kind: prompt_tuning, tokens: 3}",
 }
-COMPILED = "training.compute.compile=on"
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +113,3 @@ def test_a_stage_goes_on_to_the_same_bits(project: Path, stage: str, adapter: st
 def test_beside_a_quantised_base(project: Path, stage: str, quantization: str) -> None:
     pytest.importorskip("bitsandbytes")
     resume_at_random(contract_of(project, stage, "lora"), f"model.quantization={quantization}")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("stage", list(DATA))
-def test_compiled_packed_and_accumulated_together(project: Path, stage: str) -> None:
-    resume_at_random(contract_of(project, stage, "lora"), COMPILED)
