@@ -67,7 +67,8 @@ CASES = (
         does=("training.batch_size=auto", "training.batch_size=1", "-training.batch_size"),
     ),
     Case(
-        "write a mapping with one of: table, images, tokens, series, chats, preferences, pairs",
+        "write a mapping with one of: "
+        "table, images, tokens, series, chats, preferences, pairs, text_pairs",
         ("data=3",),
         does=("data={kind: table, path: rows.csv, target: y}",),
     ),
