@@ -41,8 +41,8 @@ CASES = (
     Case("remove the quotes: 32", ("training.batch_size='32'",), "network"),
     Case("did you mean classification?", ("task=clasification",)),
     Case(
-        "write one of: auto, classification, regression, ranking, retrieval, generation, "
-        "forecasting",
+        "write one of: auto, classification, regression, multilabel, ranking, retrieval, "
+        "generation, forecasting",
         ("task=quux",),
         does=("task=classification",),
     ),
@@ -57,6 +57,11 @@ CASES = (
     Case("write off", ("training.early_stopping=false",), "network"),
     Case(
         'write text, in quotes if it looks like nothing (null, ~), or "" for none',
+        ("name=",),
+        does=("name=few",),
+    ),
+    Case(
+        "write text, or a list, each item text, or remove the key",
         ("data.target=",),
         does=("data.target=y",),
     ),

@@ -37,6 +37,10 @@ TRAINED_BY = {
         f"tables/{kind}.yaml": ("contracts/test_models_page.py", '"tables"')
         for kind in ("boosting", "catboost", "forest", "ft_transformer", "neighbours", "xgboost")
     },
+    **{
+        f"targets/{name}.yaml": ("contracts/test_several_page.py", '"targets"')
+        for name in ("numbers", "labels", "lists")
+    },
     "text_pairs/contract.yaml": ("contracts/test_text_pairs.py", "text_pairs"),
     "texts/contract.yaml": ("contracts/test_text_guide.py", '"texts"'),
     "weights/contract.yaml": ("contracts/test_row_weights.py", '"weights"'),

@@ -250,7 +250,7 @@ def test_numbers_have_no_probabilities() -> None:
     words = [word for one in (*settings, PLATT) for word in ("--set", one)]
     ran = command("train", "small.yaml", "--run", "one", *words)
     assert ran.code == 2
-    assert "training.calibration: a regression has no probabilities" in ran.err
+    assert "training.calibration: a regression has no class probabilities" in ran.err
     assert "fix: remove training.calibration" in ran.err
     assert not Path("runs").exists()
 

@@ -147,6 +147,8 @@ def expected(shape: AnnotationShape) -> str:
         others = [m for m in shape.members if get_origin(m.annotation) is not Literal]
         listed = words[0] if len(words) == 1 else f"one of: {', '.join(words)}"
         return ", or ".join([listed, *(expected(member) for member in others)])
+    if len(shape.members) > 1:
+        return ", or ".join(expected(member) for member in shape.members)
     annotation = shape.annotation
     if shape.section is not None:
         return f"a mapping with keys of: {', '.join(shape.section.model_fields)}"
