@@ -123,6 +123,15 @@ def imports_that_stay_frozen() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def no_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass whose memory ran out searches for garbage, and what all tests hold takes longer to
+    walk through than a step."""
+    from trainwright.engine.execution import oom
+
+    monkeypatch.setattr(oom, "gc", SimpleNamespace(collect=lambda: 0))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def verbs_that_are_read_once() -> Iterator[None]:
     """A process of the command reads the tree of its verbs once, and tests call it many times."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,17 +13,10 @@ from torch import nn  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.core.errors import Mistake, PeerLost  # noqa: E402
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy  # noqa: E402
-from trainwright.engine.execution import oom  # noqa: E402
 from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
 from trainwright.testing.strategy_conformance import CHECKS  # noqa: E402
 
-pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True)
-def no_search_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests hold is no part of a step whose memory ran out, and takes longer than it."""
-    monkeypatch.setattr(oom, "gc", SimpleNamespace(collect=lambda: 0))
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("no_search_for_garbage")]
 
 
 @pytest.mark.parametrize("check", CHECKS)
