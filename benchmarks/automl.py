@@ -33,12 +33,12 @@ from trainwright.core.files import read_json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.clause import gain_status
-from trainwright.evaluation.compare_candidates import (
+from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
     ComparedScore,
     compare_candidates,
 )
+from trainwright.evaluation.clause import gain_status
 from trainwright.run.judging.write_predictions import ScoredRows, read_predictions
 from trainwright.run.prepare_run import Request
 from trainwright.run.screen import StreamScreen

@@ -29,9 +29,9 @@ from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.baselines import fit_baselines
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext

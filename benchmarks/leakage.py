@@ -31,10 +31,10 @@ from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.prepare_table import read_part
-from trainwright.evaluation.baselines import fit_baselines
+from trainwright.evaluation.baselines.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data

@@ -22,7 +22,7 @@ from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
-from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.fit_contract import (

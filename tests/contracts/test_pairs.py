@@ -20,8 +20,8 @@ from real_data import real_data
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.plot_data import RetrievalCurves
+from trainwright.evaluation.curves.plot_data import RetrievalCurves
+from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.run.after.evaluate_rows import evaluate_rows, match_file, predict_file
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder

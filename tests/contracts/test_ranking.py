@@ -20,7 +20,7 @@ from contract_runs import bits, train
 from guide import GUIDE, blocks
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.subsample import sampled_judged
-from trainwright.evaluation.plot_data import RankingCurves
+from trainwright.evaluation.curves.plot_data import RankingCurves
 from trainwright.planner.budget_shares import Allotment
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
 from trainwright.run.beforehand import Beforehand

@@ -12,9 +12,9 @@ from sklearn import metrics as theirs
 
 from trainwright.contract.sections.metric import METRICS_OF_COUNTS, Metric
 from trainwright.data.columns.number_target import Numbers
-from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.metrics.metric_values import measure, metric_names, metrics_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 SECTION = Metric(name="poisson_deviance")
 PAIRS = st.lists(st.tuples(st.integers(0, 10_000), st.floats(1e-6, 1e6)), min_size=1, max_size=40)

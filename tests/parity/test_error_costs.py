@@ -9,11 +9,11 @@ from sklearn.metrics import confusion_matrix
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.columns.error_costs import least_expected, least_threshold
 from trainwright.data.columns.target_kind import Costs
-from trainwright.evaluation.cost_threshold import fit_cost_threshold
-from trainwright.evaluation.fit_threshold import fit_threshold
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.calibration.cost_threshold import fit_cost_threshold
+from trainwright.evaluation.calibration.fit_threshold import fit_threshold
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 TWO: Costs = ((0.5, 3.0), (11.0, 1.0))
 THREE: Costs = ((0.0, 1.0, 9.0), (2.0, 0.5, 4.0), (30.0, 8.0, 1.0))

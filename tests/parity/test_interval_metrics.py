@@ -14,9 +14,9 @@ from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
 from trainwright.data.base.levels import Levels
 from trainwright.data.columns.forecast_target import ForecastTarget
 from trainwright.data.columns.number_target import Numbers
-from trainwright.evaluation.metric_values import measure, metrics_of
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.metrics.metric_values import measure, metrics_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 QUANTILES = (0.1, 0.5, 0.75)
 SECTION = Metric(name="pinball", quantiles=QUANTILES)

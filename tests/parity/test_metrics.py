@@ -7,9 +7,9 @@ import pytest
 from sklearn import metrics as theirs
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.evaluation.metric_values import POINTS, measure, metric_names
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import WEIGHTED, weigh
+from trainwright.evaluation.metrics.metric_values import POINTS, measure, metric_names
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import WEIGHTED, weigh
 
 SECTION = Metric(name="roc_auc", recall=0.8, quantile=0.3)
 

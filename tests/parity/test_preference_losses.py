@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.document_batch import NO_TARGET
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.objective.preference_losses import ByPair, DpoLoss
 
 pytestmark = pytest.mark.torch

@@ -23,9 +23,9 @@ from sklearn.metrics import (
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.columns.label_set import LabelSet
 from trainwright.data.columns.several_numbers import SeveralNumbers
-from trainwright.evaluation.metric_values import measure, metrics_of
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.metrics.metric_values import measure, metrics_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 NUMBERS = SeveralNumbers("a, b, c", ("a", "b", "c"), (0.0,) * 3, (1.0,) * 3)
 LABELS = LabelSet("a, b, c", ("a", "b", "c"), (0.5,) * 3)

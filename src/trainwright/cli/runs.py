@@ -17,7 +17,7 @@ from trainwright.cli.render import (
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, to_json
 from trainwright.core.formatting import show_number, show_price, show_seconds
-from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.run.after.compare_runs import Comparison, compare_runs
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.folder.run_table import RunFilter, RunRow, SortKey, list_run_rows

@@ -13,9 +13,13 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.intervals import Interval, Resampling
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, gain_of, measure_lines
+from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.resampled_metrics import (
+    MeasuredMetric,
+    gain_of,
+    measure_lines,
+)
+from trainwright.evaluation.metrics.predictions import answers_of
 
 MEASURED = ("calibration_error", "log_loss", "brier")
 OF_QUANTILES = ("coverage", "interval_width", "interval_score")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trainwright.data.base.table import Integers
-from trainwright.evaluation.resampled_metrics import OF_ALL, OF_POSITIVES, SHARES
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.intervals.resampled_metrics import OF_ALL, OF_POSITIVES, SHARES
+from trainwright.evaluation.metrics.resampling_units import count_units
 
 
 class DecidingClass(NamedTuple):

@@ -13,7 +13,14 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.columns.target_kind import Target
+from trainwright.evaluation.baselines.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
 from trainwright.evaluation.clause import DUMMY, LINEAR
+from trainwright.evaluation.curves.plot_data import (
+    Curves,
+    curves_from_json,
+    curves_to_json,
+    draw_curves,
+)
 from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
     Size,
@@ -22,18 +29,16 @@ from trainwright.evaluation.evaluation_warnings import (
     low_target,
     wrong_coverage,
 )
-from trainwright.evaluation.intervals import Interval, Resampling, method_of
-from trainwright.evaluation.metric_values import metrics_of
-from trainwright.evaluation.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
-from trainwright.evaluation.plot_data import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.resampled_metrics import (
+from trainwright.evaluation.intervals.intervals import Interval, Resampling, method_of
+from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,
     gain_of,
     measure_lines,
 )
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.metrics.metric_values import metrics_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.resampling_units import count_units
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 
 Intervals = Mapping[str, Interval]
@@ -68,7 +73,7 @@ class Scored:
         """Answers of the model, or of a baseline."""
         of_model = who == MODEL
         if self.target.task == "retrieval":
-            from trainwright.evaluation.retrieval_answers import answers_of_retrieval
+            from trainwright.evaluation.metrics.retrieval_answers import answers_of_retrieval
 
             scores = self.scores if of_model else self.baselines[who]
             return answers_of_retrieval(self.target, self.part.target, scores)
@@ -276,7 +281,7 @@ def _targets(
     if not scored.target.target_names:
         return ()
     # Imported here: few targets are several.
-    from trainwright.evaluation.several_metrics import metrics_of_each
+    from trainwright.evaluation.metrics.several_metrics import metrics_of_each
 
     names = metrics_of_each(answers[MODEL])
     found = []
@@ -297,16 +302,16 @@ def _targets(
 def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> Curves:
     # Imported here, as everything that only rankings and series need.
     if scored.target.query:
-        from trainwright.evaluation.query_curves import draw_query_curves, query_names
+        from trainwright.evaluation.curves.query_curves import draw_query_curves, query_names
 
         names = query_names(scored.target, scored.part.frame)
         return draw_query_curves(answers[MODEL], metric, names)
     if scored.target.task == "retrieval":
-        from trainwright.evaluation.retrieval_curves import draw_retrieval
+        from trainwright.evaluation.curves.retrieval_curves import draw_retrieval
 
         return draw_retrieval(scored.target, answers, scored.part.target)
     if scored.target.task == "forecasting":
-        from trainwright.evaluation.draw_forecasts import draw_forecasts
+        from trainwright.evaluation.curves.draw_forecasts import draw_forecasts
 
         return draw_forecasts(scored.part, answers, MODEL)
     return draw_curves(answers[MODEL], scored.target)
@@ -315,7 +320,7 @@ def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> C
 def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:
     if answers.queries is None:
         return ()
-    from trainwright.evaluation.query_curves import note_queries
+    from trainwright.evaluation.curves.query_curves import note_queries
 
     return note_queries(answers, metric)
 
@@ -323,7 +328,7 @@ def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:
 def _pool_notes(scored: Scored) -> tuple[str, ...]:
     if scored.target.task != "retrieval":
         return ()
-    from trainwright.evaluation.retrieval_curves import note_candidates
+    from trainwright.evaluation.curves.retrieval_curves import note_candidates
 
     return note_candidates(scored.target, scored.part.target)
 

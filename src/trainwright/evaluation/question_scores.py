@@ -14,10 +14,9 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES, QuestionSet
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.answer_values import Values
 from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.intervals import (
+from trainwright.evaluation.intervals.intervals import (
     Interval,
     Question,
     Resampling,
@@ -25,10 +24,11 @@ from trainwright.evaluation.intervals import (
     resample,
     share_interval,
 )
-from trainwright.evaluation.ratios import ratio
-from trainwright.evaluation.resampled_metrics import ResampledMetric, gain_of
-from trainwright.evaluation.resampling_units import count_units
-from trainwright.evaluation.weighted_metrics import Sums
+from trainwright.evaluation.intervals.resampled_metrics import ResampledMetric, gain_of
+from trainwright.evaluation.metrics.answer_values import Values
+from trainwright.evaluation.metrics.ratios import ratio
+from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.metrics.weighted_metrics import Sums
 
 Intervals = Mapping[str, Interval]
 

@@ -15,8 +15,8 @@ from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.metric_values import measure, metrics_of
-from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.metric_values import measure, metrics_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
 
 
 @final
@@ -104,7 +104,7 @@ def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
 def _answers(scored: Scored, scores: Floats, decided: Integers | None = None) -> Answers:
     if scored.target.task == "retrieval":
         # Imported here: few runs match pairs.
-        from trainwright.evaluation.retrieval_answers import answers_of_retrieval
+        from trainwright.evaluation.metrics.retrieval_answers import answers_of_retrieval
 
         return answers_of_retrieval(scored.target, scored.part.target, scores)
     positive = scored.target.positive_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.evaluation.plot_data import (
+from trainwright.evaluation.curves.plot_data import (
     CalibrationBin,
     ClassCurve,
     ClassificationCurves,

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.evaluation.clause import DUMMY
-from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.plot_data import (
+from trainwright.evaluation.curves.plot_data import (
     BySteps,
     ForecastCurves,
     ForecastIntervals,
     ForecastPath,
 )
+from trainwright.evaluation.evaluate import MODEL
 from trainwright.report.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:

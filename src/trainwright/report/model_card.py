@@ -14,7 +14,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
 from trainwright.core.redaction import redact_command, redact_named
 from trainwright.core.secret_urls import hide_in_urls
-from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.report.calibration_section import view_calibration
 from trainwright.report.data_section import view_data
 from trainwright.report.format import clean_lines, count_text, show_range, show_value, show_when

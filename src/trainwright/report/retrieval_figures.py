@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainwright.evaluation.plot_data import PassageCurves, RetrievalCurves
+from trainwright.evaluation.curves.plot_data import PassageCurves, RetrievalCurves
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import final
 from trainwright.core.errors import Mistake, Problem
 from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.metrics.predictions import Answers
 from trainwright.run.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged

@@ -33,7 +33,7 @@ from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
-from trainwright.evaluation.fit_threshold import calibration_problems
+from trainwright.evaluation.calibration.fit_threshold import calibration_problems
 from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
@@ -314,7 +314,7 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
     problems += _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.query:
-        from trainwright.evaluation.ranking_problems import ranking_problems
+        from trainwright.evaluation.metrics.ranking_problems import ranking_problems
 
         problems += ranking_problems(decided.contract.metric, prepared)
     if problems:

@@ -15,7 +15,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.questions import QuestionSet
 from trainwright.data.questions.normalise_answer import normalise_answer
 from trainwright.data.questions.question_file import ReadQuestion
-from trainwright.evaluation.answer_values import (
+from trainwright.evaluation.metrics.answer_values import (
     baselines_of,
     choose,
     exact_match,

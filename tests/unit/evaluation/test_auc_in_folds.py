@@ -11,17 +11,23 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Floats, Integers, Part, TableInputs
 from trainwright.data.columns.target import Classes
-from trainwright.evaluation import intervals, ranking
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.experiments.repeated_rows import judge_without
-from trainwright.evaluation.intervals import Question, Resampling, resample, row_weights
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.random_groups import RowGroups, groups_of
-from trainwright.evaluation.ranking import WithinFolds
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.intervals.intervals import (
+    Question,
+    Resampling,
+    intervals,
+    resample,
+    row_weights,
+)
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics import ranking
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.random_groups import RowGroups, groups_of
+from trainwright.evaluation.metrics.ranking import WithinFolds
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 from trainwright.evaluation.verdict import judge
-from trainwright.evaluation.weighted_metrics import weigh
 
 SECTION = Metric()
 FOLDS = 5

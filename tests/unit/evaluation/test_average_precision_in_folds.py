@@ -9,13 +9,13 @@ from sklearn.metrics import average_precision_score
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.intervals import Question, Resampling, resample, row_weights
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.random_groups import groups_of
-from trainwright.evaluation.ranking import OneAgainstRest
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.intervals.intervals import Question, Resampling, resample, row_weights
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.random_groups import groups_of
+from trainwright.evaluation.metrics.ranking import OneAgainstRest
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 NAME, SECTION, FOLDS = "average_precision", Metric(), 5
 DRIFTING = np.linspace(0.1, 0.95, FOLDS)

@@ -7,9 +7,9 @@ import pytest
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.evaluation.deciding_class import deciding_class
-from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics.predictions import answers_of
 
 
 @pytest.mark.parametrize(

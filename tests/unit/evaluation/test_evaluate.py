@@ -16,17 +16,17 @@ from trainwright.data.base.table import Part, TableInputs
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
-from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.metric_values import metric_names
-from trainwright.evaluation.plot_data import (
+from trainwright.evaluation.curves.plot_data import (
     ClassificationCurves,
     RegressionCurves,
     _thin,
     draw_curves,
 )
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
+from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.metrics.metric_values import metric_names
+from trainwright.evaluation.metrics.predictions import answers_of
 
 METRIC = Metric(name="roc_auc", resamples=200)
 TWO = Classes("label", ("no", "yes"), positive=1)

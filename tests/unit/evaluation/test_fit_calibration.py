@@ -10,7 +10,7 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.fit_calibration import (
+from trainwright.evaluation.calibration.fit_calibration import (
     CannotCalibrate,
     fit_calibration,
     mean_log_loss,

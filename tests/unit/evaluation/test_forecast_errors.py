@@ -9,9 +9,9 @@ import pytest
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.levels import Levels
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 SECTION = Metric(name="mase")
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.evaluation.compare_candidates import (
+from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
     best_of,
     choose_simplest,
     compare_candidates,
 )
-from trainwright.evaluation.greedy_ensemble import (
+from trainwright.evaluation.candidates.greedy_ensemble import (
     mean_scores,
     select_ensemble,
     select_greedily,
 )
-from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.intervals.intervals import Interval
 
 RMSE = Metric(name="rmse", target="baseline", resamples=200)
 AUC = Metric(name="roc_auc", target="baseline", resamples=200)

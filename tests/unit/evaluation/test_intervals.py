@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import to_json
-from trainwright.evaluation.intervals import (
+from trainwright.evaluation.intervals.intervals import (
     Interval,
     Question,
     Resampling,
@@ -17,9 +17,9 @@ from trainwright.evaluation.intervals import (
     row_weights,
     share_interval,
 )
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 SECTION = Metric(name="accuracy")
 

@@ -12,8 +12,8 @@ from trainwright.data.columns.matching import Matching, PassageMatching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import Classes, NextToken, Preferred
-from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.metrics.metric_values import measure, metric_names, metrics_of
+from trainwright.evaluation.metrics.predictions import answers_of
 
 SECTION = Metric(name="f1")
 NEED_A_POSITIVE = ("f1", "precision", "recall", "precision_at_recall", "average_precision")

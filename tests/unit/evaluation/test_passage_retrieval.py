@@ -10,11 +10,11 @@ from sklearn.metrics import ndcg_score
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.passage_retrieval import PASSAGE_COLUMNS, answers_of_passages
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
-from trainwright.evaluation.retrieval import mean_loss
+from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.passage_retrieval import PASSAGE_COLUMNS, answers_of_passages
+from trainwright.evaluation.metrics.retrieval import mean_loss
 from trainwright.run.after.mine_negatives import hard_negatives
 
 

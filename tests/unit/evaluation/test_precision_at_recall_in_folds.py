@@ -9,10 +9,10 @@ from sklearn.metrics import precision_recall_curve
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.intervals import Question, Resampling, resample
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.intervals.intervals import Question, Resampling, resample
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 NAME, SECTION, FOLDS = "precision_at_recall", Metric(recall=0.9), 5
 DRIFTING = np.linspace(0.1, 0.95, FOLDS)

@@ -9,22 +9,24 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.levels import Levels
-from trainwright.evaluation import intervals, metric_values, random_groups, resampled_metrics
-from trainwright.evaluation.intervals import (
+from trainwright.evaluation.intervals.intervals import (
     Question,
     Resampling,
     interval_of,
+    intervals,
     method_of,
     resample,
+    resampled_metrics,
     row_weights,
     share_interval,
 )
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.random_groups import GroupSums, RowGroups, weigh_groups
-from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
-from trainwright.evaluation.weighted_metrics import BinSums, Sums, weigh
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics import metric_values, random_groups
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.random_groups import GroupSums, RowGroups, weigh_groups
+from trainwright.evaluation.metrics.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
+from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, weigh
 
 SECTION = Metric()
 
@@ -159,7 +161,7 @@ def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
         raise AssertionError("computed anew")
 
     answers = _answers("classification", 3000)
-    monkeypatch.setattr("trainwright.evaluation.ranking.Ranked", ranked)
+    monkeypatch.setattr("trainwright.evaluation.metrics.ranking.Ranked", ranked)
     monkeypatch.setattr(metric_values, "POINTS", dict.fromkeys(metric_values.POINTS, refuse))
     monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)

@@ -10,11 +10,15 @@ import pytest
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.matching import Matching
-from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
-from trainwright.evaluation.retrieval import answers_of_pairs, mean_loss
-from trainwright.evaluation.retrieval_curves import count_candidates, draw_recalls, note_candidates
+from trainwright.evaluation.curves.retrieval_curves import (
+    count_candidates,
+    draw_recalls,
+    note_candidates,
+)
+from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.retrieval import answers_of_pairs, mean_loss
 
 OF_IMAGES = [name for name, fact in METRICS.items() if fact.of == "images"]
 

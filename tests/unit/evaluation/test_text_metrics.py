@@ -12,10 +12,10 @@ from trainwright.data.base.levels import Levels
 from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.byte_counts import changes_of
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
-from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 
 pytest.importorskip("tokenizers")
 

@@ -9,9 +9,9 @@ import pytest
 from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import to_json
+from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
-from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.plot_data import RegressionCurves
+from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.evaluation.verdict import Status, Verdict, gain_status, judge, status_of
 
 UNKNOWN = Interval(0.9, -math.inf, math.inf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from trainwright.evaluation.plot_data import (
+from trainwright.evaluation.curves.plot_data import (
     ForecastCurves,
     ForecastIntervals,
     ForecastPath,

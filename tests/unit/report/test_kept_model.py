@@ -12,7 +12,7 @@ import pytest
 import trainwright as tw
 from trainwright.core.files import write_json
 from trainwright.core.formatting import show_number
-from trainwright.evaluation.plot_data import ClassificationCurves
+from trainwright.evaluation.curves.plot_data import ClassificationCurves
 from trainwright.report.confusion import view_confusion
 from trainwright.report.evaluation_figures import draw_forecast
 from trainwright.report.load_run import Contents, Forecast, Trees, read_contents

@@ -8,9 +8,9 @@ import pytest
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
-from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.plot_data import RegressionCurves
+from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.evaluation.verdict import Clause, Status, Verdict
 from trainwright.report.bars import Scale, draw_bar
 from trainwright.report.confusion import view_confusion

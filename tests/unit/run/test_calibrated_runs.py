@@ -19,9 +19,9 @@ from command import CONTRACT, command, project_in, train_one
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
-from trainwright.evaluation.fit_calibration import fit_calibration, mean_log_loss
-from trainwright.evaluation.fit_threshold import fit_threshold
-from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.calibration.fit_calibration import fit_calibration, mean_log_loss
+from trainwright.evaluation.calibration.fit_threshold import fit_threshold
+from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.run.prepare_run import Request, make_ready

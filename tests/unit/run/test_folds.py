@@ -17,7 +17,7 @@ from folded_runs import check_goes_on
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
-from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.write_predictions import read_predictions

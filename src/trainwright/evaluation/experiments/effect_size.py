@@ -11,10 +11,14 @@ import numpy as np
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals import Interval, Resampling
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, ResampledMetric, measure_lines
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.resampled_metrics import (
+    MeasuredMetric,
+    ResampledMetric,
+    measure_lines,
+)
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.resampling_units import count_units
 
 Effects = Mapping[str, "Effect"]
 """Effects on the probe's metric, and on its gain over other models by name."""

@@ -19,6 +19,7 @@ from trainwright.data.audit.row_overlap import near_rows_of, repeats_of
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.types import Prepared
+from trainwright.evaluation.baselines.naive_forecasts import LEAST_COUNT
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import MODEL, Scored
 from trainwright.evaluation.experiments.effect_size import Scores, compare
@@ -48,9 +49,8 @@ from trainwright.evaluation.experiments.probe_folds import (
 from trainwright.evaluation.experiments.repeated_rows import Mask, excess
 from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.naive_forecasts import LEAST_COUNT
-from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100

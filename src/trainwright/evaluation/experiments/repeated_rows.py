@@ -16,14 +16,14 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import ALL_ROWS, MODEL, Scored
 from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.transfer import judged_again
-from trainwright.evaluation.intervals import Resampling
-from trainwright.evaluation.resampled_metrics import (
+from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,
     gain_of,
     measure_lines,
 )
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.metrics.resampling_units import count_units
 from trainwright.evaluation.slice_rows import find_slices
 
 Mask = npt.NDArray[np.bool_]

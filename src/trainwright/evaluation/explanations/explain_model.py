@@ -22,8 +22,8 @@ from trainwright.evaluation.explanations.permutation_importance import (
     measure_importance,
     score_permuted,
 )
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.resampling_units import count_units
 from trainwright.predictor.predictor import Predictor
 
 _FEWEST_ROWS = 200

@@ -18,14 +18,14 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.encoders.column_origins import columns_of_origins
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.evaluation.intervals import Interval, Resampling, interval_of
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.resampled_metrics import (
+from trainwright.evaluation.intervals.intervals import Interval, Resampling, interval_of
+from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,
     measure_lines,
 )
-from trainwright.evaluation.resampling_units import number_units
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.resampling_units import number_units
 from trainwright.predictor.predictor import Predictor
 
 _PERMUTE = 0x7065726D

@@ -13,14 +13,14 @@ from trainwright.contract.key_paths import names_of
 from trainwright.contract.resumable_fields import differences
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
-from trainwright.evaluation.intervals import Interval, Resampling
-from trainwright.evaluation.metric_values import metrics_of
-from trainwright.evaluation.resampled_metrics import (
+from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,
     gain_of,
     measure_lines,
 )
+from trainwright.evaluation.metrics.metric_values import metrics_of
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.folder.run_table import RunRow, read_run_row
 from trainwright.run.judging.evaluation_file import read_judged

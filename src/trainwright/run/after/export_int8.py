@@ -19,8 +19,8 @@ from trainwright.core.files import Json, damage_in, read_json
 from trainwright.core.hashing import hash_file
 from trainwright.data.base.table import Floats, Inputs
 from trainwright.data.types import Prepared
+from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.naive_forecasts import forecast_naively
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor

@@ -21,10 +21,10 @@ from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.retrieval import mean_loss
-from trainwright.evaluation.retrieval_answers import answers_of_retrieval
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.retrieval import mean_loss
+from trainwright.evaluation.metrics.retrieval_answers import answers_of_retrieval
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.objective.output_link import OutputLink

@@ -8,9 +8,9 @@ from typing import Literal
 from trainwright.contract.sections.data.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines import Baselines, fit_baselines
+from trainwright.evaluation.baselines.baselines import Baselines, fit_baselines
+from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
 from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
-from trainwright.evaluation.naive_forecasts import forecast_naively
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import check_own

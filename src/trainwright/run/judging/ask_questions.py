@@ -10,7 +10,7 @@ import numpy as np
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.encoders.vocabulary import UNKNOWN, TokenEncoding
-from trainwright.evaluation.answer_values import (
+from trainwright.evaluation.metrics.answer_values import (
     Values,
     choose,
     values_of_answers,

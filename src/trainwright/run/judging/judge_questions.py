@@ -15,9 +15,9 @@ from trainwright.data.base.table import Inputs
 from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
-from trainwright.evaluation.answer_values import baselines_of
 from trainwright.evaluation.experiments.contamination import JudgedQuestions, try_contamination
 from trainwright.evaluation.experiments.experiment import warnings_of
+from trainwright.evaluation.metrics.answer_values import baselines_of
 from trainwright.evaluation.question_scores import (
     AnsweredSet,
     clauses_of,

@@ -18,7 +18,7 @@ from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 
@@ -56,8 +56,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     columns += [*target.truths(part.target), *predicted]
     if target.task == "retrieval":
         # Imported here: few runs match pairs.
-        from trainwright.evaluation.passage_retrieval import passage_columns
-        from trainwright.evaluation.retrieval import place_columns
+        from trainwright.evaluation.metrics.passage_retrieval import passage_columns
+        from trainwright.evaluation.metrics.retrieval import place_columns
 
         in_columns = passage_columns if target.is_one_way else place_columns
         columns += in_columns(scored.answers())
@@ -101,8 +101,8 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     if target.task == "retrieval":
-        from trainwright.evaluation.passage_retrieval import answers_of_columns
-        from trainwright.evaluation.retrieval import answers_of_places
+        from trainwright.evaluation.metrics.passage_retrieval import answers_of_columns
+        from trainwright.evaluation.metrics.retrieval import answers_of_places
 
         return answers_of_columns(frame) if target.is_one_way else answers_of_places(frame)
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from trainwright.contract.document import Contract
 from trainwright.data.base.table import Floats, Integers, Part
-from trainwright.evaluation.fit_calibration import CannotCalibrate, fit_calibration
-from trainwright.evaluation.fit_threshold import fit_threshold
+from trainwright.evaluation.calibration.fit_calibration import CannotCalibrate, fit_calibration
+from trainwright.evaluation.calibration.fit_threshold import fit_threshold
 from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
 from trainwright.predictor.conformal import (
     conformal_shifts,
@@ -35,7 +35,7 @@ def calibrate(
         calibrated, positive = found.apply(scores), target.positive_code
         if len(costs := target.costs) == 2:
             # Imported here: few errors have costs.
-            from trainwright.evaluation.cost_threshold import fit_cost_threshold
+            from trainwright.evaluation.calibration.cost_threshold import fit_cost_threshold
 
             threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
         elif threshold == "auto":

@@ -13,8 +13,8 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.types import Prepared
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.query_rows import NO_RANKING, QueryRows, RankingJob, rows_by_query
 
@@ -68,7 +68,7 @@ def _ranking(metric: Metric, prepared: Prepared) -> RankingJob:
     """Queries of training and validation rows, judged by the contract's metric."""
     if prepared.target.task != "ranking":
         return NO_RANKING
-    from trainwright.evaluation.query_metrics import gains_of
+    from trainwright.evaluation.metrics.query_metrics import gains_of
 
     return RankingJob(
         train=_query_rows(metric, prepared, prepared.train),

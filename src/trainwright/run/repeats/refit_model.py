@@ -16,8 +16,8 @@ from trainwright.core.formatting import many, show_number
 from trainwright.core.hashing import hash_value
 from trainwright.data.dispatch import prepare_joined
 from trainwright.data.types import Prepared
-from trainwright.evaluation.metric_values import measure
-from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.metrics.metric_values import measure
+from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.run.contract_target import with_contract_target
 from trainwright.run.learners.fit_result import Fitted

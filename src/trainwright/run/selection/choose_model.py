@@ -11,15 +11,15 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.serving import Serving
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.clause import gain_status
-from trainwright.evaluation.compare_candidates import (
+from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
     ComparedScore,
     best_of,
     choose_simplest,
     compare_candidates,
 )
-from trainwright.evaluation.greedy_ensemble import select_ensemble
+from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble
+from trainwright.evaluation.clause import gain_status
 from trainwright.predictor.ensemble_scorer import Member
 from trainwright.predictor.second_level import SecondLevel, link_of
 from trainwright.run.selection.ladder import ENSEMBLE, STACK, EnsembleFacts
@@ -86,7 +86,7 @@ def build_ensembles(
     if not selection.stacks:
         return
     # Imported here: few selections stack.
-    from trainwright.evaluation.stacking import stack_candidates
+    from trainwright.evaluation.candidates.stacking import stack_candidates
 
     link = link_of(setup.prepared.target)
     stacked = stack_candidates(scores, rows, contract.metric, link, selected, contract.seed)

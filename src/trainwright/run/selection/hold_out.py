@@ -14,7 +14,7 @@ from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.data.base.table import Integers, Part
 from trainwright.data.encode_again import TypedRows, deal_folds, encode_again, without_fold
 from trainwright.data.types import Prepared
-from trainwright.evaluation.compare_candidates import ComparedRows
+from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 
 _USUAL_FOLDS = 5
 _FEWEST_ROWS = 100

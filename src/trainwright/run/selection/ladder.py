@@ -10,7 +10,7 @@ from typing import final
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import Json, write_json
 from trainwright.core.formatting import show_number, show_seconds
-from trainwright.evaluation.compare_candidates import ComparedScore
+from trainwright.evaluation.candidates.compare_candidates import ComparedScore
 from trainwright.predictor.second_level import SecondLevel
 from trainwright.run.selection.rung import Rung
 from trainwright.tracking.run_folder import RunFolder

@@ -11,7 +11,7 @@ from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE, Model
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import many, show_number, show_seconds
 from trainwright.data.types import Prepared
-from trainwright.evaluation.compare_candidates import ComparedRows
+from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 from trainwright.planner.plan import Plan
 from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted

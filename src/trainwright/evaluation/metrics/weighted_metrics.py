@@ -18,8 +18,12 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.forecast_errors import percentage_errors, scaled_errors, scaled_pinballs
-from trainwright.evaluation.metric_values import (
+from trainwright.evaluation.metrics.forecast_errors import (
+    percentage_errors,
+    scaled_errors,
+    scaled_pinballs,
+)
+from trainwright.evaluation.metrics.metric_values import (
     CALIBRATION_BINS,
     OF_PAIRS,
     OF_QUERIES,
@@ -31,10 +35,10 @@ from trainwright.evaluation.metric_values import (
     is_inside,
     preferred,
 )
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.random_groups import GroupSums, RowGroups
-from trainwright.evaluation.ranking import average_precision, precision_at_recall, roc_auc
-from trainwright.evaluation.ratios import ratio, ratio_or_zero
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.random_groups import GroupSums, RowGroups
+from trainwright.evaluation.metrics.ranking import average_precision, precision_at_recall, roc_auc
+from trainwright.evaluation.metrics.ratios import ratio, ratio_or_zero
 
 Weighted = Callable[[Floats], Floats]
 """Maps weights [R, N] to values [R]."""
@@ -46,7 +50,7 @@ def weigh(name: str, answers: Answers, section: Metric) -> Weighted:
     """Prepare a metric as a function of row weights."""
     if answers.are_several:
         # Imported here: few targets are several.
-        from trainwright.evaluation.several_metrics import weigh_several
+        from trainwright.evaluation.metrics.several_metrics import weigh_several
 
         found = weigh_several(name, answers, lambda one: weigh(name, one, section))
         return Sums(*found) if isinstance(found, tuple) else found
@@ -277,7 +281,7 @@ def _rmsle(answers: Answers, _: Metric) -> Weighted:
 
 def _of_queries(name: str) -> Prepare:
     def prepare(answers: Answers, section: Metric) -> Sums:
-        from trainwright.evaluation.query_values import values_of_queries
+        from trainwright.evaluation.metrics.query_values import values_of_queries
 
         columns = values_of_queries(name, answers, section).columns(len(answers))
         return Sums(columns, lambda sums, _: ratio(*sums.T))
@@ -288,10 +292,10 @@ def _of_queries(name: str) -> Prepare:
 def _of_pairs(name: str) -> Prepare:
     def prepare(answers: Answers, _: Metric) -> Sums:
         if METRICS[name].of == "passages":
-            from trainwright.evaluation.passage_retrieval import passage_sums
+            from trainwright.evaluation.metrics.passage_retrieval import passage_sums
 
             return Sums(passage_sums(name, answers), lambda sums, _: ratio(*sums.T))
-        from trainwright.evaluation.retrieval import values_of_pairs
+        from trainwright.evaluation.metrics.retrieval import values_of_pairs
 
         return _mean(values_of_pairs(name, answers))
 
@@ -300,7 +304,7 @@ def _of_pairs(name: str) -> Prepare:
 
 def _of_texts(name: str) -> Prepare:
     def prepare(answers: Answers, _: Metric) -> Sums:
-        from trainwright.evaluation.text_metrics import byte_sums, token_sums
+        from trainwright.evaluation.metrics.text_metrics import byte_sums, token_sums
 
         columns = byte_sums(answers) if name == "bits_per_byte" else token_sums(answers)
         if name == "perplexity":

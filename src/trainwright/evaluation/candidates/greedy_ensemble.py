@@ -13,7 +13,7 @@ import numpy as np
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.subsample import drawn_rows
-from trainwright.evaluation.compare_candidates import ComparedRows, best_of
+from trainwright.evaluation.candidates.compare_candidates import ComparedRows, best_of
 
 _ROUNDS, _PATIENCE = 40, 10
 _MOST_ROWS = 20_000

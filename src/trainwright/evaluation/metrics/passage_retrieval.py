@@ -16,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.retrieval import losses_of_queries, mean_reciprocal
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.retrieval import losses_of_queries, mean_reciprocal
 
 _BLOCK = 2**22
 PASSAGE_CUTS = (1, 5, 10)

@@ -12,13 +12,13 @@ import numpy as np
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.metric_values import (
+from trainwright.evaluation.metrics.metric_values import (
     CALIBRATION_BINS,
     calibration_bins,
     calibration_pairs,
 )
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.ranking import Ranked, ranked_by_class
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.ranking import Ranked, ranked_by_class
 
 MOST_POINTS = 200
 _MOST_CURVES, _MOST_TARGETS, _SAMPLE, _HISTOGRAM_BINS = 10, 6, 1000, 40

@@ -13,15 +13,15 @@ import polars as pl
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.series.forecast_frame import time_and_series
 from trainwright.data.series.lookback import ORIGIN, STEP
-from trainwright.evaluation.forecast_errors import in_error_units, pinballs, scaled_errors
-from trainwright.evaluation.metric_values import interval_widths, is_inside
-from trainwright.evaluation.plot_data import (
+from trainwright.evaluation.curves.plot_data import (
     BySteps,
     ForecastCurves,
     ForecastIntervals,
     ForecastPath,
 )
-from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.metrics.forecast_errors import in_error_units, pinballs, scaled_errors
+from trainwright.evaluation.metrics.metric_values import interval_widths, is_inside
+from trainwright.evaluation.metrics.predictions import Answers
 
 _MOST_SERIES, _MOST_TIMES = 3, 400
 

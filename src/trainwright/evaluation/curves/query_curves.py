@@ -9,9 +9,9 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.plot_data import QueryScore, RankingCurves
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.query_values import values_of_queries
+from trainwright.evaluation.curves.plot_data import QueryScore, RankingCurves
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.query_values import values_of_queries
 
 _BINS = 20
 _WORST = 10

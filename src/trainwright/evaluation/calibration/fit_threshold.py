@@ -12,7 +12,7 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Costs, Target
-from trainwright.evaluation.ratios import ratio_or_zero
+from trainwright.evaluation.metrics.ratios import ratio_or_zero
 
 _LEAST = 1e-9
 
@@ -28,7 +28,7 @@ def fit_threshold(
         CannotCalibrate: a class has no row.
     """
     from trainwright.data.columns.error_costs import least_threshold
-    from trainwright.evaluation.fit_calibration import check_classes
+    from trainwright.evaluation.calibration.fit_calibration import check_classes
 
     check_classes(truth, 2)
     order = np.argsort(-scores[:, positive], kind="stable")

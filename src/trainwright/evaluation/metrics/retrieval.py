@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.metrics.predictions import Answers
 
 _BLOCK = 2**22
 _SIDES = ("image_to_text", "text_to_image")

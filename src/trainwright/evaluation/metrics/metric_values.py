@@ -29,8 +29,8 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.forecast_errors import mase, scaled_pinball, smape
-from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.metrics.forecast_errors import mase, scaled_pinball, smape
+from trainwright.evaluation.metrics.predictions import Answers
 
 CALIBRATION_BINS = 15
 
@@ -77,7 +77,7 @@ def measure(name: str, answers: Answers, section: Metric) -> float:
     if not len(answers):
         return math.nan
     if answers.are_several:
-        from trainwright.evaluation.several_metrics import measure_several  # not often
+        from trainwright.evaluation.metrics.several_metrics import measure_several  # not often
 
         return measure_several(name, answers, lambda one: measure(name, one, section))
     return float(POINTS[name](answers, section))
@@ -339,23 +339,23 @@ def _rmsle(answers: Answers, _: Metric) -> float:
 
 
 def _of_queries(name: str, answers: Answers, section: Metric) -> float:
-    from trainwright.evaluation.query_values import values_of_queries
+    from trainwright.evaluation.metrics.query_values import values_of_queries
 
     return values_of_queries(name, answers, section).mean()
 
 
 def _of_texts(name: str, answers: Answers, _: Metric) -> float:
-    from trainwright.evaluation.text_metrics import MEASURES
+    from trainwright.evaluation.metrics.text_metrics import MEASURES
 
     return MEASURES[name](answers)
 
 
 def _of_pairs(name: str, answers: Answers, _: Metric) -> float:
     if METRICS[name].of == "passages":
-        from trainwright.evaluation.passage_retrieval import mean_of_queries
+        from trainwright.evaluation.metrics.passage_retrieval import mean_of_queries
 
         return mean_of_queries(name, answers)
-    from trainwright.evaluation.retrieval import values_of_pairs
+    from trainwright.evaluation.metrics.retrieval import values_of_pairs
 
     return float(values_of_pairs(name, answers).mean())
 

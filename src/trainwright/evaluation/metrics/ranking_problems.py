@@ -11,8 +11,8 @@ from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Part
 from trainwright.data.types import Prepared
-from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.query_values import values_of_queries
+from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.metrics.query_values import values_of_queries
 
 MOST_EXPONENTIAL = 31
 """The largest relevance that LightGBM and XGBoost give an exponential gain."""

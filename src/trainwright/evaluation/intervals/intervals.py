@@ -16,7 +16,7 @@ import numpy as np
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.random_groups import (
+from trainwright.evaluation.metrics.random_groups import (
     GROUPS,
     MOST_UNITS,
     GroupSums,
@@ -24,14 +24,14 @@ from trainwright.evaluation.random_groups import (
     groups_of,
     weigh_groups,
 )
-from trainwright.evaluation.ranking import (
+from trainwright.evaluation.metrics.ranking import (
     FEW_POSITIVES,
     OneAgainstRest,
     PrecisionAtRecall,
     WithinFolds,
 )
-from trainwright.evaluation.resampling_units import number_units
-from trainwright.evaluation.weighted_metrics import BinSums, Sums, Weighted
+from trainwright.evaluation.metrics.resampling_units import number_units
+from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, Weighted
 
 MOST_UNDEFINED = 0.1
 """Maximum share of undefined resamples for an interval."""

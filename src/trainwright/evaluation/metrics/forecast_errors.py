@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.metrics.predictions import Answers
 
 
 def scaled_errors(answers: Answers) -> Floats:

@@ -257,7 +257,7 @@ def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
     """Chance, and a linear model of small images and terms."""
     # Imported here, as all that only pairs need.
-    from trainwright.evaluation.pair_baselines import chance_of_pairs, match_linearly
+    from trainwright.evaluation.baselines.pair_baselines import chance_of_pairs, match_linearly
 
     linear = match_linearly(prepared, most_rows)
     return Baselines(dummy=chance_of_pairs(prepared), linear=linear, shares={}, warnings=())
@@ -265,7 +265,7 @@ def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines
 
 def _of_text_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
     """Chance, BM25 and a linear model of terms."""
-    from trainwright.evaluation.text_pair_baselines import (
+    from trainwright.evaluation.baselines.text_pair_baselines import (
         bm25_of_passages,
         chance_of_passages,
         match_terms,

@@ -10,9 +10,9 @@ import numpy as np
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.query_metrics import QUERY_METRICS, RankedQueries
-from trainwright.evaluation.resampling_units import number_units
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.query_metrics import QUERY_METRICS, RankedQueries
+from trainwright.evaluation.metrics.resampling_units import number_units
 
 
 @final

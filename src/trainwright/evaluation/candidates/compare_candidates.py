@@ -13,10 +13,14 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import METRICS, Direction, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Costs
-from trainwright.evaluation.intervals import Interval, Resampling
-from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.resampled_metrics import MeasuredMetric, gain_of, measure_lines
-from trainwright.evaluation.weighted_metrics import weigh
+from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.resampled_metrics import (
+    MeasuredMetric,
+    gain_of,
+    measure_lines,
+)
+from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.weighted_metrics import weigh
 
 
 @final

@@ -8,10 +8,10 @@ import numpy as np
 
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.passage_retrieval import PASSAGE_CUTS, mean_of_queries
-from trainwright.evaluation.plot_data import PassageCurves, RetrievalCurves
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.retrieval import CandidatePlaces
+from trainwright.evaluation.curves.plot_data import PassageCurves, RetrievalCurves
+from trainwright.evaluation.metrics.passage_retrieval import PASSAGE_CUTS, mean_of_queries
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.retrieval import CandidatePlaces
 
 _SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
 

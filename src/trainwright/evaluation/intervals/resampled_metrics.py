@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals import (
+from trainwright.evaluation.intervals.intervals import (
     Interval,
     Question,
     Resampling,
@@ -18,11 +18,16 @@ from trainwright.evaluation.intervals import (
     share_interval,
     undefined_share,
 )
-from trainwright.evaluation.metric_values import OF_PAIRS, OF_QUERIES, measure, present_classes
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.random_groups import MOST_UNITS
-from trainwright.evaluation.resampling_units import count_units
-from trainwright.evaluation.weighted_metrics import BinSums, Sums, weigh
+from trainwright.evaluation.metrics.metric_values import (
+    OF_PAIRS,
+    OF_QUERIES,
+    measure,
+    present_classes,
+)
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.random_groups import MOST_UNITS
+from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, weigh
 
 SHARES = frozenset(
     {
@@ -161,7 +166,7 @@ def _deciding_units(line: MeasuredMetric, units: Integers, count: Count, section
     have a value."""
     answers = line.answers
     if line.metric in OF_QUERIES and len(answers):
-        from trainwright.evaluation.query_values import values_of_queries
+        from trainwright.evaluation.metrics.query_values import values_of_queries
 
         found = values_of_queries(line.metric, answers, section)
         return count_units(units[found.rows[found.informs]])

@@ -8,8 +8,8 @@ import numpy as np
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.error_costs import costs_of, least_expected
 from trainwright.data.columns.target_kind import Costs
-from trainwright.evaluation.fit_threshold import fit_threshold
-from trainwright.evaluation.resampling_units import number_units
+from trainwright.evaluation.calibration.fit_threshold import fit_threshold
+from trainwright.evaluation.metrics.resampling_units import number_units
 from trainwright.predictor.calibration import USUAL_THRESHOLD
 
 _FOLDS = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.passage_retrieval import answers_of_passages
-from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.retrieval import answers_of_pairs
+from trainwright.evaluation.metrics.passage_retrieval import answers_of_passages
+from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.metrics.retrieval import answers_of_pairs
 
 
 def answers_of_retrieval(target: Target, codes: Integers, scores: Floats) -> Answers:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.resampling_units import number_units
+from trainwright.evaluation.metrics.resampling_units import number_units
 from trainwright.predictor.calibration import (
     NOT_CALIBRATED,
     Calibration,

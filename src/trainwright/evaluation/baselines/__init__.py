@@ -1,0 +1,1 @@
+"""Baselines: dummy, linear, naive forecasts, BM25."""

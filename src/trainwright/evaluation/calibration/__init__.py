@@ -1,0 +1,1 @@
+"""Calibration of scores, and thresholds of decisions."""

@@ -1,0 +1,1 @@
+"""Candidates of a selection: comparison, ensembles, stacking."""

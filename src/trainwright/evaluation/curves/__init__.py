@@ -1,0 +1,1 @@
+"""Plot data of the report: curves, histograms, forecasts, retrieval."""

@@ -1,0 +1,1 @@
+"""Bootstrap confidence intervals, and metrics over shared resamples."""

@@ -1,0 +1,1 @@
+"""Metrics on predictions, also vectorised over the row weights of resamples."""
