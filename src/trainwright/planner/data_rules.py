@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.data.sampling_rules import check_balanced
 from trainwright.contract.rules.kind_rules import loss_fits_task
-from trainwright.contract.rules.metric_rules import (
+from trainwright.contract.rules.target.metric_rules import (
     check_floors,
     check_metric,
     check_target,
     check_watched,
 )
-from trainwright.contract.rules.ramp_rules import check_batch_ramp, check_noise_scale
-from trainwright.contract.rules.sampling_rules import check_balanced
+from trainwright.contract.rules.training.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.averaging import CyclicRate, Swa

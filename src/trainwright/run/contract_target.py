@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.regression_rules import asks_for_counts
+from trainwright.contract.rules.target.regression_rules import asks_for_counts
 from trainwright.contract.sections.metric import METRICS_OF_COUNTS
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many

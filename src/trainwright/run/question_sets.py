@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.question_rules import question_names
+from trainwright.contract.rules.target.question_rules import question_names
 from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES, QuestionSet
 from trainwright.core.errors import ContractMistake, DataMistake, Mistake, Problem
 from trainwright.data.base.table import Integers

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from trainwright.contract.reading.read_contract import ContractSource, placed
 from trainwright.contract.reading.validation_errors import problems_of_shape
 from trainwright.contract.reading.yaml_reader import read_yaml
-from trainwright.contract.rules.metric_rules import metric_problems, value_problems
+from trainwright.contract.rules.target.metric_rules import metric_problems, value_problems
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.zero_shot import ZeroShot
 from trainwright.core.errors import ContractMistake, Place, Problem

@@ -6,18 +6,31 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.average_rules import AVERAGE_RULES
-from trainwright.contract.rules.batch_rules import batch_arithmetic
-from trainwright.contract.rules.budget_rules import cost_has_a_price
-from trainwright.contract.rules.checkpoint_rules import check_ranking, check_remote, check_spacing
-from trainwright.contract.rules.compute_rules import check_matrix_products, check_memory_format
+from trainwright.contract.rules.data.rules_by_data import data_section_rules
+from trainwright.contract.rules.data.sampling_rules import SAMPLING_RULES
+from trainwright.contract.rules.data.slice_rules import slices_are_named
+from trainwright.contract.rules.data.source_rules import SOURCE_RULES
 from trainwright.contract.rules.effect_rules import training_has_effect
-from trainwright.contract.rules.guard_rules import rollback_has_the_optimizer
 from trainwright.contract.rules.kind_rules import KIND_RULES
 from trainwright.contract.rules.limit_rules import sizes_are_possible
-from trainwright.contract.rules.memory_rules import MEMORY_RULES
-from trainwright.contract.rules.metric_rules import METRIC_RULES
-from trainwright.contract.rules.optimizer_rules import (
+from trainwright.contract.rules.target.metric_rules import METRIC_RULES
+from trainwright.contract.rules.target.order_rules import ORDER_RULES
+from trainwright.contract.rules.target.regression_rules import REGRESSION_RULES
+from trainwright.contract.rules.training.average_rules import AVERAGE_RULES
+from trainwright.contract.rules.training.batch_rules import batch_arithmetic
+from trainwright.contract.rules.training.budget_rules import cost_has_a_price
+from trainwright.contract.rules.training.checkpoint_rules import (
+    check_ranking,
+    check_remote,
+    check_spacing,
+)
+from trainwright.contract.rules.training.compute_rules import (
+    check_matrix_products,
+    check_memory_format,
+)
+from trainwright.contract.rules.training.guard_rules import rollback_has_the_optimizer
+from trainwright.contract.rules.training.memory_rules import MEMORY_RULES
+from trainwright.contract.rules.training.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
     check_one_mean,
@@ -27,16 +40,10 @@ from trainwright.contract.rules.optimizer_rules import (
     check_warmup,
     check_width_scaling,
 )
-from trainwright.contract.rules.order_rules import ORDER_RULES
-from trainwright.contract.rules.ramp_rules import RAMP_RULES
-from trainwright.contract.rules.regression_rules import REGRESSION_RULES
-from trainwright.contract.rules.rules_by_data import data_section_rules
-from trainwright.contract.rules.sampling_rules import SAMPLING_RULES
-from trainwright.contract.rules.seed_rules import SEED_RULES
-from trainwright.contract.rules.slice_rules import slices_are_named
-from trainwright.contract.rules.source_rules import SOURCE_RULES
-from trainwright.contract.rules.tracking_rules import check_inspect
-from trainwright.contract.rules.validation_rules import VALIDATION_RULES
+from trainwright.contract.rules.training.ramp_rules import RAMP_RULES
+from trainwright.contract.rules.training.seed_rules import SEED_RULES
+from trainwright.contract.rules.training.tracking_rules import check_inspect
+from trainwright.contract.rules.training.validation_rules import VALIDATION_RULES
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -68,7 +75,7 @@ def teacher_fits(contract: Contract, written: frozenset[str]) -> Problems:
     """A teacher, if there is one."""
     if contract.training.teacher != "none":
         # Imported here, as below: few contracts have one.
-        from trainwright.contract.rules.teacher_rules import check_teacher
+        from trainwright.contract.rules.training.teacher_rules import check_teacher
 
         yield from check_teacher(contract, written)
 
@@ -76,7 +83,7 @@ def teacher_fits(contract: Contract, written: frozenset[str]) -> Problems:
 def questions_fit(contract: Contract, written: frozenset[str]) -> Problems:
     """Questions, if there are some."""
     if contract.questions:
-        from trainwright.contract.rules.question_rules import check_questions
+        from trainwright.contract.rules.target.question_rules import check_questions
 
         yield from check_questions(contract, written)
 

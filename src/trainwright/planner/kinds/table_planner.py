@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never, final
 
 from trainwright.contract.key_paths import as_key, nearest_word
-from trainwright.contract.rules.table_rules import positive_needs_classes
+from trainwright.contract.rules.data.table_rules import positive_needs_classes
 from trainwright.contract.sections.data.data import TableData, split_columns
 from trainwright.contract.sections.data.sampling import Balanced, Blocks, Uniform
 from trainwright.contract.sections.section import settled

@@ -15,7 +15,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.overrides import set_values
 from trainwright.contract.reading.validation_errors import problems_of_shape
 from trainwright.contract.reading.yaml_reader import ParsedYaml
-from trainwright.contract.rules.question_rules import check_questions
+from trainwright.contract.rules.target.question_rules import check_questions
 from trainwright.core.errors import ContractMistake, Place, Problem, TrainwrightError
 from trainwright.core.files import Json
 from trainwright.evaluation.experiments.contamination import JudgedQuestions

@@ -12,7 +12,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.overrides import set_values
 from trainwright.contract.reading.validation_errors import problems_of_shape
 from trainwright.contract.reading.yaml_reader import ParsedYaml
-from trainwright.contract.rules.source_rules import separator_is_one_mark
+from trainwright.contract.rules.data.source_rules import separator_is_one_mark
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import ContractMistake, Place, Problem
 

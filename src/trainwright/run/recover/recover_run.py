@@ -13,7 +13,7 @@ from trainwright.checkpoint.copies.copied_file_sets import CopiedSet, FileSets, 
 from trainwright.checkpoint.files.file_names import LEDGER
 from trainwright.checkpoint.storages.ledger import Ledger
 from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
-from trainwright.contract.rules.checkpoint_rules import problems_of_address
+from trainwright.contract.rules.training.checkpoint_rules import problems_of_address
 from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.paths import child_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.regression_rules import asks_for_counts
+from trainwright.contract.rules.target.regression_rules import asks_for_counts
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import AutoLoss, CrossEntropy, SquaredError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.token_rules import (
+from trainwright.contract.rules.data.token_rules import (
     packing_has_effect,
     padding_changes_widths,
     padding_has_effect,

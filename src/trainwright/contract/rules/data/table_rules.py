@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.rules.feature_rules import FEATURE_RULES
-from trainwright.contract.rules.quality_rules import QUALITY_RULES
-from trainwright.contract.rules.ranking_rules import RANKING_RULES
-from trainwright.contract.rules.sampling_rules import no_source_column
-from trainwright.contract.rules.source_rules import one_source, query_is_whole
+from trainwright.contract.rules.data.feature_rules import FEATURE_RULES
+from trainwright.contract.rules.data.quality_rules import QUALITY_RULES
+from trainwright.contract.rules.data.sampling_rules import no_source_column
+from trainwright.contract.rules.data.source_rules import one_source, query_is_whole
+from trainwright.contract.rules.target.ranking_rules import RANKING_RULES
 from trainwright.contract.sections.data.data import (
     AutoSplit,
     ColumnSplit,
@@ -234,7 +234,7 @@ def several_targets(
     of_labels = contract.training.loss.name == "binary_cross_entropy"
     if data.has_several_targets or says_so or of_labels:
         # Imported here: few tables have several targets.
-        from trainwright.contract.rules.several_rules import SEVERAL_RULES
+        from trainwright.contract.rules.target.several_rules import SEVERAL_RULES
 
         for rule in SEVERAL_RULES:
             yield from rule(contract, data, written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.sampling_rules import no_source_column
+from trainwright.contract.rules.data.sampling_rules import no_source_column
 from trainwright.contract.sections.data.sampling import Mixture
 from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.data.tokens import TokenData

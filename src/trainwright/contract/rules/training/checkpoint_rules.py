@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.metric_rules import task_of, watched_problems
+from trainwright.contract.rules.target.metric_rules import task_of, watched_problems
 from trainwright.core.errors import Problem
 
 _SECTION = "training.checkpointing"

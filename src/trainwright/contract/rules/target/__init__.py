@@ -1,0 +1,1 @@
+"""Rules on targets, their metrics, and questions."""

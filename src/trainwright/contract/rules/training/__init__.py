@@ -1,0 +1,1 @@
+"""Rules on training: batches, optimizer, memory, checkpoints, repeats."""
