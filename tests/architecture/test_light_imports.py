@@ -214,7 +214,7 @@ def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
     loaded = last_line(program.replace('if "." not in name', ""), [""])
     assert isinstance(loaded, list)
     assert "trainwright.run.train" in loaded
-    behind = {"trainwright.report", "trainwright.cli.render"}
+    behind = {"trainwright.report", "trainwright.cli.output.render"}
     assert not {"torch", "rich", "scipy", "sklearn", "lightgbm", *behind} & set(loaded)
 
 

@@ -14,7 +14,7 @@ from real_data import real_data
 pytest.importorskip("torch")
 
 import trainwright as tw
-from trainwright.cli.render import commands_with_a_run
+from trainwright.cli.output.render import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
 from trainwright.data.images.idx import read_idx

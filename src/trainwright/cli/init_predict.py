@@ -14,8 +14,8 @@ from typing import final
 import polars as pl
 
 from trainwright.cli.arguments import NO_CLASSES
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.render import screen_on_stderr, show_json
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import screen_on_stderr, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
 from trainwright.core.terminal import show_safely

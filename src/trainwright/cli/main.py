@@ -31,13 +31,13 @@ from trainwright.cli.arguments import (
     Start,
     ZeroShotFile,
 )
-from trainwright.cli.card import card
-from trainwright.cli.data_app import data_app
+from trainwright.cli.data.data_app import data_app
 from trainwright.cli.embeddings import index, mine, search
 from trainwright.cli.explain import explain
-from trainwright.cli.generate import generate
-from trainwright.cli.runs_app import runs_app
-from trainwright.cli.weights_app import weights_app
+from trainwright.cli.runs.card import card
+from trainwright.cli.runs.runs_app import runs_app
+from trainwright.cli.texts.generate import generate
+from trainwright.cli.weights.weights_app import weights_app
 from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import (
     EXIT_DONE,
@@ -150,7 +150,7 @@ def train(
     # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
-            from trainwright.cli.show_trained import show_trained
+            from trainwright.cli.output.show_trained import show_trained
             from trainwright.run.prepare_run import Request
             from trainwright.run.screen import StreamScreen
             from trainwright.run.train import train as train_contract
@@ -260,20 +260,20 @@ def evaluate(
     With --zero-shot, judge a dual encoder as a classifier of images, by the classes, templates and
     clauses of a file; without DATA on the run's own test pairs."""
     if harness != NO_TASK:
-        from trainwright.cli.show_harness import show_harness
+        from trainwright.cli.texts.show_harness import show_harness
 
         with code_allowed(allow_code):
             raise typer.Exit(show_harness(run, runs, harness, as_json=as_json))
     if questions or against:
-        from trainwright.cli.show_questions import AskedFile, show_questions
+        from trainwright.cli.texts.show_questions import AskedFile, show_questions
 
         rows = data or ("" if zero_shot == NO_CLASSES else str(zero_shot))
         asked = AskedFile(questions, against, rows)
         with code_allowed(allow_code):
             raise typer.Exit(show_questions(run, runs, asked, overrides, as_json=as_json))
-    from trainwright.cli.damage import naming_damage
     from trainwright.cli.init_predict import judge_zero_shot
-    from trainwright.cli.render import commands_with_a_run, show_result
+    from trainwright.cli.output.damage import naming_damage
+    from trainwright.cli.output.render import commands_with_a_run, show_result
     from trainwright.run.after.evaluate_rows import evaluate_rows
     from trainwright.run.folder.planned_contract import find_run
     from trainwright.run.judging.evaluation_file import read_judged
@@ -302,7 +302,7 @@ app.command()(generate)
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
     """Rewrite the HTML report of a run from its folder."""
-    from trainwright.cli.damage import naming_damage
+    from trainwright.cli.output.damage import naming_damage
     from trainwright.report.page import write_report
     from trainwright.run.folder.planned_contract import find_run
 

@@ -6,8 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.show_trained import show_trained
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.show_trained import show_trained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.fetch import is_remote

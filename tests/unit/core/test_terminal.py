@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from trainwright.cli.render import results_console, show_json, show_table
+from trainwright.cli.output.render import results_console, show_json, show_table
 from trainwright.core.errors import Problem
 from trainwright.core.terminal import show_safely
 from trainwright.run.screen import StreamScreen

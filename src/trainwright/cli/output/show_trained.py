@@ -13,7 +13,7 @@ from trainwright.run.run_result import Result
 def show_trained(result: Result, request: Request, *, as_json: bool) -> int:
     """Write the report of a judged run, and show its verdict; the exit code."""
     # Imported here: a training does not wait for it.
-    from trainwright.cli.render import commands_after_training, show_result
+    from trainwright.cli.output.render import commands_after_training, show_result
     from trainwright.report.page import write_report
 
     write_report(result.folder)

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.cli.damage import naming_damage
+from trainwright.cli.output.damage import naming_damage
 from trainwright.core.code_permission import permission_words
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json, damage_in, read_json, to_json

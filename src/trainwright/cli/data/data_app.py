@@ -43,7 +43,7 @@ def check_data(
     as_json: AsJson = False,
 ) -> None:
     """Check data for duplicates, leaks, wrong values, label errors and other faults."""
-    from trainwright.cli.data_check import check_quality
+    from trainwright.cli.data.data_check import check_quality
 
     code = check_quality(source, target, overrides, quick=quick, every=every, as_json=as_json)
     raise typer.Exit(code)
@@ -60,7 +60,7 @@ def show_data(
     epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs per image.")] = 6,
 ) -> None:
     """Write a contact sheet of training images and their augmentations."""
-    from trainwright.cli.data_show import show_images
+    from trainwright.cli.data.data_show import show_images
 
     show_images(contract, overrides, output, images, epochs)
 
@@ -75,7 +75,7 @@ def tokenize_data(
     as_json: AsJson = False,
 ) -> None:
     """Write the tokens of a contract's text once, as a file to train from."""
-    from trainwright.cli.data_tokenize import write_tokens
+    from trainwright.cli.data.data_tokenize import write_tokens
 
     write_tokens(contract, overrides, output, as_json=as_json)
 
@@ -94,7 +94,7 @@ def distil_data(
     as_json: AsJson = False,
 ) -> None:
     """Write the chats of a contract with training answers by a trained model."""
-    from trainwright.cli.data_distil import write_distilled
+    from trainwright.cli.data.data_distil import write_distilled
 
     with code_allowed(allow_code):
         write_distilled(run, runs, contract, overrides, output, tokens=tokens, as_json=as_json)
@@ -103,7 +103,7 @@ def distil_data(
 @cache_app.command("list")
 def list_cache(as_json: AsJson = False) -> None:
     """List cached data, with its size."""
-    from trainwright.cli.data_cache import show_cache
+    from trainwright.cli.data.data_cache import show_cache
 
     show_cache(as_json=as_json)
 
@@ -116,7 +116,7 @@ def clear_cache(
     as_json: AsJson = False,
 ) -> None:
     """Remove cached data. Runs lose nothing: data is read again when needed."""
-    from trainwright.cli.data_cache import clear_kept
+    from trainwright.cli.data.data_cache import clear_kept
 
     clear_kept(keys, as_json=as_json)
 
@@ -132,6 +132,6 @@ def diff_data(
     as_json: AsJson = False,
 ) -> None:
     """Compare the data of two runs, of two files, or of a run and a file."""
-    from trainwright.cli.data_diff import show_difference
+    from trainwright.cli.data.data_diff import show_difference
 
     show_difference(before, after, runs, key, as_json=as_json)

@@ -72,7 +72,7 @@ def generate(
     where the document ends, if the training texts were documents. With --chat, prompts are written
     by the template of the chats that the model was trained on, and an answer ends its turn.
     Adapters on one base, and the base, write beside each other; the base is held once."""
-    from trainwright.cli.damage import naming_damage
+    from trainwright.cli.output.damage import naming_damage
     from trainwright.core.code_permission import code_allowed
     from trainwright.core.optional_dependencies import need_torch
     from trainwright.run.folder.planned_contract import find_run
@@ -87,7 +87,7 @@ def generate(
     folders = [find_run(one, runs) for one in (run, *beside)]
     with code_allowed(allow_code), naming_damage(folders[0]):
         if beside or with_base:
-            from trainwright.cli.generate_beside import generate_beside
+            from trainwright.cli.texts.generate_beside import generate_beside
 
             _check_alone(prompts)
             generate_beside(folders, prompt, decoding, chat, with_base, as_json=as_json)
@@ -143,8 +143,8 @@ def _check_alone(prompts: Path) -> None:
 
 
 def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:
-    from trainwright.cli.render import show_json
-    from trainwright.cli.show_texts import describe_text, tell_doubts
+    from trainwright.cli.output.render import show_json
+    from trainwright.cli.output.show_texts import describe_text, tell_doubts
     from trainwright.core.terminal import show_safely
 
     if as_json:
@@ -161,7 +161,7 @@ def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> 
 
 
 def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path) -> None:
-    from trainwright.cli.show_texts import describe_text, tell_doubts
+    from trainwright.cli.output.show_texts import describe_text, tell_doubts
     from trainwright.core.files import write_text
     from trainwright.core.terminal import show_safely
 

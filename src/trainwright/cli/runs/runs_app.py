@@ -38,7 +38,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs of a folder: model, score with interval, verdict, time and price."""
-    from trainwright.cli.runs import show_runs
+    from trainwright.cli.runs.runs import show_runs
     from trainwright.run.folder.run_table import RunFilter
 
     show_runs(runs, RunFilter(verdict, state, model, name), sort, as_json=as_json)
@@ -54,7 +54,7 @@ def compare_runs(
     as_json: AsJson = False,
 ) -> None:
     """Compare judged runs: contracts, metrics with paired intervals, time and price."""
-    from trainwright.cli.runs import show_comparison
+    from trainwright.cli.runs.runs import show_comparison
 
     show_comparison(names, runs, output, as_json=as_json)
 
@@ -62,7 +62,7 @@ def compare_runs(
 @runs_app.command("show")
 def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Show the state, the record and the verdict of a run."""
-    from trainwright.cli.render import show_one_run
+    from trainwright.cli.output.render import show_one_run
 
     show_one_run(run, runs, as_json=as_json)
 
@@ -70,7 +70,7 @@ def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("verify")
 def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Check every file of a run against what was written, changing nothing."""
-    from trainwright.cli.runs_verify import show_verified
+    from trainwright.cli.runs.runs_verify import show_verified
 
     raise typer.Exit(show_verified(run, runs, as_json=as_json))
 
@@ -78,7 +78,7 @@ def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("checkpoints")
 def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """List the checkpoints of a run."""
-    from trainwright.cli.runs_checkpoints import show_checkpoints
+    from trainwright.cli.runs.runs_checkpoints import show_checkpoints
 
     show_checkpoints(run, runs, as_json=as_json)
 
@@ -86,7 +86,7 @@ def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -
 @runs_app.command("pin")
 def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Keep a checkpoint of a run forever; the run may be active."""
-    from trainwright.cli.runs_checkpoints import keep
+    from trainwright.cli.runs.runs_checkpoints import keep
 
     keep(run, runs, step)
 
@@ -94,6 +94,6 @@ def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
 @runs_app.command("unpin")
 def unpin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Unpin a checkpoint: retention may remove it."""
-    from trainwright.cli.runs_checkpoints import let_go
+    from trainwright.cli.runs.runs_checkpoints import let_go
 
     let_go(run, runs, step)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from trainwright.checkpoint.keeping.score import NotScored
 from trainwright.checkpoint.storages.list_checkpoints import Listed
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.render import show_json, show_table
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import show_json, show_table
 from trainwright.core.formatting import show_bytes, show_number
 from trainwright.run.after.pin_checkpoints import checkpoints_of, pin_checkpoint, unpin_checkpoint
 from trainwright.run.folder.planned_contract import find_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.render import say, show_json, show_table
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import say, show_json, show_table
 from trainwright.core.errors import EXIT_DONE
 from trainwright.core.formatting import many, show_number
 from trainwright.core.optional_dependencies import need_torch

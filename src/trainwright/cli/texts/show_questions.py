@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.render import say, show_decisive, show_json, show_table
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import say, show_decisive, show_json, show_table
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_number

@@ -9,7 +9,7 @@ from rich.box import ROUNDED
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.cli.render import results_console, say, screen_on_stderr, show_json
+from trainwright.cli.output.render import results_console, say, screen_on_stderr, show_json
 from trainwright.core.errors import EXIT_DATA_FAULTY, EXIT_DONE
 from trainwright.data.base.messages import some
 from trainwright.data.quality.finding import Finding, findings_json, one_a_kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.cli.render import say, show_json
+from trainwright.cli.output.render import say, show_json
 from trainwright.core.errors import EXIT_DONE, NoValidCheckpoint, StorageFailed
 from trainwright.doctor.verify_run import verify_run
 from trainwright.run.folder.planned_contract import find_run

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.cli.init_predict import check_folder
-from trainwright.cli.render import show_json
+from trainwright.cli.output.render import show_json
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.dispatch import modality_of

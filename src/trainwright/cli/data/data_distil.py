@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.cli.damage import naming_damage
 from trainwright.cli.init_predict import check_folder
-from trainwright.cli.render import say, show_json
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import say, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_text
 from trainwright.core.optional_dependencies import need_torch

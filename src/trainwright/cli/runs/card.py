@@ -19,8 +19,8 @@ def card(
     runs: Runs = RUNS,
 ) -> None:
     """Write a model card from the record of a run, in the layout of Hugging Face."""
-    from trainwright.cli.damage import naming_damage
     from trainwright.cli.init_predict import check_folder
+    from trainwright.cli.output.damage import naming_damage
     from trainwright.core.terminal import show_safely
     from trainwright.report.write_card import make_card, write_card
     from trainwright.run.folder.planned_contract import find_run

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainwright.cli.render import show_json
-from trainwright.cli.show_texts import describe_text, tell_doubts
+from trainwright.cli.output.render import show_json
+from trainwright.cli.output.show_texts import describe_text, tell_doubts
 from trainwright.core.terminal import show_safely
 from trainwright.tracking.run_folder import RunFolder
 

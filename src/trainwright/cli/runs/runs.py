@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.cli.damage import naming_damage
-from trainwright.cli.render import (
+from trainwright.cli.output.damage import naming_damage
+from trainwright.cli.output.render import (
     results_console,
     say,
     say_whole,

@@ -1,0 +1,1 @@
+"""`trainwright data`: cache, check, diff, distil, show, tokenize."""

@@ -1,0 +1,1 @@
+"""Results on stdout: tables, JSON, and what to do next."""

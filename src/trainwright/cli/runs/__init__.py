@@ -1,0 +1,1 @@
+"""`trainwright runs` and `card`: finished runs as tables, checks and model cards."""

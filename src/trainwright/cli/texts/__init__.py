@@ -1,0 +1,1 @@
+"""Verbs of models that write: `generate`, and questions of an evaluation."""

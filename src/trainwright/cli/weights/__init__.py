@@ -1,0 +1,1 @@
+"""`trainwright weights`: export and convert."""
