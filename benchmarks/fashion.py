@@ -24,7 +24,7 @@ from typing import Any
 from page import goal, write_section
 from real import FOLDER
 from shakespeare import run_timed
-from trainwright.report.time_to_target import time_validations
+from trainwright.report.figures.time_to_target import time_validations
 from trainwright.tracking.event_log import read_events
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from faults.zygote import Zygote
 from trainwright.core import import_gc
 from trainwright.core.faultpoints import arm
 from trainwright.data.quality.columns import outliers
-from trainwright.report import figures
+from trainwright.report.figures.figures import figures
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -11,11 +11,11 @@ import numpy as np
 from trainwright.core.files import Json, write_text
 from trainwright.core.formatting import show_price, show_seconds
 from trainwright.evaluation.intervals.intervals import Interval
-from trainwright.report.figures import SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.figures import SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.training_figures import Point, read_validated, smoothed_points
 from trainwright.report.format import clean, show_change, show_range, show_value
 from trainwright.report.load_run import Contents, read_contents
 from trainwright.report.page import page_environment
-from trainwright.report.training_figures import Point, read_validated, smoothed_points
 from trainwright.run.after.compare_runs import Comparison
 from trainwright.tracking.run_folder import RunFolder
 

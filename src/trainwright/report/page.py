@@ -12,21 +12,21 @@ from markupsafe import Markup, escape
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, write_text
 from trainwright.core.redaction import redact
-from trainwright.report.calibration_section import view_calibration
-from trainwright.report.confusion import view_confusion
-from trainwright.report.data_section import view_data
-from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
+from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.evaluation_figures import draw_evaluation, draw_forecast
+from trainwright.report.figures.training_figures import view_training
 from trainwright.report.format import clean, clean_lines, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation, read_contents
-from trainwright.report.record_section import (
+from trainwright.report.sections.calibration_section import view_calibration
+from trainwright.report.sections.data_section import view_data
+from trainwright.report.sections.record_section import (
     Fact,
     view_choices,
     view_estimate,
     view_record,
     view_times,
 )
-from trainwright.report.training_figures import view_training
-from trainwright.report.verdict_section import view_judged
+from trainwright.report.sections.verdict_section import view_judged
 from trainwright.tracking.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -107,14 +107,14 @@ def _views(contents: Contents) -> dict[str, Json]:
 
 
 def _explanations(contents: Contents) -> Sequence[object]:
-    from trainwright.report.explanation_section import view_explanation
+    from trainwright.report.sections.explanation_section import view_explanation
 
     return [view_explanation(one) for one in contents.explanations]
 
 
 def _ladders(contents: Contents) -> Sequence[object]:
     # Imported here: few runs select a model.
-    from trainwright.report.ladder_section import view_ladder
+    from trainwright.report.sections.ladder_section import view_ladder
 
     return view_ladder(contents.ladder)
 
@@ -123,7 +123,7 @@ def _questions(judged: StoredEvaluation) -> Sequence[object]:
     if not judged.questions:
         return ()
     # Imported here, as below: only decoders answer and write.
-    from trainwright.report.texts_section import view_questions
+    from trainwright.report.sections.texts_section import view_questions
 
     return view_questions(judged.questions)
 
@@ -131,7 +131,7 @@ def _questions(judged: StoredEvaluation) -> Sequence[object]:
 def _samples(judged: StoredEvaluation) -> Sequence[object]:
     if not judged.samples:
         return ()
-    from trainwright.report.texts_section import view_samples
+    from trainwright.report.sections.texts_section import view_samples
 
     return view_samples(judged.samples)
 

@@ -34,8 +34,8 @@ from trainwright.model.boosting.lightgbm_trees import (
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import DeviceFacts
 from trainwright.predictor.predictor import Predictor
-from trainwright.report.explanation_section import view_explanation
 from trainwright.report.format import NOTHING
+from trainwright.report.sections.explanation_section import view_explanation
 
 RMSE = Metric(name="rmse", target=1.0)
 

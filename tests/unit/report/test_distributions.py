@@ -19,7 +19,7 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.statistics.histograms import BINS, Distribution, distributions_of
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
-from trainwright.report.histogram_figures import HEIGHT, view_distributions
+from trainwright.report.figures.histogram_figures import HEIGHT, view_distributions
 
 ROWS = 400
 

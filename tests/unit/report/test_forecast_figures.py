@@ -12,7 +12,7 @@ from trainwright.evaluation.curves.plot_data import (
     curves_from_json,
     curves_to_json,
 )
-from trainwright.report.forecast_figures import draw_forecast_curves
+from trainwright.report.figures.forecast_figures import draw_forecast_curves
 
 
 def curves(times: list[str], *, with_interval: bool) -> ForecastCurves:

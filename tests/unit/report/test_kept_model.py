@@ -13,11 +13,11 @@ import trainwright as tw
 from trainwright.core.files import write_json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.curves.plot_data import ClassificationCurves
-from trainwright.report.confusion import view_confusion
-from trainwright.report.evaluation_figures import draw_forecast
+from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.evaluation_figures import draw_forecast
+from trainwright.report.figures.training_figures import kept_step, view_training
 from trainwright.report.load_run import Contents, Forecast, Trees, read_contents
-from trainwright.report.training_figures import kept_step, view_training
-from trainwright.report.verdict_section import _meaning
+from trainwright.report.sections.verdict_section import _meaning
 from trainwright.tracking.run_folder import RunFolder
 
 KEPT = {"ending": {"state": "finished", "kept_step": 20}}

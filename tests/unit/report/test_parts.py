@@ -12,9 +12,10 @@ from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
 from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.evaluation.verdict import Clause, Status, Verdict
-from trainwright.report.bars import Scale, draw_bar
-from trainwright.report.confusion import view_confusion
-from trainwright.report.figures import SERIES, Panel, draw_svg
+from trainwright.report.figures.bars import Scale, draw_bar
+from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.figures import SERIES, Panel, draw_svg
+from trainwright.report.figures.training_figures import smooth
 from trainwright.report.format import (
     clean,
     clean_lines,
@@ -25,8 +26,7 @@ from trainwright.report.format import (
     show_when,
 )
 from trainwright.report.load_run import StoredEvaluation
-from trainwright.report.training_figures import smooth
-from trainwright.report.verdict_section import view_judged
+from trainwright.report.sections.verdict_section import view_judged
 
 ABSENT = Interval(math.nan, -math.inf, math.inf)
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from trainwright.core.files import Json
+from trainwright.report.figures.time_to_target import time_validations, view_reaching
+from trainwright.report.figures.training_figures import view_training
 from trainwright.report.load_run import Contents
-from trainwright.report.time_to_target import time_validations, view_reaching
-from trainwright.report.training_figures import view_training
 from trainwright.tracking.clock import show_time
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainwright.core.files import Json
+from trainwright.report.figures.training_figures import view_training
 from trainwright.report.load_run import Contents
-from trainwright.report.training_figures import view_training
 
 SIGNALS = {
     name: [float(step) for step in range(1, 9)]

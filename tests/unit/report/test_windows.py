@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from run_folders import Wanted, add_training, build_run
+from trainwright.report.figures.window_figures import draw_windows
 from trainwright.report.page import write_report
-from trainwright.report.window_figures import draw_windows
 from trainwright.tracking.telemetry_file import WindowFile, WindowLine
 
 

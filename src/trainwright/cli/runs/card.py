@@ -22,7 +22,7 @@ def card(
     from trainwright.cli.init_predict import check_folder
     from trainwright.cli.output.damage import naming_damage
     from trainwright.core.terminal import show_safely
-    from trainwright.report.write_card import make_card, write_card
+    from trainwright.report.card.write_card import make_card, write_card
     from trainwright.run.folder.planned_contract import find_run
 
     if output != Path():

@@ -10,9 +10,9 @@ from typing import TypeGuard, final
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes, show_count, show_price, show_seconds
-from trainwright.report.data_section import shorten_hash
 from trainwright.report.format import clean, show_when
 from trainwright.report.load_run import Contents
+from trainwright.report.sections.data_section import shorten_hash
 from trainwright.run.extend.earlier_endings import describe_extensions, describe_start
 
 _MAIN = (

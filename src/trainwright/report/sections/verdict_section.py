@@ -15,12 +15,12 @@ from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.evaluation.verdict import Decision, Verdict
-from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
+from trainwright.report.figures.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.format import count_text, show_change, show_range, show_value, show_when
 from trainwright.report.load_run import StoredEvaluation
 
 if TYPE_CHECKING:
-    from trainwright.report.target_tables import TargetTable
+    from trainwright.report.sections.target_tables import TargetTable
 
 Word = Literal["met", "missed", "undecided", "not judged"]
 
@@ -314,7 +314,7 @@ def _target_tables(evaluation: Evaluation, verdict: Verdict) -> tuple[TargetTabl
     if not evaluation.targets:
         return ()
     # Imported here: few models have several targets.
-    from trainwright.report.target_tables import view_targets
+    from trainwright.report.sections.target_tables import view_targets
 
     return view_targets(evaluation, _judged_metric(evaluation, verdict))
 

@@ -9,7 +9,7 @@ from typing import final
 from trainwright.core.files import Json
 from trainwright.evaluation.calibration_effect import Change
 from trainwright.predictor.calibration import USUAL_THRESHOLD
-from trainwright.report.bars import Bar, draw_bar, scale_of
+from trainwright.report.figures.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
 _OF_PROBABILITIES = "Of calibration_error, log_loss and brier less is better"

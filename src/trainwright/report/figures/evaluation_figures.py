@@ -23,7 +23,7 @@ from trainwright.evaluation.curves.plot_data import (
     RetrievalCurves,
     SeveralCurves,
 )
-from trainwright.report.figures import (
+from trainwright.report.figures.figures import (
     DASHES,
     INK,
     LINE,
@@ -70,15 +70,15 @@ def draw_evaluation(curves: Curves, *, in_folds: bool = False) -> tuple[Figure, 
             return (_queries(curves),) if sum(curves.counts) else ()
         case ForecastCurves():
             # Each is imported where a report needs it.
-            from trainwright.report.forecast_figures import draw_forecast_curves
+            from trainwright.report.figures.forecast_figures import draw_forecast_curves
 
             return draw_forecast_curves(curves)
         case PassageCurves():
-            from trainwright.report.retrieval_figures import draw_passage_curves
+            from trainwright.report.figures.retrieval_figures import draw_passage_curves
 
             return draw_passage_curves(curves)
         case RetrievalCurves():
-            from trainwright.report.retrieval_figures import draw_retrieval_curves
+            from trainwright.report.figures.retrieval_figures import draw_retrieval_curves
 
             return draw_retrieval_curves(curves)
         case SeveralCurves():

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 
 from trainwright.evaluation.curves.plot_data import ClassificationCurves, Curves
-from trainwright.report.evaluation_figures import draw_heat
-from trainwright.report.figures import Figure
+from trainwright.report.figures.evaluation_figures import draw_heat
+from trainwright.report.figures.figures import Figure
 from trainwright.report.format import show_share, show_value
 
 _MOST_CLASSES = 12

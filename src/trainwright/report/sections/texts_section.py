@@ -10,9 +10,9 @@ from typing import final
 from trainwright.core.files import Json
 from trainwright.evaluation.intervals.intervals import Interval
 from trainwright.evaluation.question_scores import QuestionScores
-from trainwright.report.bars import draw_bar, scale_of
+from trainwright.report.figures.bars import draw_bar, scale_of
 from trainwright.report.format import count_text, show_range, show_value
-from trainwright.report.verdict_section import Row
+from trainwright.report.sections.verdict_section import Row
 
 
 @final

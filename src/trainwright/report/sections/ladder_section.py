@@ -10,7 +10,7 @@ from typing import final
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.evaluation.intervals.intervals import Interval
-from trainwright.report.bars import Bar, draw_bar, scale_of
+from trainwright.report.figures.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
 _NO_INTERVAL = Interval(math.nan, -math.inf, math.inf)

@@ -8,8 +8,8 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
+from trainwright.report.figures.histogram_figures import DistributionView, view_distributions
 from trainwright.report.format import NOTHING, count_text, show_share, show_value
-from trainwright.report.histogram_figures import DistributionView, view_distributions
 from trainwright.report.load_run import Contents, FindingRow
 
 _MOST_CLASSES = 10

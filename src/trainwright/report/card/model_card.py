@@ -15,12 +15,12 @@ from trainwright.core.formatting import show_bytes
 from trainwright.core.redaction import redact_command, redact_named
 from trainwright.core.secret_urls import hide_in_urls
 from trainwright.evaluation.intervals.intervals import Interval
-from trainwright.report.calibration_section import view_calibration
-from trainwright.report.data_section import view_data
 from trainwright.report.format import clean_lines, count_text, show_range, show_value, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation
 from trainwright.report.markdown import block, bullets, code, plain, table, without_folders
-from trainwright.report.record_section import view_record, view_times
+from trainwright.report.sections.calibration_section import view_calibration
+from trainwright.report.sections.data_section import view_data
+from trainwright.report.sections.record_section import view_record, view_times
 
 _KINDS = {
     "table": "tabular",

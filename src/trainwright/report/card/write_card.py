@@ -7,8 +7,8 @@ from pathlib import Path
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, write_text
 from trainwright.predictor.bundle import MANIFEST
+from trainwright.report.card.model_card import CardSource, render_card
 from trainwright.report.load_run import read_contents
-from trainwright.report.model_card import CardSource, render_card
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.tracking.run_folder import RunFolder
 

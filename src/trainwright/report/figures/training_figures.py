@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats
-from trainwright.report.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.time_to_target import view_reaching
+from trainwright.report.figures.window_figures import draw_windows
 from trainwright.report.format import clean, show_value, show_when
 from trainwright.report.load_run import Contents, Trees
-from trainwright.report.time_to_target import view_reaching
-from trainwright.report.window_figures import draw_windows
 from trainwright.tracking.events import number_from_json
 
 if TYPE_CHECKING:
