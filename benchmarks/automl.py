@@ -31,7 +31,7 @@ from real import FOLDER
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import read_json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,

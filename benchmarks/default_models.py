@@ -27,7 +27,7 @@ from real import FOLDER
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.baselines.baselines import fit_baselines
 from trainwright.evaluation.metrics.metric_values import measure

@@ -10,8 +10,8 @@ import numpy as np
 
 from trainwright.contract.sections.data.sampling import Mixture, Sampling
 from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Part
-from trainwright.data.base.token_inputs import TokenInputs
 
 Windows = Literal["across", "packed", "padded"]
 WINDOWS: tuple[Windows, ...] = ("across", "packed", "padded")

@@ -15,9 +15,9 @@ from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.tabular_resnet import TabularResNet
-from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.inputs.pair_inputs import PairInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import ImageInputs, TableInputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.matching import Matching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, NextToken

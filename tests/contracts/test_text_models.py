@@ -25,7 +25,7 @@ from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.data.base.text_inputs import TextInputs  # noqa: E402
+from trainwright.data.base.inputs.text_inputs import TextInputs  # noqa: E402
 from trainwright.data.encoders.text_encoder import TextReading  # noqa: E402
 from trainwright.model.pretrained.sequence_classifier import build_classifier  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402

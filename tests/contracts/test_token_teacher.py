@@ -22,7 +22,7 @@ from command import command, inside, stopped_at, tree
 from made_decoders import write_decoder_project
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
-from trainwright.data.base.soft_tokens import TEACHER_LOGS, TEACHER_TOKENS
+from trainwright.data.base.inputs.soft_tokens import TEACHER_LOGS, TEACHER_TOKENS
 from trainwright.run import token_teacher
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.folder.check_own_files import read_own_bundle

@@ -18,8 +18,8 @@ from trainwright.contract.sections.data.data import (
     split_columns,
 )
 from trainwright.data.base.applied_actions import AppliedAction
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.row_storage import (
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.storage.row_storage import (
     RowStorage,
     bounds,
     gathered,

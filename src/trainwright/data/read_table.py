@@ -27,10 +27,10 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.optional_dependencies import need_pyarrow
-from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.messages import some
-from trainwright.data.base.row_storage import (
+from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
     IS_SMALL,
     InFiles,

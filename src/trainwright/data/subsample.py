@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
+from trainwright.data.base.storage.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.read_table import RawTable

@@ -10,7 +10,7 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.lazy_table import LazyTable
 from trainwright.data.base.applied_actions import AppliedAction
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding, TypedColumns

@@ -28,7 +28,7 @@ from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
-    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.sampling.samplers import Sampler
     from trainwright.data.text.chunks import Chunks
 
@@ -151,7 +151,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if not decided.contract.data.is_packed:
         return ()
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
-    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.text.packing import pack_inputs
 
     data = TokenFeeding.of(decided.contract.data)
@@ -183,7 +183,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if not contract.data.is_padded:
         return ()
     from trainwright.contract.sections.data.token_feeding import TokenFeeding
-    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.sampling.length_buckets import BucketSampler
     from trainwright.data.text.chunks import cut_documents
     from trainwright.data.text.padding import Steps, measure_padding, padded_shapes

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.data.base.soft_tokens import TEACHER_LOGS, TEACHER_TOKENS
+from trainwright.data.base.inputs.soft_tokens import TEACHER_LOGS, TEACHER_TOKENS
 from trainwright.data.loading.batch import Batch
 from trainwright.model.model_call import call_model
 from trainwright.objective.losses import LossSum, TargetLoss, in_fp32

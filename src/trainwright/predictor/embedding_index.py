@@ -20,7 +20,7 @@ import polars as pl
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, sync_folder, write_json
-from trainwright.data.base.one_side import Side
+from trainwright.data.base.inputs.one_side import Side
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.predictor.bundle_files import (

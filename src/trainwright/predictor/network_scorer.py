@@ -22,8 +22,8 @@ from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Floats, Inputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows

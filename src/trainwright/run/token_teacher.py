@@ -18,8 +18,8 @@ from trainwright.core.files import Json, damage_in, read_json
 from trainwright.core.formatting import show_bytes
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
 from trainwright.data.audit.shared_ngrams import copied_segments
-from trainwright.data.base.soft_tokens import TaughtTokens
-from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.base.inputs.soft_tokens import TaughtTokens
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.encoders.vocabulary import TokenEncoding

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.data import TableData
-from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.read_table import read_table
 
 

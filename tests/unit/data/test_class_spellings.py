@@ -10,8 +10,8 @@ import pytest
 
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import TableData
-from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.row_storage import SLICE_ROWS
+from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.storage.row_storage import SLICE_ROWS
 from trainwright.data.columns import doubtful_classes
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.propose_columns import with_doubts

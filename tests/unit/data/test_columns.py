@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.cell_values import Cleaning, to_labels
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.cell_values import Cleaning, to_labels
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.columns.column_kinds import ColumnType, infer_column, name_tokens, type_column
 from trainwright.data.sources.data_source import FileVersion, SourceFile
 

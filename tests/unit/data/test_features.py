@@ -16,7 +16,7 @@ from trainwright.contract.sections.data.data import RandomSplit, TableData
 from trainwright.contract.sections.data.features import Encoding, Imputing, Scaling
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.row_storage import SLICE_ROWS
+from trainwright.data.base.storage.row_storage import SLICE_ROWS
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.batch import Batch, element_targets, row_targets  # noqa: E402
 from trainwright.data.loading.dataset import TensorRowDataset, WindowDataset  # noqa: E402

@@ -36,8 +36,8 @@ from trainwright.contract.sections.data.sampling import (
 )
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data.base import row_storage as space_module
-from trainwright.data.base.row_storage import IN_MEMORY, InFiles
+from trainwright.data.base.storage import row_storage as space_module
+from trainwright.data.base.storage.row_storage import IN_MEMORY, InFiles
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sampling.build_sampler import build_sampler

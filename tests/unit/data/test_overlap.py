@@ -14,7 +14,7 @@ from trainwright.data.audit.shared_ngrams import (
     copied_segments,
     sequence_length,
 )
-from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 
 SEGMENT = 256
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows, pack_sources

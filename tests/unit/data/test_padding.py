@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.permutation import Permutation
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.sampling.length_buckets import BucketSampler, cut_line
 from trainwright.data.text.chunks import LongDocuments, cut_documents

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.contract.sections.data.data import Features, FileSplit, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base import row_storage
+from trainwright.data.base.storage import row_storage
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mixed_texts import CONTEXT, LETTERS, WINDOWS, Windows, inputs_of, source_of, table
 from trainwright.contract.sections.data.sampling import Mixture
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.base.token_inputs import Sources, TokenInputs
+from trainwright.data.base.inputs.token_inputs import Sources, TokenInputs
 from trainwright.data.sampling.build_sampler import mixture_sampler
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows

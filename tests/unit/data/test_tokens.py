@@ -13,7 +13,7 @@ import pytest
 from made_data import make_text
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place
-from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.columns.target import NextToken
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.text.eval_windows import cut_windows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.levels import Levels
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.byte_counts import changes_of
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.evaluation.intervals.intervals import Resampling

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
-from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.document_batch import NO_TARGET  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402

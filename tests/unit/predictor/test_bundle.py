@@ -14,9 +14,9 @@ from trainwright.contract.sections.data.features import Features
 from trainwright.core.errors import DamagedFile, DataMistake, Mistake
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_bytes
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.row_distribution import safe_quantiles
 from trainwright.data.base.table import Floats, ImageInputs, Inputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.pixel_statistics import fit_pixels

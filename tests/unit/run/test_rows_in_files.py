@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from command import NETWORK, command, inside, write_project
 from trainwright.core.files import Json, read_json
-from trainwright.data.base import row_storage
+from trainwright.data.base.storage import row_storage
 from trainwright.data.modalities import table_look
 from trainwright.data.quality import run_checks
 

@@ -17,9 +17,9 @@ from trainwright.contract.sections.data.data import (
 )
 from trainwright.core.import_gc import loading
 from trainwright.data.audit.audit_result import AuditResult, Sides
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.cells.value_counts import count_values
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.statistics.leak_tests import rank_auc
 
 APART, APART_GIVEN = 0.6, 0.75

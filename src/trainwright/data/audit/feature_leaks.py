@@ -8,7 +8,7 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Test
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions

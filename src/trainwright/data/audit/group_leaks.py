@@ -17,9 +17,9 @@ from trainwright.contract.sections.data.data import (
     split_columns,
 )
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.base.value_counts import count_values
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.value_counts import count_values
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.statistics.dependence import as_numbers, mean_of_all
 

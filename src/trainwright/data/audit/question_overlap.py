@@ -18,8 +18,8 @@ from trainwright.data.audit.shared_ngrams import (
     hash_ngrams,
     some_spans,
 )
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.token_dtype import Tokens
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.questions.question_file import ReadQuestion
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.copies.chance_agreement import Agreement

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Integers
 from trainwright.data.base.token_dtype import Tokens
-from trainwright.data.base.token_inputs import TokenInputs
 
 COPIED = 0.8
 """Minimum share of a segment's tokens in repeated n-grams for a copy: the share from which Llama 2

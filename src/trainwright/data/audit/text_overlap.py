@@ -11,8 +11,8 @@ from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Part
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.types import Prepared

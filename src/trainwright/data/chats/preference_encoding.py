@@ -10,9 +10,9 @@ import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.preference_inputs import PreferenceInputs
+from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Inputs, Part
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding
 from trainwright.data.chats.chat_template import Piece
 from trainwright.data.encoders.encoding import InputColumn, NewRows

@@ -14,8 +14,8 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.optional_dependencies import need_tokenizers
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding, EncodedChats, render_chats
 from trainwright.data.chats.chat_messages import ChatTable, read_chats
 from trainwright.data.chats.chat_template import ChatTemplate, Piece

@@ -12,7 +12,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.chats import PreferenceData
 from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.preference_inputs import PreferenceInputs
+from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.chats.chat_encoding import ChatEncoding, render_chats
 from trainwright.data.chats.preference_encoding import PreferenceEncoding

@@ -13,7 +13,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.column import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cell_values import (
+from trainwright.data.base.cells.cell_values import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
@@ -23,7 +23,7 @@ from trainwright.data.base.cell_values import (
     to_moments,
     to_numbers,
 )
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.identifiers import identifying, nearly_identifying

@@ -8,11 +8,11 @@ import polars as pl
 
 from trainwright.contract.sections.data.column import Column
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.spelling import folded
+from trainwright.data.base.cells.value_counts import counted_slices
 from trainwright.data.base.messages import some
-from trainwright.data.base.spelling import folded
-from trainwright.data.base.value_counts import counted_slices
 from trainwright.data.columns.doubts import Doubt
 
 _MOST_SPELLINGS = 2000

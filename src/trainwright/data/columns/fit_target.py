@@ -10,9 +10,9 @@ from typing import Literal
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.categories import count_labels
+from trainwright.data.base.cells.categories import count_labels
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.row_storage import slices_of
+from trainwright.data.base.storage.row_storage import slices_of
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, LabelType
 from trainwright.data.columns.target_kind import NO_POSITIVE, Target

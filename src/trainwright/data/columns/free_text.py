@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.doubts import Doubt
 

@@ -12,10 +12,10 @@ from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import TableData, TimeSplit, split_columns
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.cell_values import LARGEST, Cleaning, to_labels, to_numbers
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.row_storage import RowStorage
+from trainwright.data.base.storage.row_storage import RowStorage
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format

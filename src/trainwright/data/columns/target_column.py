@@ -15,11 +15,11 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.categories import count_labels
-from trainwright.data.base.cell_values import to_labels, to_numbers
-from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.cells.categories import count_labels
+from trainwright.data.base.cells.cell_values import to_labels, to_numbers
+from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.row_storage import RowStorage, slices_of
+from trainwright.data.base.storage.row_storage import RowStorage, slices_of
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.column_kinds import (
     MOSTLY,

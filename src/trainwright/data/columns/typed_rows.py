@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from trainwright.core.errors import Problem
-from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.row_storage import RowStorage, bounds
+from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.storage.row_storage import RowStorage, bounds
 from trainwright.data.columns.column_kinds import (
     ColumnType,
     as_typed,

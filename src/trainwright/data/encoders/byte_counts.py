@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.token_inputs import DOCUMENT_END
+from trainwright.data.base.inputs.token_inputs import DOCUMENT_END
 from trainwright.data.encoders.bpe import count_pieces, list_pieces
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")

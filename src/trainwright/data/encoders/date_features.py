@@ -10,7 +10,7 @@ from typing import Literal, final
 
 import polars as pl
 
-from trainwright.data.base.row_storage import slices_of
+from trainwright.data.base.storage.row_storage import slices_of
 
 _PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 _PERIODS: Mapping[str, tuple[int, int]] = MappingProxyType(

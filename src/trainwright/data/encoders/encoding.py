@@ -10,8 +10,8 @@ from typing import ClassVar, Protocol, Self, final
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Bytes, Inputs, Part
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.lag_features import LagFeatures

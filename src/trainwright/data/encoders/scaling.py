@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.data.features import Imputing, Scaling
 from trainwright.core.files import Json
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds
 from trainwright.data.base.table import Floats, Integers
 
 _MOST_QUANTILES = 1000

@@ -17,16 +17,16 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.categories import Vocabulary, fit_vocabulary
-from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.row_storage import (
+from trainwright.data.base.cells.categories import Vocabulary, fit_vocabulary
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.sparse import below, beside
+from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
     RowStorage,
     bounds,
     is_one_slice,
     slices_of,
 )
-from trainwright.data.base.sparse import below, beside
 from trainwright.data.base.table import Floats, Inputs, Part, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, new_problems
 from trainwright.data.columns.missing_column import missing_column

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.categories import Vocabulary
+from trainwright.data.base.cells.categories import Vocabulary
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
 

@@ -16,9 +16,9 @@ from trainwright.contract.sections.data.features import Features
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_value
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
+from trainwright.data.base.inputs.text_inputs import TextInputs, Truncation
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.base.table import Inputs, Part
-from trainwright.data.base.text_inputs import TextInputs, Truncation
 from trainwright.data.base.token_dtype import Tokens, token_dtype
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
 from trainwright.data.encoders.number_columns import names_of_kind

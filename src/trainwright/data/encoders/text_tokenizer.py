@@ -12,7 +12,7 @@ import numpy as np
 
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.optional_dependencies import need_tokenizers
-from trainwright.data.base.text_inputs import NOTHING_CUT, TextInputs, Truncation
+from trainwright.data.base.inputs.text_inputs import NOTHING_CUT, TextInputs, Truncation
 from trainwright.data.base.token_dtype import token_dtype
 
 if TYPE_CHECKING:

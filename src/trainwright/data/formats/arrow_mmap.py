@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from trainwright.data.base.mapped_pages import map_to_read
+from trainwright.data.base.storage.mapped_pages import map_to_read
 
 MAPPED_FROM_BYTES = 16 * 2**20
 """A smaller file is read: that takes less time than loading the library that maps."""

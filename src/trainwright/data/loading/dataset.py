@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch, as_batch
 
 

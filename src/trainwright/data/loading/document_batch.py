@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Integers
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch
 
 NO_TARGET = -100

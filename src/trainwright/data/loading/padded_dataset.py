@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 import torch
 
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Integers
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.document_batch import (
     TokenPlaces,

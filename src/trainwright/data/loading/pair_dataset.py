@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers
-from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.batch import Batch
 

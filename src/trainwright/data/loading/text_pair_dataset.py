@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from trainwright.data.base.inputs.text_inputs import TextInputs
+from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers
-from trainwright.data.base.text_inputs import TextInputs
-from trainwright.data.base.text_pair_inputs import TextPairInputs
 from trainwright.data.loading.batch import Batch
 
 _SIDES = ("query", "passage", "negative")

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers
-from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.loading.batch import Batch
 
 _OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids")

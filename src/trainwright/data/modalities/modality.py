@@ -30,7 +30,7 @@ from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
-    from trainwright.data.base.one_side import OneSide, WantedSide
+    from trainwright.data.base.inputs.one_side import OneSide, WantedSide
     from trainwright.data.quality.run_checks import Effort
 
 S = TypeVar("S", bound=Feeding)

@@ -15,7 +15,7 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
-from trainwright.data.base.one_side import OneSide, WantedSide
+from trainwright.data.base.inputs.one_side import OneSide, WantedSide
 from trainwright.data.base.table import Inputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding

@@ -20,8 +20,8 @@ from trainwright.contract.sections.data.data import (
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.row_storage import IN_MEMORY, taken
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.storage.row_storage import IN_MEMORY, taken
 from trainwright.data.base.table import Part, PartName
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from trainwright.core.files import Json
-from trainwright.data.base.text_inputs import TextInputs
+from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.encoders.text_tokenizer import TextTokenizer
 
 TOKENIZER = "tokenizer.json"

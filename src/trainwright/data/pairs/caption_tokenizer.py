@@ -12,7 +12,7 @@ import numpy as np
 
 from trainwright.contract.sections.data.pairs import CaptionTokens
 from trainwright.core.files import Json
-from trainwright.data.base.text_inputs import TextInputs, Truncation
+from trainwright.data.base.inputs.text_inputs import TextInputs, Truncation
 from trainwright.data.base.token_dtype import token_dtype
 
 PAD, UNKNOWN = 0, 1

@@ -12,8 +12,8 @@ from trainwright.contract.sections.data.images import ImageFields
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.one_side import OneSide, WantedSide
-from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.inputs.one_side import OneSide, WantedSide
+from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Part
 from trainwright.data.columns.matching import caption_codes
 from trainwright.data.images.image_table import names_table

@@ -12,10 +12,10 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.inputs.pair_inputs import PairInputs
+from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.base.row_distribution import safe_quantiles
 from trainwright.data.base.table import ImageInputs, Inputs, Part
-from trainwright.data.base.text_inputs import TextInputs
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.text_tokenizer import TextTokenizer

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.core.errors import NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Floats, ImageInputs, Inputs, Part, TableInputs
 from trainwright.data.columns.matching import unit_rows
 from trainwright.data.encoders.encoding import Encoding, NewRows

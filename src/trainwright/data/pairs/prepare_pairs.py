@@ -10,7 +10,7 @@ import polars as pl
 from trainwright.contract.sections.data.data import GroupSplit
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.columns.matching import Matching, same_text
 from trainwright.data.encoders.pixel_statistics import fit_pixels

@@ -16,9 +16,9 @@ from trainwright.contract.sections.data.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.applied_actions import MOST_LISTED, AppliedAction
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.base.messages import quoted, some
-from trainwright.data.base.row_storage import (
+from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
     RowStorage,
     gathered,

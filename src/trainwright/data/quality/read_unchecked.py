@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.quality.column_settings import (
     column_settings_of,
     examined_target,

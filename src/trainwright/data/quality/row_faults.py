@@ -15,9 +15,9 @@ import polars as pl
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.quality import Action, FindingKind
-from trainwright.data.base.cell_values import Cleaning, to_labels
-from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.row_storage import RowStorage, bounds
+from trainwright.data.base.cells.cell_values import Cleaning, to_labels
+from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.storage.row_storage import RowStorage, bounds
 from trainwright.data.columns.winsorize import Limit
 from trainwright.data.quality.column_settings import column_settings_of
 from trainwright.data.quality.columns.implausible_values import broken_rows

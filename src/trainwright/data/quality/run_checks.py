@@ -12,7 +12,7 @@ from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.data import Split
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.blas import one_blas_thread
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.quality.columns import (
     implausible_values,
     outliers,

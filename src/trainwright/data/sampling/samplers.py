@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.counter_rng import uniform
-from trainwright.data.base.external_sort import sorted_positions
 from trainwright.data.base.permutation import Permutation, Positions
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
+from trainwright.data.base.storage.external_sort import sorted_positions
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Floats
 
 

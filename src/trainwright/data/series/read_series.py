@@ -17,7 +17,7 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.base.messages import some
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.columns.doubts import Doubt

@@ -12,10 +12,10 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.base.levels import Levels
 from trainwright.data.base.messages import some
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.base.table import Inputs, Part, TableInputs
 from trainwright.data.columns.column_kinds import new_problems
 from trainwright.data.columns.missing_column import missing_column

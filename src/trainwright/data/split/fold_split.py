@@ -22,7 +22,7 @@ from trainwright.contract.sections.data.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.cells.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
 from trainwright.data.split.fractions import (

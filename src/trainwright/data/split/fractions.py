@@ -10,7 +10,7 @@ import numpy as np
 from trainwright.contract.sections.data.data import ColumnSplit, FileSplit, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, positions_of_code
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, positions_of_code
 from trainwright.data.base.table import Integers, PartName
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cell_values import to_labels, unchanged
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
+from trainwright.data.base.cells.cell_values import to_labels, unchanged
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
 Read = Callable[[pl.Series], pl.Series]

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.external_sort import sorted_positions
-from trainwright.data.base.row_storage import Array, RowStorage, bounds, chosen_positions
+from trainwright.data.base.storage.external_sort import sorted_positions
+from trainwright.data.base.storage.row_storage import Array, RowStorage, bounds, chosen_positions
 from trainwright.data.base.table import Integers
 
 NOWHERE = -1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.row_storage import RowStorage
+from trainwright.data.base.storage.row_storage import RowStorage
 from trainwright.data.base.table import Integers
 from trainwright.data.split.row_keys import key_slices
 

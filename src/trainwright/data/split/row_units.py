@@ -12,7 +12,7 @@ from trainwright.contract.sections.data.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.data.base.row_storage import RowStorage, row_numbers
+from trainwright.data.base.storage.row_storage import RowStorage, row_numbers
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.split.groups import combined_label_codes

@@ -20,8 +20,8 @@ from trainwright.contract.sections.data.data import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.categories import count_labels
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
+from trainwright.data.base.cells.categories import count_labels
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import PartName
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times

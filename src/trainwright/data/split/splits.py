@@ -23,11 +23,17 @@ from trainwright.contract.sections.data.data import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.categories import count_labels
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.external_sort import filled
+from trainwright.data.base.cells.categories import count_labels
+from trainwright.data.base.cells.cell_values import to_labels
 from trainwright.data.base.messages import Wrong, quoted
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, gathered, slices_of
+from trainwright.data.base.storage.external_sort import filled
+from trainwright.data.base.storage.row_storage import (
+    IN_MEMORY,
+    RowStorage,
+    bounds,
+    gathered,
+    slices_of,
+)
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.split.fractions import PARTS, TEST, TRAIN, VALIDATION, Shares, check_filled
 from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class

@@ -8,8 +8,8 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.external_sort import dense_ranks, sorted_positions
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
+from trainwright.data.base.storage.external_sort import dense_ranks, sorted_positions
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
 _MICROSECONDS_A_DAY = 86_400_000_000

@@ -12,10 +12,10 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import to_numbers
-from trainwright.data.base.external_sort import filled
+from trainwright.data.base.cells.cell_values import to_numbers
 from trainwright.data.base.messages import Wrong
-from trainwright.data.base.row_storage import RowStorage, bounds, stored
+from trainwright.data.base.storage.external_sort import filled
+from trainwright.data.base.storage.row_storage import RowStorage, bounds, stored
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.split.fractions import (
     LEFT_OUT,

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Part
 from trainwright.data.types import Prepared
 

@@ -18,10 +18,10 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_file
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.inputs.token_inputs import DOCUMENT_END
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import Integers
-from trainwright.data.base.token_inputs import DOCUMENT_END
 from trainwright.data.formats.decompress import check_size
 from trainwright.data.formats.encodings import text_blocks
 from trainwright.data.formats.file_format import check_content, is_aside

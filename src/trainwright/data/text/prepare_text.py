@@ -16,10 +16,10 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Integers, Part, PartName
 from trainwright.data.base.token_dtype import Mask, Tokens
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.vocabulary import TextVocabulary

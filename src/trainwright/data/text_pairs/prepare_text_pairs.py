@@ -11,9 +11,9 @@ import polars as pl
 from trainwright.contract.sections.data.data import GroupSplit
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.inputs.text_inputs import TextInputs
+from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
 from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.base.text_inputs import TextInputs
-from trainwright.data.base.text_pair_inputs import TextPairInputs
 from trainwright.data.columns.matching import PassageMatching
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.data.pairs.base_captions import BaseCaptions

@@ -16,7 +16,7 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
+from trainwright.data.base.storage.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (
     Floats,
     ImageInputs,
@@ -148,7 +148,7 @@ def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
-    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.model.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
@@ -164,7 +164,7 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
 
 def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear) of the answers."""
-    from trainwright.data.base.token_inputs import TokenInputs
+    from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.model.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target

@@ -15,7 +15,7 @@ import polars as pl
 from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
 from trainwright.contract.sections.data.features import History
 from trainwright.data.base.levels import quantiles_by_step
-from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.data.base.pair_inputs import PairInputs
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.inputs.pair_inputs import PairInputs
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.pairs.pair_terms import fit_pair_terms, small_images
 from trainwright.data.types import Prepared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.text_pairs.text_pair_encoder import TextPairEncoder
 from trainwright.data.text_pairs.text_pair_terms import TextPairTerms, common_terms

@@ -12,8 +12,8 @@ import polars as pl
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.import_gc import loading
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers, TableInputs
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.split.row_keys import random_keys

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Part
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.evaluation.explanations.explanation import PartialDependence

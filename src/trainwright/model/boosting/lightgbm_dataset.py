@@ -9,7 +9,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.row_storage import SLICE_ROWS, bounds
+from trainwright.data.base.storage.row_storage import SLICE_ROWS, bounds
 from trainwright.data.base.table import (
     NO_WEIGHTS,
     Floats,

@@ -14,7 +14,7 @@ from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, as_columns
 from trainwright.model.boosting.boosting_callbacks import RedrawnNumbers, TreeWatcher
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, build_dataset, matrix_of

@@ -14,7 +14,7 @@ import numpy as np
 from trainwright.contract.sections.model.catboost import CatBoost
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_json
-from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, Part, as_columns
 from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.library_family import LibraryJob

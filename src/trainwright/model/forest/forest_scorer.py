@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, Integers, as_columns
 from trainwright.model.array_file import read_arrays, write_arrays
 from trainwright.model.table_matrix import tree_matrix

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.row_storage import SLICE_ROWS
+from trainwright.data.base.storage.row_storage import SLICE_ROWS
 from trainwright.data.base.table import Floats, Inputs, Integers, as_columns
 from trainwright.model.array_file import read_arrays, write_arrays
 from trainwright.model.library_family import LibraryJob

@@ -14,7 +14,7 @@ from xgboost.callback import TrainingCallback
 
 from trainwright.contract.sections.model.xgboost import XGBoost
 from trainwright.core.files import parse_json, write_text
-from trainwright.data.base.row_storage import bounds
+from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, Part, as_columns
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.query_rows import QueryRows, RankingJob

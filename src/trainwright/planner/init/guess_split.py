@@ -16,7 +16,7 @@ from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups
 from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
 from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
-from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType, name_tokens, names_birth
 from trainwright.data.read_table import RawTable

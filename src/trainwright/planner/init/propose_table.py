@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.free_text import FREE_TEXT

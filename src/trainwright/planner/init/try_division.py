@@ -9,7 +9,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds

@@ -14,9 +14,9 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.zero_shot import ZeroShot
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.messages import some
-from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.pairs.labelled_pictures import (

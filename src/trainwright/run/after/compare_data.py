@@ -14,7 +14,7 @@ from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
-from trainwright.data.base.cell_values import Cleaning, to_labels, to_numbers
+from trainwright.data.base.cells.cell_values import Cleaning, to_labels, to_numbers
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_column
 from trainwright.data.sources.data_source import read_source

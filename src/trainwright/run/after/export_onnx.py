@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, storage_errors, write_json
 from trainwright.core.hashing import hash_file
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Inputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.subsample import sampled
 from trainwright.data.text.eval_windows import cut_windows

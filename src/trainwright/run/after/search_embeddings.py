@@ -10,7 +10,7 @@ import polars as pl
 
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.one_side import OneSide, WantedSide
+from trainwright.data.base.inputs.one_side import OneSide, WantedSide
 from trainwright.data.base.table import Floats, Inputs
 from trainwright.data.columns.matching import unit_rows
 from trainwright.data.dispatch import modality_of

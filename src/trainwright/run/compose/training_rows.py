@@ -16,12 +16,12 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.token_feeding import TokenFeeding
 from trainwright.contract.sections.section import settled
-from trainwright.data.base.pair_inputs import PairInputs
-from trainwright.data.base.preference_inputs import PreferenceInputs
+from trainwright.data.base.inputs.pair_inputs import PairInputs
+from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
+from trainwright.data.base.inputs.text_inputs import TextInputs
+from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import ImageInputs, Part, TableInputs
-from trainwright.data.base.text_inputs import TextInputs
-from trainwright.data.base.text_pair_inputs import TextPairInputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.dataset import (
     RowDataset,

@@ -11,8 +11,8 @@ import numpy as np
 from trainwright.contract.sections.data.accepted_findings import Accepted
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.question_overlap import QuestionOverlap, overlapping_questions
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Inputs
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.evaluation.experiments.contamination import JudgedQuestions, try_contamination

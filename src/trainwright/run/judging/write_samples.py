@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from trainwright.core.files import Json
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Part
 from trainwright.data.base.token_dtype import Tokens
-from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions

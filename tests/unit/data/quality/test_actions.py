@@ -16,8 +16,8 @@ from trainwright.contract.sections.data.data import Features, StratifiedSplit, T
 from trainwright.contract.sections.data.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
-from trainwright.data.base import row_storage
-from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.storage import row_storage
 from trainwright.data.base.table import PartName
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.prepare_table import prepare_fold, prepare_table

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ColumnView, ExaminedData

@@ -11,10 +11,10 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.free_text import FREE_TEXT
 from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id

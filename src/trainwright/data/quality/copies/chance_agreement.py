@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Integers
 
 MOSTLY = 0.6

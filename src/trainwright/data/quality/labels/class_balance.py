@@ -6,8 +6,8 @@ import numpy as np
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.messages import some
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.views import ExaminedData
 

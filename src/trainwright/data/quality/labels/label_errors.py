@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.formatting import many
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.labels.confident_learning import wrong_labels
 from trainwright.data.quality.labels.label_noise import APART, LabelNoise, label_noise

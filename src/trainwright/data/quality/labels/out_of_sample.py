@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.views import ExaminedData
 
 FOLDS = 5

@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import TableData
 from trainwright.core.files import Json
-from trainwright.data.base.number_units import Unit
+from trainwright.data.base.cells.number_units import Unit
 from trainwright.data.base.table import Integers
 
 DATE_FORMATS = (

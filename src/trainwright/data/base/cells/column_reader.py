@@ -9,15 +9,15 @@ from typing import Self, final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cell_values import (
+from trainwright.data.base.cells.cell_values import (
     FIRST_DATES,
     ReadColumn,
     formats_of,
     to_numbers,
     unchanged,
 )
-from trainwright.data.base.mapped_pages import release_pages
-from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
+from trainwright.data.base.storage.mapped_pages import release_pages
+from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds
 
 _MOST_HELD = 65_536
 

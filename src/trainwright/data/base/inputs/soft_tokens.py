@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Integers
 from trainwright.data.base.token_dtype import Tokens
-from trainwright.data.base.token_inputs import TokenInputs
 
 TEACHER_TOKENS, TEACHER_LOGS = "teacher_tokens", "teacher_logs"
 """Names of the teacher's tokens and log-probabilities in a batch."""

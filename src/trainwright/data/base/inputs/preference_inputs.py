@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Floats, Inputs, Integers, TableInputs
-from trainwright.data.base.token_inputs import TokenInputs
 
 
 def _unknown() -> Floats:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.base.table import Inputs, Integers, TableInputs
-from trainwright.data.base.text_inputs import TextInputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.base.row_storage import Array, RowStorage, bounds, stored
+from trainwright.data.base.storage.row_storage import Array, RowStorage, bounds, stored
 from trainwright.data.base.table import Integers
 
 

@@ -1,0 +1,1 @@
+"""Cells of a column: cleaning, numbers, categories, counts."""

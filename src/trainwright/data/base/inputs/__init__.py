@@ -1,0 +1,1 @@
+"""Encoded inputs of images, texts and pairs, in memory or mapped."""

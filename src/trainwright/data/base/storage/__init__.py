@@ -1,0 +1,1 @@
+"""Rows and numbers in memory or in files."""
