@@ -33,8 +33,8 @@ from trainwright.run.fit_contract import (
     judge_fit,
 )
 from trainwright.run.folder.check_own_files import read_model, read_own_bundle
-from trainwright.run.prepare_run import Additions, Request
 from trainwright.run.prepared_data import PreparedData
+from trainwright.run.run_request import Additions, Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model

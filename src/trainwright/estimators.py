@@ -33,8 +33,8 @@ from trainwright.data.base.table import Floats
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.input_rows import GivenRows, frame_of, is_pandas
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.prepare_run import Request
 from trainwright.run.prepared_data import PreparedData
+from trainwright.run.run_request import Request
 from trainwright.run.screen import StreamScreen
 
 _SECTIONS = ("model", "metric", "training", "data", "budget")

@@ -33,7 +33,9 @@ from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run import reference_scores
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.input_shapes import shape_of
-from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.prepare_run import make_ready
+from trainwright.run.ready_run import Ready
+from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

@@ -26,7 +26,9 @@ from trainwright.data.base.inputs.soft_tokens import TEACHER_LOGS, TEACHER_TOKEN
 from trainwright.run import token_teacher
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.prepare_run import make_ready
+from trainwright.run.ready_run import Ready
+from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

@@ -151,7 +151,7 @@ def train(
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
             from trainwright.cli.output.show_trained import show_trained
-            from trainwright.run.prepare_run import Request
+            from trainwright.run.run_request import Request
             from trainwright.run.screen import StreamScreen
             from trainwright.run.train import train as train_contract
 

@@ -25,7 +25,8 @@ from trainwright.data.quality.finding import (
 )
 from trainwright.data.sources.cache import cache_value, open_cache
 from trainwright.run.open_folder import StartedRun
-from trainwright.run.prepare_run import Ready, decided_task
+from trainwright.run.prepare_run import decided_task
+from trainwright.run.ready_run import Ready
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 

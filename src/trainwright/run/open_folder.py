@@ -33,7 +33,8 @@ from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut, note_lost_record
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.folder.trained_rows import write_trained_rows
-from trainwright.run.prepare_run import Ready, Request
+from trainwright.run.ready_run import Ready
+from trainwright.run.run_request import Request
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused

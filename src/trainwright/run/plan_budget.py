@@ -40,7 +40,8 @@ from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.input_shapes import longest_sample, shape_of
 from trainwright.run.measured_choices import as_started
 from trainwright.run.open_folder import find_begun
-from trainwright.run.prepare_run import Ready, Request
+from trainwright.run.ready_run import Ready
+from trainwright.run.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled
 from trainwright.run.trial.library_times import time_library

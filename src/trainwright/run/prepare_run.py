@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import (
     ContractSource,
-    ContractText,
     Document,
     placed,
     read_contract,
@@ -26,101 +25,26 @@ from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.data.dispatch import modality_of, prepare, read_data
+from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.encoders.text_encoder import TextReading
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.file_guard import FilesRead
-from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.calibration.fit_threshold import calibration_problems
 from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
-from trainwright.planner.read_device import DeviceFacts, read_device
+from trainwright.planner.read_device import read_device
 from trainwright.run.contract_target import target_problems, with_contract_target
-from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.input_shapes import longest_sample, shape_of
+from trainwright.run.ready_run import Ready
+from trainwright.run.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_data, describe_plan, labelled
-from trainwright.tracking.events import Event
-from trainwright.tracking.observers import Observer
 
 if TYPE_CHECKING:
-    from trainwright.engine.stopping.stop_rules import StopRule
     from trainwright.run.question_sets import LoadedQuestions
-
-
-class FolderObserver(Protocol):
-    """Observer of the run that also needs its folder."""
-
-    def opened(self, folder: Path) -> None:
-        """The run's folder exists and is owned."""
-        ...
-
-    def observe(self, event: Event) -> None:
-        """Take notice of one event."""
-        ...
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Additions:
-    """Stop rules and observers of the caller, next to those of the contract. In every training of
-    the run the rules are asked between two steps; between two trees of boosting."""
-
-    stop_rules: Sequence[StopRule] = ()
-    observers: Sequence[Observer] = ()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Request for a training, with its time on the monotonic clock: a budget counts from then. An
-    empty `name` takes the next free number; with `resume` and no name, the newest run of the
-    contract's name is resumed. `frames` are those that the contract calls `frame://NAME`. `extend`
-    gives a finished run a new ending; a new run begins at `start`, `RUN@STEP`; `added` are
-    the caller's stop rules and observers."""
-
-    contract: Path | ContractText
-    overrides: Sequence[str] = ()
-    runs: Path = Path("runs")
-    name: str = ""
-    resume: bool = False
-    command: Sequence[str] = tuple(sys.argv)
-    watchers: Sequence[FolderObserver] = ()
-    start: str = ""
-    frames: Mapping[str, Frame] = field(default_factory=dict)
-    extend: ExtensionRequest = NO_EXTENSION
-    added: Additions = field(default_factory=Additions)
-    asked_at: float = field(default_factory=time.monotonic)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Everything known before budget is spent. `files` are those that were read, `seconds_before`
-    is the time until the run's folder was opened. `teacher` describes that of the contract;
-    `questions` are those that it asks."""
-
-    document: Document
-    raw: Raw
-    device: DeviceFacts
-    plan: Plan
-    prepared: Prepared
-    files: FilesRead
-    seconds_before: float = 0.0
-    teacher: Mapping[str, Json] = field(default_factory=dict)
-    questions: tuple[LoadedQuestions, ...] = ()
-
-
-def without_undivided(ready: Ready) -> Ready:
-    """The same without the unsplit rows, which only folds and a refit still need: training cannot
-    afford to keep them in memory next to its parts."""
-    if ready.plan.contract.training.refit:
-        return ready
-    data = ready.plan.contract.data
-    return replace(ready, raw=modality_of(data.kind).after_split(ready.raw, data))
 
 
 def make_ready(

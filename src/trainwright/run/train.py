@@ -48,16 +48,12 @@ from trainwright.run.open_folder import (
     find_begun,
     open_run,
 )
-from trainwright.run.prepare_run import (
-    Ready,
-    Request,
-    make_ready,
-    need_test_rows,
-    without_undivided,
-)
+from trainwright.run.prepare_run import make_ready, need_test_rows
+from trainwright.run.ready_run import Ready, without_undivided
 from trainwright.run.repeats.train_folds import TrainedFold, learner_of, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
 from trainwright.run.run_context import RunAttempt, RunContext
+from trainwright.run.run_request import Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import doubt_warnings, labelled
