@@ -40,7 +40,7 @@ from trainwright.evaluation.candidates.compare_candidates import (
 )
 from trainwright.evaluation.clause import gain_status
 from trainwright.run.judging.write_predictions import ScoredRows, read_predictions
-from trainwright.run.run_request import Request
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StreamScreen
 from trainwright.run.train import train
 

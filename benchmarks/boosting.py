@@ -28,10 +28,10 @@ from trainwright.model.boosting.lightgbm_trees import (
     boosting_parameters,
 )
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

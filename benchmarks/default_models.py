@@ -33,10 +33,10 @@ from trainwright.evaluation.baselines.baselines import fit_baselines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

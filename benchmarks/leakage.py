@@ -41,10 +41,10 @@ from trainwright.run.audit_data import Looked, look_at_data
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.try_findings import try_audited
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

@@ -17,10 +17,10 @@ from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.update.step import Step
 from trainwright.run.compose.compose_job import compose
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, StepOutcome
 from trainwright.tracking.run_folder import RunFolder

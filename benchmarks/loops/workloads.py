@@ -24,9 +24,9 @@ from trainwright.model.build_network import build_network
 from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.input_shapes import shape_of
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 CLIPPING = 1.0

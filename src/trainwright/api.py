@@ -34,7 +34,7 @@ from trainwright.run.fit_contract import (
 )
 from trainwright.run.folder.check_own_files import read_model, read_own_bundle
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.run_request import Additions, Request
+from trainwright.run.request.run_request import Additions, Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model

@@ -34,7 +34,7 @@ from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.input_rows import GivenRows, frame_of, is_pandas
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.run_request import Request
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StreamScreen
 
 _SECTIONS = ("model", "metric", "training", "data", "budget")

@@ -106,7 +106,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.script.same_settings",
         "trainwright.run.script.script_run",
         "trainwright.run.script.step_settings",
-        "trainwright.run.token_teacher",
+        "trainwright.run.teacher.token_teacher",
         "trainwright.run.trial.compute_trial",
         "trainwright.run.trial.rehearse",
         "trainwright.run.trial.trial_model",

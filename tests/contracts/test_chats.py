@@ -30,10 +30,10 @@ from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

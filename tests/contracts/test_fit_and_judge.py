@@ -19,7 +19,8 @@ from trainwright.core.errors import Interrupted, Mistake, NonFinite
 from trainwright.core.files import read_json
 from trainwright.core.progress import Progress
 from trainwright.data.read_table import RawTable
-from trainwright.run import audit_data, prepare_run, prepared_data
+from trainwright.run import audit_data, prepared_data
+from trainwright.run.prepare import prepare_run
 from trainwright.run.prepared_data import PreparedData
 from trainwright.tracking.events import Event, Validated
 

@@ -29,7 +29,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "checkpoint/states/optimizer_state.py: name those outside",
         "data/loading/feed.py: Feed(",
         "engine/execution/activation_checkpointing.py: model(",
-        "run/prepare_run.py: prepare it with these values",
+        "run/prepare/prepare_run.py: prepare it with these values",
     ),
     "gives an example of a setting": ("run/after/data_quality.py: write for example",),
     "needs a GPU": ("planner/device_rules.py: write exact",),
@@ -76,7 +76,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/chats/jinja_template.py: choose data.template",
     ),
     "needs 200,000 rows": ("model/neighbours/neighbours_family.py: model: {kind: boosting}",),
-    "needs 32 GB on the disk": ("run/token_teacher.py: lower",),
+    "needs 32 GB on the disk": ("run/teacher/token_teacher.py: lower",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 524,288 tokens": ("data/encoders/bpe.py: use a smaller one",),
     "a rule of the contract says it first": (

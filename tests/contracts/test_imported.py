@@ -28,8 +28,8 @@ from trainwright.core.errors import Interrupted, Mistake  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.model.imported.source_files import find_code  # noqa: E402
-from trainwright.run.prepare_run import make_ready  # noqa: E402
-from trainwright.run.run_request import Request  # noqa: E402
+from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
+from trainwright.run.request.run_request import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 
 pytestmark = pytest.mark.torch

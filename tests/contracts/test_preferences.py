@@ -30,13 +30,13 @@ from trainwright.data.chats.preference_encoding import PreferenceEncoding
 from trainwright.model.families import network_family
 from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.predictor.network_scorer import NetworkScorer
-from trainwright.run import reference_scores
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.input_shapes import shape_of
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
+from trainwright.run.teacher import reference_scores
 from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch

@@ -32,9 +32,9 @@ from trainwright.predictor.bundle import read_bundle, read_description  # noqa: 
 from trainwright.predictor.check_predictor import check_predictor  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
 from trainwright.run.after.export_weights import export_model  # noqa: E402
-from trainwright.run.prepare_run import make_ready  # noqa: E402
-from trainwright.run.ready_run import Ready  # noqa: E402
-from trainwright.run.run_request import Request  # noqa: E402
+from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
+from trainwright.run.prepare.ready_run import Ready  # noqa: E402
+from trainwright.run.request.run_request import Request  # noqa: E402
 from trainwright.run.run_result import Result  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.run.train import train  # noqa: E402

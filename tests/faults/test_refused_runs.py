@@ -13,7 +13,7 @@ from command import NETWORK, Ran, command, project_in, stopped_at, tree
 from trainwright.core.errors import DataMistake, Problem, RunLocked
 from trainwright.core.files import read_json
 from trainwright.run import train as run_train
-from trainwright.run.undo_refused import NewFolders, locked_new
+from trainwright.run.opening.undo_refused import NewFolders, locked_new
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
 

@@ -55,9 +55,9 @@ from trainwright.optim.state_offload import OffloadedOptimizer  # noqa: E402
 from trainwright.optim.swa import SWA  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
-from trainwright.run.prepare_run import make_ready  # noqa: E402
+from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
+from trainwright.run.request.run_request import Request  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
-from trainwright.run.run_request import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Saved, Saving, StepOutcome  # noqa: E402

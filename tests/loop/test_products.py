@@ -27,10 +27,10 @@ from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
-from trainwright.run.prepare_run import make_ready  # noqa: E402
-from trainwright.run.ready_run import Ready  # noqa: E402
+from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
+from trainwright.run.prepare.ready_run import Ready  # noqa: E402
+from trainwright.run.request.run_request import Request  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
-from trainwright.run.run_request import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.tracking.events import Ended, StepOutcome  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402

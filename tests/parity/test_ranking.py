@@ -22,8 +22,8 @@ from trainwright.model.library_family import TreeFamily
 from trainwright.model.table_matrix import tree_matrix
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
 from trainwright.run.learners.library_job import job_of
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 QUERIES = 90

@@ -16,9 +16,9 @@ from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.resolve.choice import Choice
 from trainwright.run.audit_data import look_without_models
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes
 
 

@@ -151,7 +151,7 @@ def train(
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
             from trainwright.cli.output.show_trained import show_trained
-            from trainwright.run.run_request import Request
+            from trainwright.run.request.run_request import Request
             from trainwright.run.screen import StreamScreen
             from trainwright.run.train import train as train_contract
 
@@ -180,7 +180,7 @@ def resume(
     run is restored to a folder of its name in --runs, verified as a whole and resumed. The data
     must be at its original path, or below the working folder as named in the contract."""
     from trainwright.core.stop_flag import StopFlag
-    from trainwright.run.extension_request import ExtensionRequest
+    from trainwright.run.request.extension_request import ExtensionRequest
     from trainwright.run.supervise.signal_handlers import stop_on_signals
 
     with stop_on_signals(StopFlag()), code_allowed(allow_code):

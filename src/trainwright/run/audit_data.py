@@ -24,9 +24,9 @@ from trainwright.data.quality.finding import (
     worst_first,
 )
 from trainwright.data.sources.cache import cache_value, open_cache
-from trainwright.run.open_folder import StartedRun
-from trainwright.run.prepare_run import decided_task
-from trainwright.run.ready_run import Ready
+from trainwright.run.opening.open_folder import StartedRun
+from trainwright.run.prepare.prepare_run import decided_task
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 

@@ -12,15 +12,15 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.run.beforehand import Beforehand
+from trainwright.run.budget.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
-from trainwright.run.open_folder import FinishedRun, check_run_name, find_begun
-from trainwright.run.prepare_run import need_test_rows
+from trainwright.run.opening.open_folder import FinishedRun, check_run_name, find_begun
+from trainwright.run.prepare.prepare_run import need_test_rows
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.ready_run import Ready
+from trainwright.run.request.run_request import Additions, Request
 from trainwright.run.run_context import RunAttempt
-from trainwright.run.run_request import Additions, Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals

@@ -12,9 +12,9 @@ from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, open_paths
 from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
 from trainwright.run.folder.planned_contract import read_started
-from trainwright.run.open_folder import find_begun
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.opening.open_folder import find_begun
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_choice
 from trainwright.tracking.run_folder import RunFolder

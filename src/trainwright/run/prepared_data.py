@@ -17,9 +17,9 @@ from trainwright.data.base.table import Part
 from trainwright.data.sources.frames import Frame
 from trainwright.planner.plan import Plan
 from trainwright.run.measured_choices import settle
-from trainwright.run.prepare_run import make_ready, plan_again
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready, plan_again
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen, StageTimes, StreamScreen
 
 

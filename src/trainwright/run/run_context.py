@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from trainwright.core.stop_flag import StopFlag
-from trainwright.run.run_request import Additions, Request
+from trainwright.run.request.run_request import Additions, Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.observers import Observer

@@ -27,7 +27,7 @@ from trainwright.predictor.bundle import add_metrics, write_bundle
 from trainwright.predictor.description import describe_model
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
-from trainwright.run.beforehand import Beforehand
+from trainwright.run.budget.beforehand import Beforehand
 from trainwright.run.extend.earlier_endings import describe_start, doubt_of_extensions
 from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
 from trainwright.run.folder.check_own_files import describe_owner
@@ -40,7 +40,7 @@ from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.measured_choices import settle
-from trainwright.run.open_folder import (
+from trainwright.run.opening.open_folder import (
     FinishedRun,
     StartedRun,
     check_run_name,
@@ -48,12 +48,12 @@ from trainwright.run.open_folder import (
     find_begun,
     open_run,
 )
-from trainwright.run.prepare_run import make_ready, need_test_rows
-from trainwright.run.ready_run import Ready, without_undivided
+from trainwright.run.prepare.prepare_run import make_ready, need_test_rows
+from trainwright.run.prepare.ready_run import Ready, without_undivided
 from trainwright.run.repeats.train_folds import TrainedFold, learner_of, train_folds
 from trainwright.run.repeats.train_seeds import train_seeds
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunAttempt, RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.run_result import Result
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import doubt_warnings, labelled
@@ -123,7 +123,7 @@ def allot_budget(
     if math.isinf(ready.plan.contract.budget.seconds()):
         return ready, Beforehand()
     # Imported here: few runs have a budget.
-    from trainwright.run.plan_budget import allot
+    from trainwright.run.budget.plan_budget import allot
 
     return allot(at.request, ready, at.stages, at.screen, loading, looks=looks)
 

@@ -17,9 +17,9 @@ from trainwright.checkpoint.files.file_names import step_of
 from trainwright.checkpoint.storages.list_checkpoints import list_checkpoints
 from trainwright.core.stop_flag import StopFlag
 from trainwright.run.learners.network_learner import NetworkLearner
-from trainwright.run.prepare_run import make_ready
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunContext
-from trainwright.run.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, Event
 from trainwright.tracking.run_folder import RunFolder

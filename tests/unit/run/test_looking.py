@@ -82,7 +82,7 @@ def test_what_other_code_found_is_not_believed(
     assert len(looks) == 2
 
 
-PLUMBING = {"open_folder", "prepare_run", "screen", "summary"}
+PLUMBING = {"opening/open_folder", "prepare/prepare_run", "prepare/ready_run", "screen", "summary"}
 """Modules of `run` that take what was found further, and decide nothing of it."""
 
 

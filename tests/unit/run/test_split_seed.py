@@ -10,8 +10,8 @@ import pytest
 
 from command import CONTRACT, write_project
 from trainwright.data.types import Prepared
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 SPLITS = [

@@ -9,9 +9,9 @@ import pytest
 
 from command import CONTRACT, command, inside, write_project
 from trainwright.core.files import read_json
-from trainwright.run import beforehand
 from trainwright.run.audit_data import Looked
-from trainwright.run.ready_run import Ready
+from trainwright.run.budget import beforehand
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.screen import StageTimes
 
 PAUSE_SECONDS = 0.4

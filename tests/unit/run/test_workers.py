@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 from command import command, inside
 from made_data import make_images
 from trainwright.planner.resolve import worker_choices
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.trial import worker_trial
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
-from trainwright.run.run_request import Request
+from trainwright.run.request.run_request import Request
 from trainwright.run.run_result import Result
 
 

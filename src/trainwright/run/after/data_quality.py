@@ -30,7 +30,7 @@ from trainwright.planner.init.propose_images import are_images, propose_images
 from trainwright.planner.init.yaml_lines import with_settings
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import read_device
-from trainwright.run.prepare_run import decided_task
+from trainwright.run.prepare.prepare_run import decided_task
 
 Tell = Callable[[str], None]
 

@@ -22,7 +22,7 @@ from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, TextGenerator
 from trainwright.run.after.generate_text import read_writer
 from trainwright.run.judging.ask_questions import text_generator
-from trainwright.run.token_teacher import check_unseen
+from trainwright.run.teacher.token_teacher import check_unseen
 from trainwright.tracking.run_folder import RunFolder
 
 ANSWERED_BY = "answered_by"

@@ -31,7 +31,7 @@ from trainwright.run.judging.judge_questions import (
     search_nowhere,
     with_questions,
 )
-from trainwright.run.question_sets import LoadedQuestions, load_questions
+from trainwright.run.prepare.question_sets import LoadedQuestions, load_questions
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import DataChanged
 from trainwright.core.files import damage_in, read_json
-from trainwright.run.prepare_run import make_ready
-from trainwright.run.ready_run import Ready
-from trainwright.run.resume_request import request_again
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.prepare_run import make_ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.resume_request import request_again
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.tracking.run_folder import RunFolder
 

@@ -30,7 +30,7 @@ from trainwright.planner.plan_extension import Extension, with_values
 from trainwright.run.compose.compose_feed import build_feed, with_workers
 from trainwright.run.compose.schedule_length import length_of, rows_of_tokens, tokens_of_rows
 from trainwright.run.extend.extendable import End
-from trainwright.run.extension_request import ExtensionRequest
+from trainwright.run.request.extension_request import ExtensionRequest
 
 _EPOCHS, _STOP = "training.num_epochs", "training.stop"
 _MOST_EPOCHS = MOST[_EPOCHS]

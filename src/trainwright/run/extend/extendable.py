@@ -10,7 +10,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.training.averaging import Swa
 from trainwright.core.errors import Mistake, Problem
-from trainwright.run.extension_request import ExtensionRequest
+from trainwright.run.request.extension_request import ExtensionRequest
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder
 

@@ -11,9 +11,9 @@ from trainwright.core.import_gc import loading
 from trainwright.planner.plan_extension import Extension, extend_plan
 from trainwright.run.extend.earlier_endings import keep_evaluation
 from trainwright.run.extend.extendable import find_end
-from trainwright.run.extension_request import ExtensionRequest
 from trainwright.run.folder.interruption import is_finished
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.extension_request import ExtensionRequest
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Noted

@@ -32,8 +32,8 @@ from trainwright.planner.plan_extension import Extension, with_values
 from trainwright.run.compose.compose_feed import build_feed, with_workers
 from trainwright.run.compose.schedule_length import length_of
 from trainwright.run.folder.planned_contract import find_run, read_planned, read_started
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder
 

@@ -21,7 +21,7 @@ from trainwright.predictor.continuation_likelihood import LikelihoodScorer
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, TextGenerator
-from trainwright.run.question_sets import LoadedQuestions
+from trainwright.run.prepare.question_sets import LoadedQuestions
 
 _SAMPLES = 6
 _SHOWN = 2000

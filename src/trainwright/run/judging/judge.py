@@ -12,7 +12,7 @@ from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.calibration import Calibration
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.try_findings import try_audited, with_warnings
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled
 

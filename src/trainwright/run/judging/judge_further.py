@@ -9,7 +9,7 @@ from trainwright.data.base.table import Part
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.screen import StageTimes
 from trainwright.tracking.run_folder import RunFolder
 

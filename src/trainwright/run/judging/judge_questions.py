@@ -26,7 +26,7 @@ from trainwright.evaluation.question_scores import (
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.judging.ask_questions import Replies, ask_questions
-from trainwright.run.question_sets import LoadedQuestions
+from trainwright.run.prepare.question_sets import LoadedQuestions
 
 Search = Callable[[LoadedQuestions], QuestionOverlap]
 """Finds the questions that stand in the training text."""

@@ -13,7 +13,7 @@ from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.judging.judge_questions import Examination, search_in, with_questions
 from trainwright.run.judging.write_samples import write_samples
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 
 
 def _samples(predictor: Predictor, test: Part) -> list[Json]:

@@ -13,7 +13,7 @@ from trainwright.evaluation.experiments.experiment import warnings_of
 from trainwright.evaluation.experiments.suspects import suspicions_of
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.judging.held_out import HeldOut
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 
 
 def try_audited(

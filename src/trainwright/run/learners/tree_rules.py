@@ -7,7 +7,7 @@ from typing import final
 
 from trainwright.core.progress import Progress
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, RuleEnding
-from trainwright.run.run_request import Additions
+from trainwright.run.request.run_request import Additions
 from trainwright.tracking.events import Validated
 
 

@@ -18,7 +18,7 @@ from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.paths import child_of
 from trainwright.doctor.check_result import WRONG_SHAPE
-from trainwright.run.open_folder import is_blank
+from trainwright.run.opening.open_folder import is_blank
 from trainwright.run.recover.recover_parts import bring_checkpoints, bring_files, check_whole
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder, make_root

@@ -11,8 +11,8 @@ from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.resume_request import request_again
-from trainwright.run.run_request import Request
+from trainwright.run.request.resume_request import request_again
+from trainwright.run.request.run_request import Request
 from trainwright.tracking.run_folder import RunFolder
 
 _REMOTE = "training.checkpointing.remote"

@@ -19,11 +19,11 @@ from trainwright.evaluation.baselines.baselines import Baselines
 from trainwright.planner.estimate import count_trainings
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.contract_target import with_contract_target
 from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.learners.learner import Learner, build_learner
-from trainwright.run.prepare_run import decided_task, text_reading
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.contract_target import with_contract_target
+from trainwright.run.prepare.prepare_run import decided_task, text_reading
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.observers import Observer

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.repeats.train_folds import learner_of
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled

@@ -27,10 +27,10 @@ from trainwright.run.judging.evaluation_file import read_judged, write_judged
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.judging.judge import judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
-from trainwright.run.open_folder import FinishedRun, StartedRun, describe_rows, open_run
-from trainwright.run.prepare_run import need_test_rows
+from trainwright.run.opening.open_folder import FinishedRun, StartedRun, describe_rows, open_run
+from trainwright.run.prepare.prepare_run import need_test_rows
+from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.prepared_data import PreparedData, labelled_rows
-from trainwright.run.ready_run import Ready
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.summary import doubt_warnings

@@ -18,9 +18,9 @@ from trainwright.core.hashing import hash_value
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.run.compose.compose_step import WINDOW, reader
+from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.script.job_settings import DATA, JobSettings
 from trainwright.run.script.reachable import find_within
-from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended
 from trainwright.tracking.heartbeat import beating

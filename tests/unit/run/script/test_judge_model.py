@@ -18,7 +18,7 @@ from trainwright.doctor.verify_run import verify_run
 from trainwright.run.after.compare_runs import compare_runs
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.resume_request import request_again
+from trainwright.run.request.resume_request import request_again
 from trainwright.run.script.judge_model import read_scores
 
 SECTIONS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainwright.core.files import Json
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.tracking.record import RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
 

@@ -36,15 +36,15 @@ from trainwright.evaluation.slice_rows import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import read_device
-from trainwright.run.contract_target import target_problems, with_contract_target
 from trainwright.run.input_shapes import longest_sample, shape_of
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.prepare.contract_target import target_problems, with_contract_target
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_data, describe_plan, labelled
 
 if TYPE_CHECKING:
-    from trainwright.run.question_sets import LoadedQuestions
+    from trainwright.run.prepare.question_sets import LoadedQuestions
 
 
 def make_ready(
@@ -90,9 +90,9 @@ def _taught(
         return prepared, {}
     # Imported here: few trainings have a teacher.
     if decided.contract.data.has_soft_tokens:
-        from trainwright.run.token_teacher import teach_tokens as teach
+        from trainwright.run.teacher.token_teacher import teach_tokens as teach
     else:
-        from trainwright.run.soft_targets import teach
+        from trainwright.run.teacher.soft_targets import teach
 
     with stages("teacher"), _blaming(document.source):
         return teach(prepared, decided.contract, raw, document.source.folder)
@@ -129,7 +129,7 @@ def _asked(contract: Contract, prepared: Prepared, folder: Path) -> tuple[Loaded
     if not contract.questions:
         return ()
     # Imported here: few contracts ask questions.
-    from trainwright.run.question_sets import load_questions
+    from trainwright.run.prepare.question_sets import load_questions
 
     return load_questions(contract, folder, prepared.features)
 
@@ -138,7 +138,7 @@ def _with_base(contract: Contract, prepared: Prepared, folder: Path) -> Prepared
     """Pairs of answers with what the base says of them."""
     if not contract.data.is_paired:
         return prepared
-    from trainwright.run.reference_scores import with_reference
+    from trainwright.run.teacher.reference_scores import with_reference
 
     return with_reference(contract, prepared, folder)
 

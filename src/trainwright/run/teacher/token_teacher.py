@@ -36,7 +36,7 @@ from trainwright.predictor.predicted_tokens import (
 )
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.input_shapes import shape_of
-from trainwright.run.soft_targets import TEACHER_PATH, read_teacher, same_division
+from trainwright.run.teacher.soft_targets import TEACHER_PATH, read_teacher, same_division
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 _SECTION: TypeAdapter[Model] = TypeAdapter(Model)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.data.sources.frames import Frame
-from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
+from trainwright.run.request.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.tracking.events import Event
 from trainwright.tracking.observers import Observer
 

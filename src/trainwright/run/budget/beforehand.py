@@ -11,7 +11,7 @@ from trainwright.evaluation.baselines.baselines import Baselines
 from trainwright.planner.budget_shares import Rows
 from trainwright.run.audit_data import Looked, look_at_data
 from trainwright.run.folder.baseline_bundles import fit_beside
-from trainwright.run.ready_run import Ready
+from trainwright.run.prepare.ready_run import Ready
 
 
 @final

@@ -16,7 +16,7 @@ from trainwright.planner.plan import Plan
 from trainwright.planner.read_device import DeviceFacts
 
 if TYPE_CHECKING:
-    from trainwright.run.question_sets import LoadedQuestions
+    from trainwright.run.prepare.question_sets import LoadedQuestions
 
 
 @final

@@ -9,9 +9,9 @@ from pathlib import Path
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in
-from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.folder.planned_contract import read_started
-from trainwright.run.run_request import Request
+from trainwright.run.request.extension_request import NO_EXTENSION, ExtensionRequest
+from trainwright.run.request.run_request import Request
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.bound_request import changed_request
 from trainwright.tracking.run_folder import RunFolder

@@ -10,34 +10,29 @@ from pathlib import Path
 from typing import Literal, final
 
 from trainwright.contract.reading.read_contract import ContractText
-from trainwright.contract.reading.stored_contracts import with_defaults
-from trainwright.contract.reading.yaml_reader import yaml_value_text
-from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.core.code_permission import permission_words
 from trainwright.core.errors import (
-    ContractMistake,
-    DataChanged,
     Interrupted,
     Mistake,
     Problem,
     TrainwrightError,
 )
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, damage_in, read_json, write_json, write_text
+from trainwright.core.files import Json, write_json, write_text
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
 from trainwright.planner.plan import Plan
-from trainwright.run.attempt_record import start_record
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut, note_lost_record
-from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.folder.trained_rows import write_trained_rows
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.opening.attempt_record import start_record
+from trainwright.run.opening.check_same_run import check_same_run
+from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
-from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.tracking.bound_request import bind_request
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.event_log import EventLog
@@ -108,7 +103,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
-        notes = [*_check_same(folder, ready), *note_lost_record(folder)] if goes_on else []
+        notes = [*check_same_run(folder, ready), *note_lost_record(folder)] if goes_on else []
         if goes_on and is_finished(folder):
             check_own(folder)
             if not request.extend.count:
@@ -243,95 +238,6 @@ def is_blank(folder: RunFolder) -> bool:
     """Did the run die before its plan was written? Then it starts over, and nothing is lost."""
     begun = folder.plan.exists() or folder.record.exists()
     return not begun and not any(folder.checkpoints.glob("*"))
-
-
-def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
-    """Refuse to resume with another contract or other data than the run was started with.
-
-    Settings that cannot change a bit may differ; a key unknown to an earlier version counts as its
-    default. Returns notes on the changes.
-    """
-    contract = ready.plan.contract
-    with damage_in(folder.plan):
-        before = read_started(folder)
-        data = str(before["data"])
-        started = with_defaults(dict(before["contract"]), contract, ready.document.contract)
-        changed = list(differences(started, contract.model_dump(mode="json")))
-    files = _changed_files(folder, ready)
-    if not files and data == ready.prepared.version:
-        return _check_contract(folder, ready, changed)
-    what = ", ".join(files) or "the installed libraries prepare it otherwise"
-    # Other data may lead to other resolved values: these settings were not changed by the user.
-    decided = {choice.path for choice in ready.plan.choices}
-    written = [change for change in changed if change[0] not in decided]
-    _check_contract(folder, ready, written)
-    if ready.plan.contract.resume.data_changed == "refuse":
-        raise DataChanged(
-            f"the data of run {folder.name} has changed since it was started: {what}. Put the "
-            "files back, start a new run without --resume, or accept the changed data: "
-            "--set resume.data_changed=record"
-        )
-    return [
-        *_check_contract(folder, ready, changed),
-        Noted("data_changed", f"the data has changed since the run was started: {what}"),
-    ]
-
-
-def _check_contract(
-    folder: RunFolder, ready: Ready, changed: Sequence[tuple[str, Json, Json]]
-) -> list[Noted]:
-    accepted = _accepted_code(ready)
-    refused = [one for one in changed if not (is_free(one[0]) or one[0].startswith(accepted))]
-    if refused:
-        raise ContractMistake([_refused(folder, ready, *change) for change in refused])
-    # Resume settings are reported when it resumes, and the loader is measured at each start.
-    free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
-    listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
-    text = f"the contract has changed since the run was started: {listed}"
-    return [Noted("contract_changed", text)] if free else []
-
-
-_SOURCE = "model.source"
-
-
-def _accepted_code(ready: Ready) -> tuple[str, ...]:
-    """Paths of the code that may have changed."""
-    contract = ready.plan.contract
-    is_accepted = contract.model.traits.runs_code and contract.resume.code_changed == "record"
-    return (_SOURCE,) if is_accepted else ()
-
-
-def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -> Problem:
-    another, fix = "contract", "put the value back"
-    if path in {choice.path for choice in ready.plan.choices}:
-        another = "value where the contract says auto"
-        fix = f"write --set {shlex.quote(f'{path}={yaml_value_text(old)}')} as well"
-    traits = ready.plan.contract.model.traits
-    if any(f"{path}.".startswith(f"model.{one}.") for one in traits.files):
-        what = "code" if traits.runs_code else "base"
-        another, fix = f"{what} of its model", f"put the files of the {what} back"
-    if path.startswith(_SOURCE) and traits.runs_code:
-        fix += ", accept the new code: --set resume.code_changed=record"
-    return Problem(
-        f"run {folder.name} was started with another {another}",
-        path=path,
-        found=str(new),
-        expected=str(old),
-        fix=f"{fix}, or start a new run without --resume",
-        place=ready.document.source.place_of(path),
-    )
-
-
-def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
-    manifest = folder.data / "manifest.json"
-    with damage_in(manifest):
-        files = read_json(manifest)["facts"]["files"]
-        before = {str(file["path"]): file["sha256"] for file in files}
-        taught = read_json(manifest).get("teacher", {})
-    changed = [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
-    if taught.get("sha256", "") != ready.teacher.get("sha256", ""):
-        changed.append(f"the teacher {ready.teacher.get('path', '')}".rstrip())
-    return changed
 
 
 def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:

@@ -34,14 +34,14 @@ from trainwright.planner.plan import plan
 from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.worker_choices import WORKERS
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
-from trainwright.run.beforehand import Beforehand
+from trainwright.run.budget.beforehand import Beforehand
 from trainwright.run.folder.baseline_bundles import fit_beside
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.input_shapes import longest_sample, shape_of
 from trainwright.run.measured_choices import as_started
-from trainwright.run.open_folder import find_begun
-from trainwright.run.ready_run import Ready
-from trainwright.run.run_request import Request
+from trainwright.run.opening.open_folder import find_begun
+from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.request.run_request import Request
 from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled
 from trainwright.run.trial.library_times import time_library

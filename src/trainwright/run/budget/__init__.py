@@ -1,0 +1,1 @@
+"""Allotment of a budget before training."""

@@ -1,0 +1,1 @@
+"""A run folder is created, reopened, or left as it was."""

@@ -1,0 +1,1 @@
+"""Requests: of a run, of its resume, of its extension."""

@@ -1,0 +1,1 @@
+"""What a teacher or a reference model predicts of the training rows."""
