@@ -30,7 +30,7 @@ from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.table import Floats, ImageInputs, Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.images.prepare_images import image_part
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of

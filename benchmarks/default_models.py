@@ -29,7 +29,7 @@ from trainwright.core.formatting import show_number
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.run.learners.learner import build_learner

@@ -30,8 +30,8 @@ import page
 from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.stop_flag import StopFlag
-from trainwright.data.prepare_table import read_part
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.data.labelled_part import read_part
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of

@@ -21,7 +21,7 @@ from faults.zygote import Zygote
 from trainwright.core import import_gc
 from trainwright.core.faultpoints import arm
 from trainwright.data.quality.columns import outliers
-from trainwright.report.figures.figures import figures
+from trainwright.report.figures import svg_figure
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -83,7 +83,7 @@ def disk_that_is_not_waited_for() -> Iterator[None]:
         yield
 
 
-DRAWN = figures._drawn
+DRAWN = svg_figure._drawn
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -91,7 +91,7 @@ def pages_without_figures() -> Iterator[None]:
     """A run writes its page, but draws nothing: that takes longer than all the rest of a small run.
     What is about pages asks for `whole_pages`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_drawn", lambda panel: "<svg></svg>")
+        patch.setattr(svg_figure, "_drawn", lambda panel: "<svg></svg>")
         yield
 
 
@@ -99,7 +99,7 @@ def pages_without_figures() -> Iterator[None]:
 def whole_pages() -> Iterator[None]:
     """Pages with every figure, as a user gets them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "_drawn", DRAWN)
+        patch.setattr(svg_figure, "_drawn", DRAWN)
         yield
 
 

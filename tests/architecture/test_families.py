@@ -24,7 +24,7 @@ FAMILY_PACKAGES = tuple(f"trainwright.model.{kind}." for kind in sections())
 TABLES = {"contract/sections/model/__init__.py", "model/families.py"}
 
 TOOLS = {
-    "evaluation/baselines/baselines.py": {"Linear", "fit_linear"},
+    "evaluation/baselines/fit_baselines.py": {"Linear", "fit_linear"},
     "evaluation/experiments/probe.py": {"Linear", "fit_linear"},
     "planner/resolve/mirroring.py": {"Linear", "fit_linear"},
     "planner/init/propose_adapter.py": {"Gpt"},

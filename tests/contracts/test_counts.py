@@ -16,7 +16,7 @@ from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import target_from_json
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 
 ROUNDS = {"boosting": "max_trees", "xgboost": "max_trees", "catboost": "max_trees"}
 LIBRARIES = ("boosting", "xgboost", "catboost", "linear")

@@ -51,7 +51,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/evaluate_questions.py: ",
         "data/encoders/vocabulary.py: leave out --chat",
         "data/modalities/preference_modality.py: trainwright evaluate RUN",
-        "contract/rules/target/preference_rules.py: fine-tune a model",
+        "contract/rules/data/preference_rules.py: fine-tune a model",
         "run/after/generate_text.py: ",
         "run/after/export_folder.py: ",
         "run/after/export_int8.py: ",

@@ -19,7 +19,7 @@ from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.read_table import DataFacts
 from trainwright.data.types import Prepared
 from trainwright.evaluation.deciding_class import DecidingClass, deciding_class
-from trainwright.evaluation.intervals.intervals import LEAST_UNITS
+from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
 from trainwright.evaluation.metrics.resampling_units import count_units, number_units
 from trainwright.model.families import library_family
 from trainwright.planner.count_validations import idle_rules

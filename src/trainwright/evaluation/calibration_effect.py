@@ -13,7 +13,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     gain_of,

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.files import Json
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 Status = Literal["met", "missed", "undecided"]
 

@@ -29,7 +29,7 @@ from trainwright.evaluation.evaluation_warnings import (
     low_target,
     wrong_coverage,
 )
-from trainwright.evaluation.intervals.intervals import Interval, Resampling, method_of
+from trainwright.evaluation.intervals.bootstrap import Interval, Resampling, method_of
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trainwright.contract.sections.metric import METRICS, ONE_SIDED, Direction, Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.evaluation.baselines.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.intervals.resampled_metrics import ResampledMetric
 
 NEAR_PERFECT = 0.995

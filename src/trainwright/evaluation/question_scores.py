@@ -16,7 +16,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.intervals.intervals import (
+from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
     Resampling,

@@ -10,7 +10,7 @@ from trainwright.contract.sections.serving import Serving
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.clause import Clause, status_of
 from trainwright.evaluation.evaluate import ALL_ROWS
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 LATENCY, MEGABYTES = "latency_ms", "megabytes"
 _FEWEST_CALLS = 200

@@ -10,8 +10,8 @@ import numpy as np
 
 from trainwright.core.files import Json, write_text
 from trainwright.core.formatting import show_price, show_seconds
-from trainwright.evaluation.intervals.intervals import Interval
-from trainwright.report.figures.figures import SERIES, Figure, Key, Panel, draw_svg
+from trainwright.evaluation.intervals.bootstrap import Interval
+from trainwright.report.figures.svg_figure import SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.figures.training_figures import Point, read_validated, smoothed_points
 from trainwright.report.format import clean, show_change, show_range, show_value
 from trainwright.report.load_run import Contents, read_contents

@@ -7,7 +7,7 @@ import re
 import unicodedata
 
 from trainwright.core.formatting import show_number
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 NOTHING = "–"
 _ROOM = 400

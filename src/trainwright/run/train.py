@@ -20,7 +20,7 @@ from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
-from trainwright.evaluation.baselines.baselines import Baselines
+from trainwright.evaluation.baselines.fit_baselines import Baselines
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import add_metrics, write_bundle

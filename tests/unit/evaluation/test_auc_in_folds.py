@@ -13,10 +13,10 @@ from trainwright.data.base.table import Floats, Integers, Part, TableInputs
 from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.experiments.repeated_rows import judge_without
-from trainwright.evaluation.intervals.intervals import (
+from trainwright.evaluation.intervals import bootstrap
+from trainwright.evaluation.intervals.bootstrap import (
     Question,
     Resampling,
-    intervals,
     resample,
     row_weights,
 )
@@ -173,7 +173,7 @@ def test_many_positives_and_no_negative_have_no_value() -> None:
 def test_many_rows_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = drifting(3000, skill=0.7)
     alone = resampled(answers, 400)
-    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
     together = resampled(answers, 400)
     assert together.std() == pytest.approx(alone.std(), rel=0.15)
     assert together.mean() == pytest.approx(alone.mean(), abs=0.002)

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.intervals.intervals import Question, Resampling, resample, row_weights
+from trainwright.evaluation.intervals.bootstrap import Question, Resampling, resample, row_weights
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of

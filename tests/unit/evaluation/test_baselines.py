@@ -17,7 +17,7 @@ from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.predictor.bundle import read_bundle, write_bundle
 

@@ -24,7 +24,7 @@ from trainwright.evaluation.curves.plot_data import (
 )
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import metric_names
 from trainwright.evaluation.metrics.predictions import answers_of
 

@@ -18,7 +18,7 @@ from trainwright.evaluation.candidates.greedy_ensemble import (
     select_ensemble,
     select_greedily,
 )
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 RMSE = Metric(name="rmse", target="baseline", resamples=200)
 AUC = Metric(name="roc_auc", target="baseline", resamples=200)

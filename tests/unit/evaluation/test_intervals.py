@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import to_json
-from trainwright.evaluation.intervals.intervals import (
+from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
     Resampling,

@@ -10,7 +10,7 @@ from sklearn.metrics import ndcg_score
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.passage_retrieval import PASSAGE_COLUMNS, answers_of_passages

@@ -9,7 +9,7 @@ from sklearn.metrics import precision_recall_curve
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.intervals.intervals import Question, Resampling, resample
+from trainwright.evaluation.intervals.bootstrap import Question, Resampling, resample
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.weighted_metrics import weigh

@@ -14,7 +14,7 @@ from sklearn.metrics import ndcg_score
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.evaluation.curves.query_curves import note_queries
-from trainwright.evaluation.intervals.intervals import Resampling, row_weights
+from trainwright.evaluation.intervals.bootstrap import Resampling, row_weights
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of

@@ -9,14 +9,13 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.levels import Levels
-from trainwright.evaluation.intervals.intervals import (
+from trainwright.evaluation.intervals import bootstrap, resampled_metrics
+from trainwright.evaluation.intervals.bootstrap import (
     Question,
     Resampling,
     interval_of,
-    intervals,
     method_of,
     resample,
-    resampled_metrics,
     row_weights,
     share_interval,
 )
@@ -88,8 +87,8 @@ def test_groups_have_the_interval_of_their_units(
     question = Question(np.arange(6000), weigh(name, answers, SECTION))
     draws = Resampling(np.arange(6000), 400, 0)
     alone = resample([question], draws)[0]
-    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
-    monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
+    monkeypatch.setattr(bootstrap, "FEW_ROWS", 1000)
     grouped = resample([question], draws)[0]
     assert grouped.std() == pytest.approx(alone.std(), rel=0.15)
     assert grouped.mean() == pytest.approx(alone.mean(), abs=0.25 * alone.std())
@@ -119,7 +118,7 @@ def test_groups_keep_units_together(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = answers_of(truth, np.stack([1 - chance, chance], axis=1))
     question = Question(np.arange(len(units)), weigh("roc_auc", answers, SECTION))
     alone = resample([question], Resampling(units, 300, 0))[0]
-    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
     grouped = resample([question], Resampling(units, 300, 0))[0]
     assert grouped.std() == pytest.approx(alone.std(), rel=0.15)
 
@@ -138,9 +137,9 @@ def test_values_of_many_units_are_those_of_scikit_learn(
     name: str, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = _answers_for(name, 3000, classes=classes)
-    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
     monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
-    monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
+    monkeypatch.setattr(bootstrap, "FEW_ROWS", 1000)
     rows = np.arange(3000)
     (measured,) = measure_lines(
         [MeasuredMetric(name, answers, rows)], SECTION, Resampling(rows, 100, 0)
@@ -164,7 +163,7 @@ def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
     monkeypatch.setattr("trainwright.evaluation.metrics.ranking.Ranked", ranked)
     monkeypatch.setattr(metric_values, "POINTS", dict.fromkeys(metric_values.POINTS, refuse))
     monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
-    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
     rows = np.arange(3000)
     names = metric_values.metric_names(2)
     lines = [MeasuredMetric(name, answers, rows) for name in names]
@@ -206,7 +205,7 @@ def test_bounds_of_the_closed_form_are_those_of_the_resamples(
     question = Question(rows, weigh(name, answers, SECTION))
     value, draws = measure(name, answers, SECTION), Resampling(np.arange(20_000), 1000, 0)
     closed = share_interval(value, resample([question], draws)[0], 0.95, 2001)
-    monkeypatch.setattr(intervals, "FEW_ROWS_OF_CLOSED_FORM", 2001)
+    monkeypatch.setattr(bootstrap, "FEW_ROWS_OF_CLOSED_FORM", 2001)
     anew = share_interval(value, resample([question], draws)[0], 0.95, 2001)
     width = anew.high - anew.low
     assert closed.low == pytest.approx(anew.low, abs=0.05 * width)
@@ -220,7 +219,7 @@ def test_95_of_100_intervals_of_the_closed_form_hold_the_truth(
 ) -> None:
     from scipy.stats import norm
 
-    monkeypatch.setattr(intervals, "MOST_UNITS", 2000)
+    monkeypatch.setattr(bootstrap, "MOST_UNITS", 2000)
     truth, rows, held = norm.cdf(apart / np.sqrt(2)), np.arange(2500), 0
     for seed in range(200):
         answers = _binormal(2500, apart, seed)

@@ -15,7 +15,7 @@ from trainwright.evaluation.curves.retrieval_curves import (
     draw_recalls,
     note_candidates,
 )
-from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.retrieval import answers_of_pairs, mean_loss

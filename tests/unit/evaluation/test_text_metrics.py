@@ -12,7 +12,7 @@ from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.levels import Levels
 from trainwright.data.encoders.byte_counts import changes_of
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
-from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of

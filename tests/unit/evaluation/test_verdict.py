@@ -11,7 +11,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import to_json
 from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Status, Verdict, gain_status, judge, status_of
 
 UNKNOWN = Interval(0.9, -math.inf, math.inf)

@@ -24,7 +24,7 @@ from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.model.scorer import Scorer
 from trainwright.predictor.bundle import (
     MANIFEST,

@@ -19,7 +19,7 @@ from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
 from trainwright.predictor.predictor import Predictor

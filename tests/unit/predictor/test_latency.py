@@ -13,7 +13,7 @@ from trainwright.contract.sections.data.features import Features
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.predictor import latency
 from trainwright.predictor.latency import measure_megabytes, time_predictions
 from trainwright.predictor.predictor import Predictor

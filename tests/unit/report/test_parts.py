@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Clause, Status, Verdict
 from trainwright.report.figures.bars import Scale, draw_bar
 from trainwright.report.figures.confusion import view_confusion
-from trainwright.report.figures.figures import SERIES, Panel, draw_svg
+from trainwright.report.figures.svg_figure import SERIES, Panel, draw_svg
 from trainwright.report.figures.training_figures import smooth
 from trainwright.report.format import (
     clean,

@@ -38,7 +38,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs of a folder: model, score with interval, verdict, time and price."""
-    from trainwright.cli.runs.runs import show_runs
+    from trainwright.cli.runs.runs_list import show_runs
     from trainwright.run.folder.run_table import RunFilter
 
     show_runs(runs, RunFilter(verdict, state, model, name), sort, as_json=as_json)
@@ -54,7 +54,7 @@ def compare_runs(
     as_json: AsJson = False,
 ) -> None:
     """Compare judged runs: contracts, metrics with paired intervals, time and price."""
-    from trainwright.cli.runs.runs import show_comparison
+    from trainwright.cli.runs.runs_compare import show_comparison
 
     show_comparison(names, runs, output, as_json=as_json)
 

@@ -12,7 +12,7 @@ from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Pr
 from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_number
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.run.folder.planned_contract import find_run
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def export_weights(
     """Write the weights of a run as safetensors, its network as ONNX, or its decoder as a folder of
     Hugging Face. A graph of 8 bits is judged again on the test rows: the exit code is that of its
     verdict, and if that falls nothing is written."""
-    from trainwright.cli.weights.weights import (
+    from trainwright.cli.weights.weights_export import (
         export,
         export_graph,
         export_hub_folder,
@@ -75,7 +75,7 @@ def merge_adapter(
 ) -> None:
     """Write the base of a run with its adapter merged into it, as a folder of Hugging Face. The
     base stays as it is."""
-    from trainwright.cli.weights.weights import merge
+    from trainwright.cli.weights.weights_export import merge
 
     merge(run, runs, output)
 
@@ -88,6 +88,6 @@ def convert_weights(
     ] = Path("model.safetensors"),
 ) -> None:
     """Turn a foreign .pt file into safetensors, in a process that can do nothing else."""
-    from trainwright.cli.weights.weights import convert
+    from trainwright.cli.weights.weights_export import convert
 
     convert(source, output)

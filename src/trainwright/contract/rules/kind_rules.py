@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.target.preference_rules import pairs_have_dpo, pairs_have_metrics
+from trainwright.contract.rules.data.preference_rules import pairs_have_dpo, pairs_have_metrics
 from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import (

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import METRICS, Direction, Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Costs
-from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     gain_of,

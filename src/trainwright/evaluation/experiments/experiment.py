@@ -11,7 +11,7 @@ from trainwright.contract.sections.data.accepted_findings import BindingFinding
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 Outcome = Literal["changes_decision", "accepted", "measured", "not_measured"]
 """`changes_decision`: a met clause would not be met without the suspects. `accepted`: the same,

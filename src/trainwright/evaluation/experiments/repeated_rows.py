@@ -16,7 +16,7 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import ALL_ROWS, MODEL, Scored
 from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.transfer import judged_again
-from trainwright.evaluation.intervals.intervals import Resampling
+from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,

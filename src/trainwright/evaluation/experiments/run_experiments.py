@@ -14,7 +14,7 @@ from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, J
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.experiments.fold_trials import JudgedTable, try_suspicion
 from trainwright.evaluation.experiments.suspects import Suspect, suspicions_of
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 FALSE_ALARMS = 0.01
 """Family-wise error rate of changing the decision on a clean table."""

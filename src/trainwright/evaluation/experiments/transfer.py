@@ -10,7 +10,7 @@ from trainwright.contract.sections.metric import METRICS
 from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.experiments.effect_size import Effect, Effects
 from trainwright.evaluation.fold_scores import within
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 
 def skill_ratio(run: float, of_run: float, probe: float, of_probe: float) -> float:

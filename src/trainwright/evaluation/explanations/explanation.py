@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 FORMAT = 1
 

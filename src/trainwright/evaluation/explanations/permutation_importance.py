@@ -18,7 +18,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.encoders.column_origins import columns_of_origins
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.evaluation.intervals.intervals import Interval, Resampling, interval_of
+from trainwright.evaluation.intervals.bootstrap import Interval, Resampling, interval_of
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals.intervals import (
+from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
     Resampling,

@@ -24,7 +24,7 @@ from trainwright.data.split.fractions import TRAIN, Shares
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
-from trainwright.evaluation.intervals.intervals import LEAST_UNITS
+from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
 from trainwright.planner.init.yaml_lines import flow, scalar
 
 PEOPLE = frozenset(

@@ -14,7 +14,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
 from trainwright.core.redaction import redact_command, redact_named
 from trainwright.core.secret_urls import hide_in_urls
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.report.format import clean_lines, count_text, show_range, show_value, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation
 from trainwright.report.markdown import block, bullets, code, plain, table, without_folders

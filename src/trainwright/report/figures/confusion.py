@@ -10,7 +10,7 @@ import numpy as np
 
 from trainwright.evaluation.curves.plot_data import ClassificationCurves, Curves
 from trainwright.report.figures.evaluation_figures import draw_heat
-from trainwright.report.figures.figures import Figure
+from trainwright.report.figures.svg_figure import Figure
 from trainwright.report.format import show_share, show_value
 
 _MOST_CLASSES = 12

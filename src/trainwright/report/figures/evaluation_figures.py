@@ -23,7 +23,7 @@ from trainwright.evaluation.curves.plot_data import (
     RetrievalCurves,
     SeveralCurves,
 )
-from trainwright.report.figures.figures import (
+from trainwright.report.figures.svg_figure import (
     DASHES,
     INK,
     LINE,

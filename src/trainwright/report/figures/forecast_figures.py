@@ -17,7 +17,15 @@ from trainwright.evaluation.curves.plot_data import (
     ForecastPath,
 )
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.report.figures.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.svg_figure import (
+    DASHES,
+    MUTED,
+    SERIES,
+    Figure,
+    Key,
+    Panel,
+    draw_svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

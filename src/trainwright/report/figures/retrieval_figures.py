@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trainwright.evaluation.curves.plot_data import PassageCurves, RetrievalCurves
-from trainwright.report.figures.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.svg_figure import DASHES, SERIES, Figure, Key, Panel, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, final
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
-from trainwright.report.figures.figures import MUTED, SERIES, Figure, Panel, draw_svg
+from trainwright.report.figures.svg_figure import MUTED, SERIES, Figure, Panel, draw_svg
 from trainwright.report.format import clean, show_value
 from trainwright.report.load_run import Contents
 from trainwright.tracking.events import number_from_json

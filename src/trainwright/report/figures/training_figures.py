@@ -12,7 +12,15 @@ from markupsafe import Markup
 
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats
-from trainwright.report.figures.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.svg_figure import (
+    DASHES,
+    MUTED,
+    SERIES,
+    Figure,
+    Key,
+    Panel,
+    draw_svg,
+)
 from trainwright.report.figures.time_to_target import view_reaching
 from trainwright.report.figures.window_figures import draw_windows
 from trainwright.report.format import clean, show_value, show_when

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from trainwright.evaluation.explanations.explanation import Explanation, PartialDependence
 from trainwright.report.figures.bars import Bar, Scale, draw_bar, scale_of
-from trainwright.report.figures.figures import SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures.svg_figure import SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.format import clean, count_text, show_change, show_range, show_value
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.report.figures.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.question_scores import QuestionScores
 from trainwright.report.figures.bars import draw_bar, scale_of
 from trainwright.report.format import count_text, show_range, show_value

@@ -13,7 +13,7 @@ from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, Clause
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Decision, Verdict
 from trainwright.report.figures.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.format import count_text, show_change, show_range, show_value, show_when

@@ -13,7 +13,7 @@ from trainwright.contract.key_paths import names_of
 from trainwright.contract.resumable_fields import differences
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
-from trainwright.evaluation.intervals.intervals import Interval, Resampling
+from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
     ResampledMetric,

@@ -15,7 +15,7 @@ from trainwright.core.code_permission import is_code_allowed
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_package
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.run.after.harness_model import harness_model
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.tracking.run_folder import RunFolder

@@ -7,7 +7,7 @@ from typing import final
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import Baselines
+from trainwright.evaluation.baselines.fit_baselines import Baselines
 from trainwright.planner.budget_shares import Rows
 from trainwright.run.audit_data import Looked, look_at_data
 from trainwright.run.folder.baseline_bundles import fit_beside

@@ -17,7 +17,7 @@ from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
-from trainwright.evaluation.baselines.baselines import Baselines, seen_rows
+from trainwright.evaluation.baselines.fit_baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.planner.budget_fit import Speeds, TooSmallError
 from trainwright.planner.budget_shares import Allotment, Rows

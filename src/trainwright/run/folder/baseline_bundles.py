@@ -8,7 +8,7 @@ from typing import Literal
 from trainwright.contract.sections.data.data import Data
 from trainwright.data.base.table import Floats
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import Baselines, fit_baselines
+from trainwright.evaluation.baselines.fit_baselines import Baselines, fit_baselines
 from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
 from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.predictor.bundle import read_bundle, write_bundle

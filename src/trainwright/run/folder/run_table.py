@@ -10,7 +10,7 @@ from typing import Literal, final
 
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json, read_json
-from trainwright.evaluation.intervals.intervals import Interval
+from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import RunSummary, list_runs, summarise_run
 

@@ -15,7 +15,7 @@ from trainwright.contract.sections.data.data import Data, fold_count
 from trainwright.data.dispatch import prepare_one_fold
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.baselines import Baselines
+from trainwright.evaluation.baselines.fit_baselines import Baselines
 from trainwright.planner.estimate import count_trainings
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor

@@ -12,7 +12,7 @@ from trainwright.core.lazy_table import LazyTable
 SectionRule: TypeAlias = Callable[[Contract, Any, frozenset[str]], Iterator[Problem]]
 """What it has against a contract, whose `data` is its argument too."""
 
-_HERE = "trainwright.contract.rules"
+_HERE = "trainwright.contract.rules.data"
 
 RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
     {
