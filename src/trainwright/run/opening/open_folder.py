@@ -27,7 +27,6 @@ from trainwright.run.folder.check_own_files import check_own
 from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut, note_lost_record
 from trainwright.run.folder.trained_rows import write_trained_rows
 from trainwright.run.opening.attempt_record import start_record
-from trainwright.run.opening.check_same_run import check_same_run
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
@@ -103,7 +102,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
-        notes = [*check_same_run(folder, ready), *note_lost_record(folder)] if goes_on else []
+        notes = _notes_of_resume(folder, ready) if goes_on else []
         if goes_on and is_finished(folder):
             check_own(folder)
             if not request.extend.count:
@@ -238,6 +237,14 @@ def is_blank(folder: RunFolder) -> bool:
     """Did the run die before its plan was written? Then it starts over, and nothing is lost."""
     begun = folder.plan.exists() or folder.record.exists()
     return not begun and not any(folder.checkpoints.glob("*"))
+
+
+def _notes_of_resume(folder: RunFolder, ready: Ready) -> list[Noted]:
+    """What has changed since the run was started, if it may."""
+    # Imported here: a new run is compared with none.
+    from trainwright.run.opening.check_same_run import check_same_run
+
+    return [*check_same_run(folder, ready), *note_lost_record(folder)]
 
 
 def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:
