@@ -13,6 +13,7 @@ from trainwright.cli.output.render import (
     show_json,
     show_table,
 )
+from trainwright.cli.runs.runs_list import training_time
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, to_json
 from trainwright.core.formatting import show_number, show_price
@@ -63,7 +64,7 @@ def _show_metrics(compared: Comparison) -> None:
     facts = (
         ("verdict", [row.summary.verdict for row in compared.runs]),
         ("model", [row.model for row in compared.runs]),
-        ("time", [_time(row) for row in compared.runs]),
+        ("time", [training_time(row) for row in compared.runs]),
         ("price", [show_price(row.price) for row in compared.runs]),
     )
     blank = [""] * len(others)

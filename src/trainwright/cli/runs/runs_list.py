@@ -41,7 +41,7 @@ def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
         row.metric,
         show_number(row.score.value) if known else "",
         row.score.bounds if known else "",
-        _time(row),
+        training_time(row),
         *([show_price(row.price)] if priced else []),
         *([", ".join(row.extended)] if extended else []),
         row.summary.started[:19],
@@ -49,6 +49,6 @@ def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
     ]
 
 
-def _time(row: RunRow) -> str:
+def training_time(row: RunRow) -> str:
     """Empty if the record of a run has no time."""
     return show_seconds(row.seconds) if math.isfinite(row.seconds) else ""
