@@ -45,7 +45,6 @@ from trainwright.core.hashing import hash_bytes
     ComparedScore,
     compare_candidates,
 )
-from trainwright.evaluation.clause import gain_status
 from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.latency import measure_megabytes
 from trainwright.run.judging.write_predictions import ScoredRows, read_predictions
@@ -159,8 +158,10 @@ class Pair:
     def word(self) -> str:
         """`better`, `level` or `behind`."""
         gain = self.compared[OURS].gain
-        status = gain_status(gain, METRICS[self.table.metric].direction)
-        return {"met": "better", "missed": "behind"}.get(status, "level")
+        if gain.low <= 0 <= gain.high:
+            return "level"
+        rising = METRICS[self.table.metric].direction == "max"
+        return "better" if (gain.value > 0) == rising else "behind"
 
     def cells(self) -> str:
         """The row of the page."""
