@@ -282,7 +282,7 @@ def call_peer(asked: Mapping[str, object], folder: Path) -> str:
 
 def peer_scores(ours: ScoredRows, folder: Path) -> Floats:
     """Scores of AutoGluon with the classes in the order of ours."""
-    predicted = pl.read_csv(folder / "predictions.csv")
+    predicted = pl.read_csv(folder / "predictions.csv").rename(str.strip)
     names = ours.target.classes or ("prediction",)
     return predicted.select(names).to_numpy().astype(np.float64)
 
