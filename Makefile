@@ -15,7 +15,7 @@ SOURCES := src tests benchmarks docs examples
 # Neighbouring tests stay in one process, so that what they share is made once.
 WORKERS := -n 2 --dist worksteal
 
-.PHONY: help env train test test-all golden check format docs bench peers automl parity gpu faults clean
+.PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu faults clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -37,8 +37,11 @@ train: env ## train the example twice, trees and a network, each to its verdict
 	$(BIN)/trainwright train $(CONTRACT) --set model.kind=tabular_resnet || second=$$?; \
 	if [ $$second -gt $$first ]; then exit $$second; else exit $$first; fi
 
-test: env ## run the test suite without the tests marked slow
-	$(BIN)/python -m pytest $(WORKERS)
+test: env ## run the test suite without the tests marked extended or slow
+	$(BIN)/python -m pytest $(WORKERS) -m "not extended"
+
+test-extended: env ## run the tests marked extended: pages of the docs, real data, long trainings
+	$(BIN)/python -m pytest $(WORKERS) -m extended
 
 test-all: env ## run the whole test suite
 	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1500

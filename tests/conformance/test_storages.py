@@ -90,18 +90,21 @@ def _spoil(storage: ObjectStorage, name: str) -> None:
     storage._files.pipe_file(path, storage._files.cat_file(path)[:-1] + b"!")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_storage(check: Any, kind: str, place_of: Callable[[str], Place]) -> None:
     check(place_of(kind).open)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_one_is_set_aside(kind: str, place_of: Callable[[str], Place]) -> None:
     place = place_of(kind)
     storage_conformance.check_one_that_does_not_verify_is_set_aside(place.open, place.spoil)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("kind", "to"),
     [("folder", "memory"), ("memory", "folder"), ("folder", "s3"), ("s3", "folder")],
@@ -152,6 +155,7 @@ class Truncating:
         return found
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("breaks", ["manifest", "length"])
 @pytest.mark.parametrize("kind", ["memory", "s3"])
 def test_an_upload_that_fails_leaves_nothing_and_says_no_secret(

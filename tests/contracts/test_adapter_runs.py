@@ -64,6 +64,7 @@ def change_base(folder: Path) -> None:
     save_file({k: v + 1e-3 for k, v in load_file(file).items()}, file, metadata={"format": "pt"})
 
 
+@pytest.mark.extended
 def test_a_run_keeps_the_adapter_alone(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     before = (tmp_path / "base" / "model.safetensors").read_bytes()
@@ -88,6 +89,7 @@ def test_a_run_keeps_the_adapter_alone(tmp_path: Path) -> None:
     assert about["model"]["base"]["weights"] == hash_file(tmp_path / "base" / "model.safetensors")
 
 
+@pytest.mark.extended
 def test_merged_it_opens_in_transformers_and_scores_alike(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     run = run_of(contract, "one", DORA, "training.optimizer.learning_rate=0.01")
@@ -162,6 +164,7 @@ def test_a_prompt_is_generated_behind_and_cannot_be_merged(tmp_path: Path) -> No
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.extended
 def test_init_proposes_an_adapter_of_a_base_with_its_memory(tmp_path: Path) -> None:
     write_decoder_project(tmp_path)
     with inside(tmp_path):
@@ -191,6 +194,7 @@ def test_init_proposes_an_adapter_of_a_base_with_its_memory(tmp_path: Path) -> N
     assert not (tmp_path / "other.yaml").exists()
 
 
+@pytest.mark.extended
 def test_adapters_on_one_base_hold_it_once_and_write_beside_each_other(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     rate = "training.optimizer.learning_rate=0.02"
@@ -237,6 +241,7 @@ def test_adapters_on_one_base_hold_it_once_and_write_beside_each_other(tmp_path:
     assert "one prompt at a time" in file.err
 
 
+@pytest.mark.extended
 def test_adapters_on_two_bases_do_not_write_beside_each_other(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     run_of(contract, "one", LORA)
@@ -251,6 +256,7 @@ def test_adapters_on_two_bases_do_not_write_beside_each_other(tmp_path: Path) ->
             assert f"{other}: " in ran.err
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("quantization", [NF4, INT8])
 def test_a_quantised_base_is_merged_as_the_numbers_that_were_judged(
     quantization: str, tmp_path: Path
@@ -311,6 +317,7 @@ def test_another_base_is_refused_by_a_resume_and_by_the_bundle(tmp_path: Path) -
     assert run.exists()
 
 
+@pytest.mark.extended
 def test_the_base_may_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = write_decoder_project(tmp_path)
     run_of(contract, "one", LORA)
@@ -365,6 +372,7 @@ def test_an_adapter_that_cannot_be_trained_is_refused(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.extended
 def test_a_checkpoint_is_below_two_percent_of_the_base() -> None:
     """Of a Llama of 1.2 billion weights, with AdamW; counted without its weights."""
     from trainwright.contract.sections.model.gpt import Gpt
@@ -397,6 +405,7 @@ def preference_rows(folder: Path) -> None:
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.extended
 def test_preferences_are_measured_from_the_base_without_the_adapter(tmp_path: Path) -> None:
     write_decoder_project(tmp_path)
     preference_rows(tmp_path)
@@ -422,6 +431,7 @@ metric: {name: preference_accuracy, target: baseline, resamples: 100}
     assert read_bundle(tmp_path / "runs" / "dpo" / "bundle").scorer.kind == "adapter"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("adapter", "mark"), [(LORA, ".lora_"), (IA3, ".ia3_l.")])
 def test_an_encoder_of_texts_keeps_its_head_and_its_adapter(
     adapter: str, mark: str, tmp_path: Path
@@ -448,6 +458,7 @@ def test_an_encoder_of_texts_keeps_its_head_and_its_adapter(
     assert found["prediction"].to_list() == classes
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("kind", "targets", "count"), [("vit", "", 24), ("resnet", ", targets: [convolution]", 0)]
 )
@@ -480,6 +491,7 @@ def test_an_encoder_of_images(kind: str, targets: str, count: int, tmp_path: Pat
         assert (merged(seen).logits - network(pixels)).abs().max() < 1e-5
 
 
+@pytest.mark.extended
 def test_the_towers_of_a_dual_encoder_leave_their_bases_outside_of_checkpoints(
     tmp_path: Path,
 ) -> None:
@@ -514,6 +526,7 @@ def test_the_towers_of_a_dual_encoder_leave_their_bases_outside_of_checkpoints(
         train(contract, "cut", *settings)
 
 
+@pytest.mark.extended
 def test_without_peft_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = write_decoder_project(tmp_path)
     run_of(contract, "one", LORA)

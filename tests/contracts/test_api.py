@@ -73,6 +73,7 @@ def people(rows: int = 300) -> dict[str, list[object]]:
     return {"age": [*ages], "city": [draw.choice(["Rome", "Oslo"]) for _ in ages], "bought": bought}
 
 
+@pytest.mark.extended
 def test_a_contract_may_be_a_mapping_or_an_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

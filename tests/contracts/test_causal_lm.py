@@ -117,6 +117,7 @@ def test_a_run_cut_in_two_has_the_same_bits(kind: str, contract: Path) -> None:
     assert bits(train(contract, "cut")) == bits(whole)
 
 
+@pytest.mark.extended
 def test_it_is_judged_continued_and_opened_in_transformers(contract: Path) -> None:
     write_base("gemma", contract.parent / "base")
     with inside(contract.parent):

@@ -329,6 +329,7 @@ def test_the_loss_is_that_of_transformers_with_labels_of_minus_100(
     assert judged["metrics"]["nats_per_token"]["value"] == pytest.approx(loss, rel=1e-5)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "file", "chats", "settings"),
     [

@@ -19,6 +19,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CASES = [*(pytest.param(one) for one in commands.CASES), *each(2, resuming.CASES)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("one", CASES, ids=str)
 def test_the_command_of_a_fix_works(made: Path, tmp_path: Path, one: Refused) -> None:
     check_refused(one, made, tmp_path)

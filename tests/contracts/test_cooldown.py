@@ -92,6 +92,7 @@ def bits(name: str, since: int) -> list[object]:
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", [4, 8])
 def test_a_cooldown_from_a_checkpoint_is_the_one_that_was_planned(project: Path, step: int) -> None:
     before = tree(Path("runs/long"))

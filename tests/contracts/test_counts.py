@@ -54,6 +54,7 @@ def cases() -> list[Any]:
     return [*libraries, *(pytest.param(kind, marks=pytest.mark.torch) for kind in NETWORKS)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", cases())
 def test_a_family_predicts_rates(kind: str, tmp_path: Path) -> None:
     if kind in NETWORKS:

@@ -55,6 +55,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("text", "file"),
     [

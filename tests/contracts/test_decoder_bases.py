@@ -183,6 +183,7 @@ def test_windows_are_longer_with_scaled_positions(tmp_path: Path) -> None:
     assert "windows of 128 tokens are longer than the 64 positions of the base" in said
 
 
+@pytest.mark.extended
 def test_other_shapes_are_no_folder_of_transformers(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     contract.write_text(contract.read_text().replace("architecture: base", "norm: rms"))

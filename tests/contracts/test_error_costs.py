@@ -74,6 +74,7 @@ def networks() -> list[Any]:
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("sections", networks())
 def test_several_classes_are_decided_by_expected_cost(
     sections: dict[str, Any], tmp_path: Path
@@ -120,6 +121,7 @@ def test_two_classes_are_decided_by_the_threshold_of_their_costs(tmp_path: Path)
     assert "class of least expected cost" in page
 
 
+@pytest.mark.extended
 def test_folds_and_a_refit_decide_by_the_costs(tmp_path: Path) -> None:
     linear = {"kind": "linear"}
     again = trained(tmp_path, 2, model=linear, training={"refit": True})

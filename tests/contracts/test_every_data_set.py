@@ -53,6 +53,7 @@ def test_no_data_set_is_forgotten() -> None:
     assert there <= set(PROPOSED)
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @pytest.mark.parametrize("name", list(PROPOSED))
 def test_it_loads(name: str, tmp_path: Path) -> None:

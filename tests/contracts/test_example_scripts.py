@@ -77,6 +77,7 @@ def test_a_rule_of_the_caller_ends_a_training(script: Path, capsys: Printed) -> 
     assert said_by(script, capsys) == "early: the loss is above 0.1, 10 trees kept\n"
 
 
+@pytest.mark.extended
 @example("judge")
 def test_a_model_of_ones_own_is_judged_from_an_empty_folder(
     script: Path, here: Path, capsys: Printed
@@ -95,6 +96,7 @@ def test_the_script_reads_the_signals_that_it_named(script: Path, capsys: Printe
     assert last.endswith("in the last window")
 
 
+@pytest.mark.extended
 @example("ramps_and_averages")
 def test_the_mean_is_better_than_what_it_is_made_of(script: Path, capsys: Printed) -> None:
     said = said_by(script, capsys)

@@ -224,6 +224,7 @@ metric: {name: rmse, target: 1.2, resamples: 100}
 """
 
 
+@pytest.mark.extended
 def test_the_messages_of_sms_spam_are_told_apart_by_their_terms(tmp_path: Path) -> None:
     """Word counts and logistic regression reach an accuracy of 0.967 (README of the set)."""
     source = real_data("sms-spam") / "SMSSpamCollection.tsv"
@@ -235,6 +236,7 @@ def test_the_messages_of_sms_spam_are_told_apart_by_their_terms(tmp_path: Path) 
     assert result.evaluation.metrics["accuracy"].value > 0.955
 
 
+@pytest.mark.extended
 def test_the_past_tells_the_temperature_of_etth1(tmp_path: Path) -> None:
     """Without it the error is ten times as large: the load of the moment says little."""
     shutil.copy(real_data("etth1") / "ETTh1.csv", tmp_path)

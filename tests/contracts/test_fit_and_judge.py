@@ -182,6 +182,7 @@ class Watch:
         self.seen.append(event)
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["boosting", "network"])
 def test_the_callers_rules_and_observers(kind: str, tmp_path: Path) -> None:
@@ -242,6 +243,7 @@ def test_a_function_without_data_is_a_mistake() -> None:
         tw.judge(len)  # type: ignore[call-overload]
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_finished_run_is_copied_by_each_judgement(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -304,6 +306,7 @@ def interrupted_by(notice: Path, folder: Path) -> bool:
     return f"stopped by the notice {notice}" in ending["reason"]
 
 
+@pytest.mark.extended
 def test_a_preemption_notice_ends_a_fit_and_a_judgement(tmp_path: Path) -> None:
     notice, runs = tmp_path / "notice", tmp_path / "runs"
     data = prepared(resume={"notice": str(notice)})

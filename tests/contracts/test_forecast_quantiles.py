@@ -77,6 +77,7 @@ def scales() -> Mapping[str, float]:
     }
 
 
+@pytest.mark.extended
 def test_metrics_are_those_of_the_written_quantiles(trained: Path) -> None:
     rows = pl.read_parquet(trained / "predictions.parquet")
     quantiles, truth = rows.select(NAMES).to_numpy(), rows["target"].to_numpy()
@@ -123,6 +124,7 @@ def test_each_step_has_its_coverage_width_and_loss(trained: Path) -> None:
     assert len(path["low"]) == len(path["truth"]) == TEST
 
 
+@pytest.mark.extended
 def test_shifts_of_each_step_are_those_of_its_validation_origins(
     trained: Path, contract: dict[str, Any]
 ) -> None:
@@ -153,6 +155,7 @@ def test_shifts_of_each_step_are_those_of_its_validation_origins(
     assert stored["changes"]["scaled_pinball"]["before"]["value"] is not None
 
 
+@pytest.mark.extended
 def test_naive_forecasts_have_the_quantiles_of_their_own_residuals(trained: Path) -> None:
     sales = {
         str(shop): one["sales"].to_numpy() for (shop,), one in made_series(DAYS).group_by("shop")
@@ -182,6 +185,7 @@ def test_naive_forecasts_have_the_quantiles_of_their_own_residuals(trained: Path
         assert found == pytest.approx(np.mean(each), rel=1e-9), name
 
 
+@pytest.mark.extended
 def test_a_linear_model_has_an_interval_of_each_step(linear: Path) -> None:
     scorer: Any = read_bundle(linear / "bundle").scorer
     assert scorer.by_step.shape == (HORIZON, 3)
@@ -246,6 +250,7 @@ def test_too_few_validation_origins_calibrate_nothing(folder: Path) -> None:
     assert not read_bundle(run / "bundle").calibration
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_learns_quantiles_and_goes_on_with_the_same_bits(folder: Path) -> None:
     pytest.importorskip("torch")
@@ -277,6 +282,7 @@ def test_a_target_of_quantiles_is_read_back() -> None:
         ForecastTarget("y", 1.0, 2.0, (0.9, 0.5)).check()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

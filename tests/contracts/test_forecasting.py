@@ -59,6 +59,7 @@ def judged(run: Path) -> Any:
     return read_json(run / "evaluation.json")["evaluation"]
 
 
+@pytest.mark.extended
 def test_the_model_is_held_against_every_forecast_without_a_model(trained: Path) -> None:
     evaluation = judged(trained)
     names = {"dummy", "linear", "persistence", "seasonal_naive", "drift"}
@@ -262,6 +263,7 @@ def test_contradictions_are_refused(tmp_path: Path, settings: tuple[str, ...], s
     assert said in " ".join(ran.err.split())
 
 
+@pytest.mark.extended
 def test_gaps_are_told_and_make_no_values_up(tmp_path: Path) -> None:
     frame = made_series(200)
     gone = frame.filter(~((pl.col("shop") == "south") & (pl.col("day") == "2020-02-10")))
@@ -278,6 +280,7 @@ def test_gaps_are_told_and_make_no_values_up(tmp_path: Path) -> None:
     assert split["rows"]["train"] < rows["train"]
 
 
+@pytest.mark.extended
 def test_few_blocks_leave_the_verdict_undecided(tmp_path: Path) -> None:
     contract = write_contract(tmp_path, made_series(200))
     words = ("--runs", tmp_path / "runs", "--run", "one")

@@ -20,6 +20,7 @@ def test_the_page_shows_the_example() -> None:
     assert shown == [(EXAMPLE / name).read_text(encoding="utf-8") for name in names]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["contract.yaml", "intervals.yaml"])
 def test_the_example_trains_and_forecasts_what_follows(name: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(EXAMPLE, tmp_path / "series"))

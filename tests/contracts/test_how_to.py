@@ -21,6 +21,7 @@ SMALL = [page for page in PAGES if page.stem in MANY_TREES]
 JUDGED = (0, 3)
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("page", "whole"),

@@ -275,6 +275,7 @@ def write_bomb(file: Path, megabytes: int) -> None:
     file.write_bytes(claim + megabytes // 16 * block)
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-45")
 def test_a_bomb_of_gzip_does_not_fill_the_memory(
     tmp_path: Path, figure: Callable[..., None]
@@ -316,6 +317,7 @@ def test_prediction_of_a_broken_image_writes_nothing(tmp_path: Path) -> None:
         assert command("predict", "a", "new/1.jpg").out.count("\n") == 2
 
 
+@pytest.mark.extended
 def test_evaluate_says_nothing_of_images_that_were_kept_from_the_weights(tmp_path: Path) -> None:
     write_folder(tmp_path / "pets" / "train", 60)
     write_folder(tmp_path / "pets" / "val", 30)
@@ -338,6 +340,7 @@ def test_evaluate_says_nothing_of_images_that_were_kept_from_the_weights(tmp_pat
             assert ("was trained on" in judged.out + judged.err) is seen, source
 
 
+@pytest.mark.extended
 def test_images_of_a_group_are_one_unit_where_they_name_their_groups(tmp_path: Path) -> None:
     table = pl.read_csv(write_table(tmp_path / "pets"))
     table.drop("patient").write_csv(tmp_path / "pets" / "plain.csv")

@@ -73,6 +73,7 @@ def new_images(count: int = 12) -> np.ndarray:
     return pixels
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["vit", "convnext", "resnet"])
 def test_a_contract_trains_it_and_transformers_reads_the_bundle(kind: str, tmp_path: Path) -> None:
     result = run(write_image_project(tmp_path, kind))
@@ -96,6 +97,7 @@ def test_a_contract_trains_it_and_transformers_reads_the_bundle(kind: str, tmp_p
     np.testing.assert_allclose(ours, chances, atol=1e-5)
 
 
+@pytest.mark.extended
 def test_images_are_predicted_from_files(tmp_path: Path) -> None:
     result = run(write_image_project(tmp_path), "training.num_epochs=8")
     write_coloured(tmp_path / "more", 30, seed=3)

@@ -118,6 +118,7 @@ def test_a_text_comes_to_its_verdict(text: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["images", "text"])
 def test_a_run_cut_in_two_ends_with_the_same_weights(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
@@ -159,6 +160,7 @@ def test_heads_must_divide_the_width(text: Path) -> None:
         tw.read_contract(text, ["model.heads=3"])
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_the_example_of_images_trains(tmp_path: Path) -> None:
     few_pictures(real_data("fashion-mnist"), tmp_path / "few")
@@ -190,6 +192,7 @@ def few_pictures(source: Path, target: Path) -> None:
             (target / name).write_bytes(gzip.compress(few, 1, mtime=0))
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_the_example_of_a_text_trains(tmp_path: Path) -> None:
     folder = real_data("tinyshakespeare")

@@ -204,6 +204,7 @@ def test_it_trains_judges_and_predicts(project: Path) -> None:
     assert str(project.parent) not in (run / "bundle/network.json").read_text()
 
 
+@pytest.mark.extended
 def test_from_python(project: Path) -> None:
     runs = project.parent / "runs"
     trained = tw.train(str(project), runs=runs, name="one", allow_code=True)
@@ -285,6 +286,7 @@ def test_a_resume_with_other_code_is_accepted_by_name(project: Path) -> None:
     assert "model.source.files.nets" in events
 
 
+@pytest.mark.extended
 def test_images_and_tokens(tmp_path: Path) -> None:
     write_project(tmp_path)
     (tmp_path / "nets.py").write_text(

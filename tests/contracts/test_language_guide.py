@@ -25,6 +25,7 @@ PAGES = [
 HEADINGS = dict.fromkeys(PAGES, "## An example") | {"distillation.md": "## Decoders"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("page", HEADINGS)
 def test_the_page_shows_what_its_commands_say(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

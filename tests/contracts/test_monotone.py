@@ -51,6 +51,7 @@ def predicted(run: Path, answer: str) -> np.ndarray:
     return np.stack(found)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("way", ["increasing", "decreasing"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_number_follows_the_column(kind: str, way: str, tmp_path: Path) -> None:
@@ -65,6 +66,7 @@ def test_a_number_follows_the_column(kind: str, way: str, tmp_path: Path) -> Non
     assert np.diff(free, axis=1).min() < 0 < np.diff(free, axis=1).max()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("positive", ["a", "b"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_positive_class_follows_the_column(kind: str, positive: str, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def test_the_page_shows_every_example() -> None:
     assert all(path.read_text(encoding="utf-8") in shown for path in CONTRACTS)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("contract", CONTRACTS, ids=[path.stem for path in CONTRACTS])
 def test_an_example_trains_and_predicts(contract: Path, tmp_path: Path) -> None:
     is_network = "mlp" in contract.read_text(encoding="utf-8")

@@ -49,6 +49,7 @@ def cases() -> list[Any]:
     return [*libraries, *(pytest.param(kind, marks=pytest.mark.torch) for kind in NETWORKS)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", cases())
 def test_classes_are_judged_by_their_ranks(kind: str, tmp_path: Path) -> None:
     if kind in NETWORKS:

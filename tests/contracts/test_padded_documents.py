@@ -53,6 +53,7 @@ def ready_for(contract: Path, *overrides: str) -> Ready:
     return make_ready(Request(contract, overrides), StageTimes(), StreamScreen(io.StringIO()))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "deaths",
     also_slow([[1, 6, CROSSING - 3, CROSSING - 2, CROSSING - 1]], [list(range(1, CROSSING))]),
@@ -80,6 +81,7 @@ def test_a_run_goes_on_from_every_step_to_the_same_bits(contract: Path, deaths: 
         assert again[2] == wanted[2]  # type: ignore[index]
 
 
+@pytest.mark.extended
 def test_a_limit_of_tokens_counts_them(contract: Path) -> None:
     ready = ready_for(contract)
     feed = build_feed(ready.plan.contract, ready.prepared, run_trial.torch.device("cpu"))

@@ -64,6 +64,7 @@ def test_it_trains_judges_and_reports(contract: Path, tmp_path: Path) -> None:
     assert "Texts found by images" in (result.folder / "report.html").read_text()
 
 
+@pytest.mark.extended
 def test_matches_are_those_of_the_embeddings(contract: Path, tmp_path: Path) -> None:
     result = tw.train(contract, runs=tmp_path / "runs", overrides=list(FEW))
     folder, table = RunFolder(result.folder), contract.parent / "captions.csv"
@@ -100,6 +101,7 @@ def test_matches_are_those_of_the_embeddings(contract: Path, tmp_path: Path) -> 
     assert "write the texts into such a table" in refused.err
 
 
+@pytest.mark.extended
 def test_another_table_is_judged_by_its_own_candidates(contract: Path, tmp_path: Path) -> None:
     result = tw.train(contract, runs=tmp_path / "runs", overrides=list(FEW))
     judged = evaluate_rows(RunFolder(result.folder), contract.parent / "captions.csv")
@@ -107,6 +109,7 @@ def test_another_table_is_judged_by_its_own_candidates(contract: Path, tmp_path:
     assert dummy == pytest.approx(1 / 120)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("death", sorted(np.random.default_rng(0).choice(range(1, 9), 3, False)))
 def test_a_killed_training_goes_on_to_the_same_bits(contract: Path, death: int) -> None:
     """With dropout, augmentation, an average of the weights and three micro-batches a step."""
@@ -124,6 +127,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(contract: Path, death: int) 
     assert bits(train(contract, "cut", *settings)) == bits(whole)
 
 
+@pytest.mark.extended
 def test_the_division_of_a_step_does_not_change_its_update(contract: Path) -> None:
     common = (
         "training.num_epochs=2",
@@ -173,6 +177,7 @@ def test_groups_stay_together(contract: Path) -> None:
     assert len(np.unique(prepared.test.units)) == len(shapes[2])
 
 
+@pytest.mark.extended
 def test_copies_between_the_parts_are_found_and_tried(contract: Path, tmp_path: Path) -> None:
     folder = contract.parent
     frame = pl.read_csv(folder / "captions.csv")
@@ -214,6 +219,7 @@ def test_corrupt_images_are_dropped_with_their_captions(contract: Path) -> None:
     assert any("1 pair" in text for _, text in ready.raw.remarks)
 
 
+@pytest.mark.extended
 def test_the_linear_baseline_of_emoji_is_that_of_its_page(tmp_path: Path) -> None:
     """A ridge regression of 16 x 16 pixels on TF-IDF weights found 0.159 of 353 at 1, and 0.272 at
     10, by scikit-learn (README of the data)."""
@@ -267,6 +273,7 @@ def bases(contract: Path) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.extended
 def test_bases_are_read_trained_and_found_again(
     contract: Path, tmp_path: Path, bases: tuple[str, ...]
 ) -> None:
@@ -294,6 +301,7 @@ def test_a_killed_training_of_bases_goes_on_to_the_same_bits(
     assert bits(train(contract, "cut", *bases)) == bits(whole)
 
 
+@pytest.mark.extended
 def test_bases_unfreeze_in_stages(contract: Path, bases: tuple[str, ...]) -> None:
     """In the first epoch the heads and the temperature are trained, then the encoders too."""
     once = bases[1].replace("num_epochs: 3", "num_epochs: 1")
@@ -328,6 +336,7 @@ def test_a_base_that_is_missing_is_named_by_its_encoder(
     assert raised.value.problems[0].path == "model.text.architecture"
 
 
+@pytest.mark.extended
 def test_seeds_are_compared(contract: Path, tmp_path: Path) -> None:
     result = tw.train(
         contract,

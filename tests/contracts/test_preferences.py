@@ -119,6 +119,7 @@ def messages_of(row: dict[str, Any], side: str) -> list[dict[str, str]]:
     return [*asked, {"role": "assistant", "content": answer}] if isinstance(answer, str) else answer
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("form", "normalised"), [("sigmoid", False), ("ipo", False), ("sigmoid", True)]
 )

@@ -56,6 +56,7 @@ def cases() -> list[Any]:
     return [*libraries, *(pytest.param(kind, marks=pytest.mark.torch) for kind in NETWORKS)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", cases())
 def test_a_family_predicts_quantiles(kind: str, tmp_path: Path) -> None:
     if kind in NETWORKS:
@@ -150,6 +151,7 @@ def test_quantiles_that_cross_are_sorted_and_told(tmp_path: Path) -> None:
     assert (np.diff(test.drop("row", "unit", "target", "prediction").to_numpy()) >= 0).all()
 
 
+@pytest.mark.extended
 def test_conformal_shifts_mend_a_wrong_interval(tmp_path: Path) -> None:
     """Trees that overfit have too narrow an interval; the shifted one holds what it says."""
     rows_of_spread(3000).write_csv(tmp_path / "rows.csv")

@@ -89,6 +89,7 @@ def judged(*words: str) -> dict[str, Any]:
 BARE = ("--set", 'questions.prompt="{question}"', "--set", "questions.target=0.5")
 
 
+@pytest.mark.extended
 def test_a_run_has_a_clause_for_each_set_and_baseline(runs: Path) -> None:
     stored = read_json(runs / "runs/good/evaluation.json")
     named = {one["name"]: one for one in stored["verdict"]["clauses"]}
@@ -118,6 +119,7 @@ def test_questions_of_the_training_text_make_the_verdict_invalid(runs: Path) -> 
     assert line in shown.out
 
 
+@pytest.mark.extended
 def test_contamination_is_accepted_by_name(runs: Path) -> None:
     accept = 'data.audit.accept=[{finding: contamination, columns: [seen], reason: "recall"}]'
     ran = command(

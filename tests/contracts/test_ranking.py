@@ -106,6 +106,7 @@ def test_queries_without_an_order_are_counted_and_told(contract: Path, tmp_path:
     assert "Histogram of ndcg over the queries" in (result.folder / "report.html").read_text()
 
 
+@pytest.mark.extended
 def test_a_slice_by_a_column_of_the_query(contract: Path, tmp_path: Path) -> None:
     file = tmp_path / "searches.csv"
     frame = pl.read_csv(file)
@@ -125,6 +126,7 @@ def test_a_slice_by_a_column_of_the_query(contract: Path, tmp_path: Path) -> Non
         assert one.interval.value == pytest.approx(by_hand(own), abs=1e-9)
 
 
+@pytest.mark.extended
 def test_folds_keep_queries_together(contract: Path, tmp_path: Path) -> None:
     split = "data.split={kind: group, column: search, folds: 3}"
     result = tw.train(
@@ -158,6 +160,7 @@ def test_a_killed_network_goes_on_to_the_same_bits(contract: Path, death: int) -
     assert bits(whole) == bits(resumed)
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["mlp, hidden: [16]", "ft_transformer", "tabular_resnet"])
 @pytest.mark.parametrize("loss", ["listnet", "ranknet"])
@@ -234,6 +237,7 @@ def test_a_sample_of_validation_rows_holds_whole_queries(contract: Path) -> None
     assert sampled_judged(part, target, "all", seed=1) is part
 
 
+@pytest.mark.extended
 def test_a_ranking_by_time_has_no_naive_forecasts(contract: Path, tmp_path: Path) -> None:
     file = tmp_path / "searches.csv"
     rows = pl.read_csv(file)

@@ -79,6 +79,7 @@ def test_california_housing(tmp_path: Path) -> None:
     assert result["metrics"]["r2"]["value"] > 0.8
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @sized
 def test_bike_sharing_is_judged_on_the_future(tmp_path: Path, settings: Sequence[str]) -> None:
@@ -98,6 +99,7 @@ def test_bike_sharing_is_judged_on_the_future(tmp_path: Path, settings: Sequence
     assert result["metrics"]["r2"]["value"] > (0.6 if settings else 0.8)
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @sized
 def test_parkinsons_is_judged_on_other_people(tmp_path: Path, settings: Sequence[str]) -> None:
@@ -111,6 +113,7 @@ def test_parkinsons_is_judged_on_other_people(tmp_path: Path, settings: Sequence
     assert result["metrics"]["r2"]["value"] < 0.5
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @sized
 def test_titanic(tmp_path: Path, settings: Sequence[str]) -> None:
@@ -127,6 +130,7 @@ def test_titanic(tmp_path: Path, settings: Sequence[str]) -> None:
     assert predicted.height == 418
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_telco_churn(tmp_path: Path) -> None:
     rows = real_data("telco-churn") / "Telco-Customer-Churn.csv"
@@ -136,6 +140,7 @@ def test_telco_churn(tmp_path: Path) -> None:
     assert result["metrics"]["roc_auc"]["value"] > 0.8
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @sized
 def test_penguins_of_three_species(tmp_path: Path, settings: Sequence[str]) -> None:
@@ -160,6 +165,7 @@ def few(kind: str) -> list[str]:
     return [word for value in FEW[kind] for word in ("--set", value)]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", only(("boosting", "mlp"), FEW))
 def test_the_example_is_valid_and_planned(tmp_path: Path, kind: str) -> None:
     if kind in ("mlp", "tabular_resnet"):
@@ -171,6 +177,7 @@ def test_the_example_is_valid_and_planned(tmp_path: Path, kind: str) -> None:
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "kind",
     [

@@ -66,6 +66,7 @@ def contract_of(folder: Path, kind: str, **data: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "pretrained"])
 def test_a_model_learns_from_the_rows_that_count(kind: str, tmp_path: Path) -> None:
     if kind not in SMALL and kind != "linear":
@@ -144,6 +145,7 @@ def test_folds_weigh_their_training_rows_and_judge_all_alike(tmp_path: Path) -> 
     assert 0.35 < accuracy < 0.5, "six rows in ten contradict what the others teach"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["boosting", "mlp"])
 def test_rows_in_files_have_their_weights(kind: str, tmp_path: Path) -> None:
     if kind == "mlp":
@@ -158,6 +160,7 @@ def test_rows_in_files_have_their_weights(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.extended
 def test_a_network_that_is_stopped_ends_with_the_same_weights(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_rows(tmp_path)
@@ -181,6 +184,7 @@ def test_the_page_shows_the_example_and_it_trains(tmp_path: Path) -> None:
     assert shown == "stands_for"
 
 
+@pytest.mark.extended
 def test_a_network_steps_by_the_weighted_mean_whatever_the_cut(tmp_path: Path) -> None:
     """Eight rows at once and in four micro-batches make the same update: the loss of a step is the
     sum of weight x loss, with weights of mean 1 over the training rows, by its number of rows."""

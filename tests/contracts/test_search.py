@@ -48,6 +48,7 @@ def run_of(project: Path) -> RunFolder:
     return RunFolder(project / "runs" / "one")
 
 
+@pytest.mark.extended
 def test_the_nearest_are_those_of_the_candidates(project: Path) -> None:
     """`predict --candidates` compares anew what the index holds."""
     texts = project / "texts.csv"
@@ -94,6 +95,7 @@ def test_a_text_is_searched_for_and_columns_are_kept(project: Path, tmp_path: Pa
     assert [Path(one).name for one in rows["query"]] == [Path(one).name for one in rows["match"]]
 
 
+@pytest.mark.extended
 def test_the_index_of_another_model_is_refused(project: Path, tmp_path: Path) -> None:
     other = tw.train(
         project / "contract.yaml",
@@ -152,6 +154,7 @@ def test_a_model_without_embeddings_makes_no_index(tmp_path: Path) -> None:
     assert not (tmp_path / "i").exists()
 
 
+@pytest.mark.extended
 def test_search_is_exact_in_blocks_and_ties_keep_their_order(tmp_path: Path) -> None:
     """Against a whole sort, with more rows than one block holds; equal rows by their place."""
     rng = np.random.default_rng(0)

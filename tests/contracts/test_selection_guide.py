@@ -26,6 +26,7 @@ def test_the_page_lists_the_candidates_in_their_order() -> None:
     assert [name for row in rows for name in row.split("`")[1::2]] == [DUMMY_CANDIDATE, *CANDIDATES]
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_the_example_trains_within_its_budget_and_predicts(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -25,6 +25,7 @@ def test_the_page_shows_every_example() -> None:
     assert all(path.read_text(encoding="utf-8") in shown for path in CONTRACTS)
 
 
+@pytest.mark.extended
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(PAGE, "## What a run says", monkeypatch)
@@ -33,6 +34,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert answer.height == 720
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["labels", pytest.param("lists", marks=pytest.mark.torch)])
 def test_an_example_of_labels_trains_evaluates_and_predicts(name: str, tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "patients.csv", tmp_path)

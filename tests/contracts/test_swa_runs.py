@@ -50,6 +50,7 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "contract.yaml"
 
 
+@pytest.mark.extended
 def test_from_a_contract_with_batch_norm_it_survives_deaths(images: Path) -> None:
     """SWA x batch norm x augmentation x resume, and statistics that fit the mean."""
     whole = train(images, "whole")
@@ -91,6 +92,7 @@ def test_early_stopping_may_keep_weights_from_before_the_mean(tmp_path: Path) ->
     assert found == {True, False}
 
 
+@pytest.mark.extended
 def test_the_rate_of_the_contract_is_set_from_the_start_on(tmp_path: Path) -> None:
     contract = write_project(tmp_path, NETWORK)
     rates = {}

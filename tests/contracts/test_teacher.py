@@ -68,6 +68,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_student_learns_what_its_teacher_knows(kind: str, taught: Path, tmp_path: Path) -> None:
     """Of labels that a coin has thrown nothing can be learned; the teacher, which reads a column
@@ -85,6 +86,7 @@ def test_a_student_learns_what_its_teacher_knows(kind: str, taught: Path, tmp_pa
     assert described["sha256"] == hash_file(manifest)
 
 
+@pytest.mark.extended
 def test_a_number_is_learned_from_a_teacher(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     x = draw.uniform(-2, 2, 500)
@@ -107,6 +109,7 @@ def test_a_number_is_learned_from_a_teacher(tmp_path: Path) -> None:
         np.testing.assert_allclose(values.to_numpy(), [47, 53], atol=0.8)
 
 
+@pytest.mark.extended
 def test_a_network_is_taught_the_same_whatever_interrupts_it(taught: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     teacher = {"bundle": str(taught / "runs/teacher"), "temperature": 2.0}
@@ -122,6 +125,7 @@ def test_a_network_is_taught_the_same_whatever_interrupts_it(taught: Path, tmp_p
     assert weights[0] == weights[1]
 
 
+@pytest.mark.extended
 def test_another_teacher_is_other_data(taught: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     name = str(tmp_path / "runs/teacher")
@@ -199,6 +203,7 @@ def test_what_no_teacher_can_teach_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.extended
 def test_images_are_taught(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     make_images(tmp_path / "digits")
@@ -221,6 +226,7 @@ def test_images_are_taught(tmp_path: Path) -> None:
         tw.train(contract, runs=tmp_path, name="blended")
 
 
+@pytest.mark.extended
 def test_the_page_shows_the_example_and_it_trains(tmp_path: Path) -> None:
     first = blocks(GUIDE / "distillation.md", "yaml")[0]
     assert first == (EXAMPLES / "student.yaml").read_text(encoding="utf-8").split("\n", 1)[1]

@@ -30,6 +30,7 @@ def bits(run: Path) -> list[str]:
     return [json.dumps(losses), hash_file(run / "bundle" / "model.safetensors")]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("setting", ["model.weights=pretrained", "model.weights=none"])
 def test_longer_is_as_if_planned_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str

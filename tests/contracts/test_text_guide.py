@@ -25,11 +25,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("page", ["text-models.md", "image-models.md", "imported-model.md"])
 def test_the_page_shows_what_its_commands_say(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(page, "## An example", monkeypatch)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("example", "made"),
     [

@@ -66,6 +66,7 @@ def refused(contract: Path, *overrides: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.extended
 def test_a_contract_trains_an_encoder_and_its_bundle_predicts(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     result = run(contract, "training.num_epochs=15", "model.num_labels=2")
@@ -94,6 +95,7 @@ def test_a_contract_trains_an_encoder_and_its_bundle_predicts(tmp_path: Path) ->
         predictor.predict_frame(pl.DataFrame({"text": lines}))
 
 
+@pytest.mark.extended
 def test_transformers_reads_the_bundle_itself(tmp_path: Path) -> None:
     result = run(write_text_project(tmp_path))
     bundle = result.folder.bundle
@@ -131,6 +133,7 @@ def test_the_record_names_the_base(tmp_path: Path) -> None:
     assert [one["name"] for one in described.signature] == ["line"]
 
 
+@pytest.mark.extended
 def test_several_classes_and_numbers(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     lines = [line for line, _ in sentences(150)]
@@ -163,6 +166,7 @@ def test_several_classes_and_numbers(tmp_path: Path) -> None:
     assert np.corrcoef(guessed, rows["label"].to_numpy())[0, 1] > 0.8
 
 
+@pytest.mark.extended
 def test_pairs_have_segments(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     lines = [line for line, _ in sentences(120)]
@@ -289,6 +293,7 @@ def test_unfreezing_in_stages_and_rates_by_layer(tmp_path: Path) -> None:
     assert any(name.startswith("bert.encoder.layer.0") for name in moved)
 
 
+@pytest.mark.extended
 def test_a_model_from_a_configuration_alone(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     write_base(tmp_path / "new", "distilbert", weights=False)
@@ -416,6 +421,7 @@ def test_a_base_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "no such folder" in refused(contract, "model.architecture=./nowhere")
 
 
+@pytest.mark.extended
 def test_a_base_of_the_hub_is_read_from_its_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -578,6 +584,7 @@ def test_a_configuration_names_no_other_weights(tmp_path: Path) -> None:
     assert torch.equal(made[f"bert.{name}"], hashed[name])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "setting",
     [
@@ -605,6 +612,7 @@ def test_activation_checkpointing_and_workers_change_no_bit(tmp_path: Path) -> N
         assert fit_only(contract, name, "training.num_epochs=1", setting).signals["loss"] == plain
 
 
+@pytest.mark.extended
 def test_folds_seeds_and_labelled_rows(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     folds = run(contract, "data.split={kind: stratified, folds: 2}", "training.num_epochs=1")

@@ -133,6 +133,7 @@ def test_passages_are_matched_indexed_and_searched(project: Path, tmp_path: Path
     assert "write --as passages" in refused.err
 
 
+@pytest.mark.extended
 def test_mined_negatives_are_trained_with(project: Path, tmp_path: Path) -> None:
     folder, out = str(run_of(project).path), project / "mined.csv"
     ran = command(
@@ -222,6 +223,7 @@ def test_right_passages_are_no_negatives_and_queries_stay_together(contract: Pat
     assert "not used" in said["equal"]
 
 
+@pytest.mark.extended
 def test_a_base_of_texts_is_read(contract: Path, tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="needs the transformers extra")
     from made_texts import write_base

@@ -95,6 +95,7 @@ WAYS = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("way", WAYS)
 def test_each_target_stands_beside_what_the_teacher_says(folder: Path, way: str) -> None:
     """Of the likeliest tokens after the same document, by the teacher alone, at the temperature."""
@@ -210,6 +211,7 @@ def test_a_model_of_another_kind_is_no_teacher(folder: Path) -> None:
     assert "the teacher predicts no tokens" in said
 
 
+@pytest.mark.extended
 def test_a_folder_of_hugging_face_teaches(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     contract = write_decoder_project(tmp_path)

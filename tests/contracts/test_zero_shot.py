@@ -59,6 +59,7 @@ def test_the_page_shows_the_example() -> None:
     assert whole in blocks(GUIDE / "zero-shot.md", "yaml")
 
 
+@pytest.mark.extended
 def test_held_out_images_are_classified_by_averaged_texts(project: Path) -> None:
     table = pl.read_csv(project / "captions.csv")
     result = evaluate_zero_shot(

@@ -84,6 +84,7 @@ def test_near_copies_of_images() -> None:
     assert found["near_duplicates"] == "changes_decision"
 
 
+@pytest.mark.extended
 def test_copies_of_images() -> None:
     write_images(300)
     ran, result = trained(IMAGES)
@@ -131,6 +132,7 @@ def write_rows(copied: int) -> None:
     frame.sample(fraction=1, shuffle=True, seed=0).write_csv("rows.csv")
 
 
+@pytest.mark.extended
 def test_near_copies_of_texts_in_a_table() -> None:
     write_rows(350)
     ran, result = trained(TABLE)
@@ -147,6 +149,7 @@ def test_near_copies_of_texts_in_a_table() -> None:
     assert trained(TABLE)[1]["findings"] == []
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_text_that_repeats_itself() -> None:
     pytest.importorskip("torch")

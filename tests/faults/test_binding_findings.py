@@ -61,6 +61,7 @@ def outcomes(result: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.extended
 def test_memory_of_persons_is_invalid() -> None:
     made("persons", value="1.6")
     ran, result = trained()
@@ -100,6 +101,7 @@ def test_memory_of_persons_is_settled_by_splitting_or_accepting() -> None:
     assert "the same ones come again" in Path("runs/table-2/report.html").read_text()
 
 
+@pytest.mark.extended
 def test_a_loss_that_changes_nothing_is_one_warning_with_both_numbers() -> None:
     made("persons", value="100")
     ran, result = trained()
@@ -110,6 +112,7 @@ def test_a_loss_that_changes_nothing_is_one_warning_with_both_numbers() -> None:
     assert "in folds by 'subject'" in line
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("maker", "metric", "value", "finding"),
     each(
@@ -138,6 +141,7 @@ def test_a_leak_that_decides_is_invalid(maker: str, metric: str, value: str, fin
     assert finding not in " ".join(outcomes(settled))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("maker", each(4, list(HONEST)))
 def test_an_honest_table_is_never_invalid(maker: str) -> None:
     classes = maker in ("the same, classes", "honest repeats of coarse values")
@@ -152,6 +156,7 @@ def test_an_honest_table_is_never_invalid(maker: str) -> None:
     assert not [one for one in result["warnings"] if "folds" in one]
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_parkinsons_by_subject() -> None:
     path = real_data("parkinsons-telemonitoring") / "parkinsons_updrs.csv"
@@ -163,6 +168,7 @@ def test_parkinsons_by_subject() -> None:
     assert split["verdict"] != "invalid"
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_bike_by_time_titanic_by_ticket_and_california() -> None:
     path = real_data("bike-sharing") / "hour.csv"

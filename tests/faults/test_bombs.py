@@ -100,6 +100,7 @@ def child() -> Iterator[Child]:
     started.close()
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-63")
 @pytest.mark.parametrize("name", only(_QUICK, BOMBS))
 def test_a_bomb_is_refused_in_little_memory_and_time(

@@ -248,6 +248,7 @@ def quantize_theirs(network: Any, kind: str) -> None:
 
 
 # Those of transformers round the inputs of 8 bits, ours do not.
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("quantization", "adapter", "close"),
     [

@@ -64,6 +64,7 @@ def tokens_of(rows: int = 3, length: int = 32) -> Tensor:
     return torch.randint(0, 131, (rows, length), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CONFIGS)
 def test_logits_and_steps_equal_transformers(name: str, tmp_path: Path) -> None:
     kind, values = CONFIGS[name]

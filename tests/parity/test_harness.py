@@ -120,6 +120,7 @@ def test_log_probabilities_are_those_of_transformers(runs: Path) -> None:
         assert mine[1] == bool((log_q.argmax(dim=-1) == target).all())
 
 
+@pytest.mark.extended
 def test_accuracies_are_ours(runs: Path) -> None:
     ran = command(
         "evaluate", "facts", "--harness", "colours/colours.yaml", "--allow-code", "--json"

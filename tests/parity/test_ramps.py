@@ -34,6 +34,7 @@ metric: {{target: baseline}}
 """
 
 
+@pytest.mark.extended
 def test_both_ramps_train_what_the_plain_loop_trains(tmp_path: Path) -> None:
     make_text(tmp_path / "text.txt")
     contract = tmp_path / "text.yaml"

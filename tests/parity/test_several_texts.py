@@ -107,6 +107,7 @@ def test_the_loss_is_that_of_transformers(what: tuple[str, ...], tmp_path: Path)
     np.testing.assert_allclose(run.signals["loss"][:3], expected, rtol=1e-5)
 
 
+@pytest.mark.extended
 def test_a_bundle_of_labels_is_read_by_transformers(tmp_path: Path) -> None:
     contract = project(tmp_path)
     request = Request(contract, settings(LABELS), tmp_path / "runs", "one")

@@ -63,6 +63,7 @@ def test_sizes_that_were_not_run_are_named_and_goals_judged() -> None:
     assert "200 MB (goal: no more than 300 MB of the script)" in said
 
 
+@pytest.mark.extended
 def test_what_was_measured_is_read_back_and_drawn(tmp_path: Path) -> None:
     found = [size("table", 100, 1.0, 9.0), size("table", 1000, 2.0, 9.0), size("text", 9, 1.0, 1.0)]
     file = tmp_path / "found.json"

@@ -40,6 +40,7 @@ def test_the_exact_loss_is_that_of_windows_side_by_side(tmp_path: Path) -> None:
     assert nanogpt.exact_loss(model, tmp_path / "val.bin") == pytest.approx(np.mean(losses))
 
 
+@pytest.mark.extended
 def test_the_recipe_learns_and_keeps_its_best_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,7 @@ def violations(course: Course) -> list[str]:
     return found
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-24")
 def test_ten_thousand_random_histories(figure: Callable[..., None]) -> None:
     best_was_left = 0
@@ -352,6 +353,7 @@ def test_so_do_the_rollbacks_after_it_though_older_ones_lie_there(every: int) ->
     assert went_further > 5, "the histories hold what the test is about"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("every", [1, 4])
 def test_the_best_is_that_of_the_unbroken_run(every: int) -> None:
     """Though the stopped one keeps others, which may be better than what is left after going back;

@@ -145,6 +145,7 @@ def test_a_save_that_fails_over_an_old_one_leaves_the_others(point: str, tmp_pat
     assert newest(tmp_path).step == 3
 
 
+@pytest.mark.extended
 def test_it_goes_with_what_saves(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 1)
     for step in range(3):

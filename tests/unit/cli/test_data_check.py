@@ -42,6 +42,7 @@ def test_a_group_on_both_sides(project: Path) -> None:
     assert found()["group_overlap"] == ["customer"]
 
 
+@pytest.mark.extended
 def test_one_line_a_kind(project: Path) -> None:
     """A table of 40 columns, each with two outliers."""
     random = np.random.default_rng(0)
@@ -83,6 +84,7 @@ def test_a_file_is_read_as_init_reads_it(project: Path) -> None:
         assert not kinds & {"wrong_type", "identifier", "rare_category"}, kinds
 
 
+@pytest.mark.extended
 def test_check_and_data_check_agree_on_exit_codes(project: Path) -> None:
     assert command("data", "check", "small.yaml", "--quick").code == 0
     assert command("check", "small.yaml").code == 0
@@ -93,6 +95,7 @@ def test_check_and_data_check_agree_on_exit_codes(project: Path) -> None:
     assert command("check", "small.yaml", "--json").code == 4
 
 
+@pytest.mark.extended
 def test_a_split_by_a_file_is_looked_at_too(project: Path) -> None:
     Path("small.yaml").write_text(FILE_SPLIT)
     parts = ["train", "train", "validation", "train", "test"] * 120

@@ -33,6 +33,7 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.extended
 def test_importances_are_shown_and_kept(explained: Path) -> None:
     said = (explained / "said.txt").read_text()
     found = read_json(explained / "runs/one/explanation.json")

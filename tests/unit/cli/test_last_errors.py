@@ -24,6 +24,7 @@ def test_exhausted_memory_and_depth_end_with_one_line(
     assert (ran.code, len(ran.err.splitlines()), ran.out) == (code, 1, "")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("ascii_only", "code"), [({}, 0), ({"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, 2)]
 )

@@ -154,6 +154,7 @@ def test_evaluate_says_that_the_model_has_seen_the_rows(tmp_path: Path) -> None:
         assert bool(warned) is seen
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "paths",
     [
@@ -185,6 +186,7 @@ def test_evaluate_needs_the_target(tmp_path: Path) -> None:
     assert "bought" in ran.err
 
 
+@pytest.mark.extended
 def test_a_terminal_without_unicode() -> None:
     done = subprocess.run(
         [*PROCESS, "evaluate", "small-1"],

@@ -45,6 +45,7 @@ def test_the_verdict_is_the_exit_code(fresh: Path, target: str, code: int, verdi
     assert (ran.code, json.loads(ran.out)["verdict"]) == (code, verdict)
 
 
+@pytest.mark.extended
 def test_runs_are_numbered_unless_they_are_named(fresh: Path) -> None:
     for words, name in (
         ([], "small-1"),
@@ -126,6 +127,7 @@ def test_results_and_progress_do_not_mix(fresh: Path) -> None:
     assert "\x1b" not in ran.out + ran.err
 
 
+@pytest.mark.extended
 def test_the_next_commands_can_be_run(fresh: Path) -> None:
     Path("nested").mkdir()
     ran = command("train", "small.yaml", "--runs", "nested/my runs")

@@ -39,6 +39,7 @@ def test_it_rests_inside_and_works_behind() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.extended
 def test_what_is_loaded_can_still_be_collected() -> None:
     with loading():
         knot = weakref.ref(Knot())
@@ -48,6 +49,7 @@ def test_what_is_loaded_can_still_be_collected() -> None:
     assert knot() is None
 
 
+@pytest.mark.extended
 def test_what_lasts_is_not_looked_through_until_the_end() -> None:
     with lasting():
         before = gc.get_freeze_count()

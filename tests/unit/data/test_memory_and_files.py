@@ -223,6 +223,7 @@ def test_an_action_that_needs_other_rows_is_not_passed_over(tmp_path: Path) -> N
         prepare_table(raw, section, "classification", seed=3)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -257,6 +258,7 @@ SCALINGS = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("kind", "numeric"), each(2, SCALINGS))
 def test_every_scaling_is_the_same(numeric: Scaling, kind: str, tmp_path: Path) -> None:
     name = "a.csv"

@@ -33,6 +33,7 @@ def test_without_shuffling_the_rows_come_as_they_lie() -> None:
     assert np.array_equal(Permutation(10, 3, shuffle=False).at(5, 2, 7), np.arange(2, 7))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("rows", [5, 10, 37, 1100])
 def test_every_row_is_equally_likely_at_every_position(rows: int) -> None:
     counts = np.zeros((rows, rows))

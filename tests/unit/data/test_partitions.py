@@ -161,6 +161,7 @@ def test_what_a_path_names(written: str, values: dict[str, str | None]) -> None:
     assert partition_of(written) == values
 
 
+@pytest.mark.extended
 def test_from_init_to_a_prediction(tmp_path: Path) -> None:
     with inside(tmp_path):
         for year in (2021, 2022, 2023):

@@ -104,6 +104,7 @@ def test_a_database_that_is_not_there_is_not_made(shop: Path) -> None:
     assert not (shop / "shpo.db").exists()
 
 
+@pytest.mark.extended
 def test_a_run_from_a_query_is_judged_and_other_rows_are_other_data(tmp_path: Path) -> None:
     pytest.importorskip("adbc_driver_sqlite")
     write_project(
@@ -220,6 +221,7 @@ def bucket() -> Iterator[str]:
         yield name
 
 
+@pytest.mark.extended
 def test_s3_is_read_once_for_each_content(bucket: str, tmp_path: Path) -> None:
     import boto3
 

@@ -32,6 +32,7 @@ def folds(path: str, target: str, split: Json) -> tuple[Prepared, list[Prepared]
     return whole, [prepare_fold(raw, section, task, 0, number) for number in numbers]
 
 
+@pytest.mark.extended
 def test_students_of_insteval_stay_together_with_like_shares_of_marks() -> None:
     split = {"kind": "stratified_group", "column": "s", "folds": 3}
     whole, parts = folds("insteval-ratings/InstEval.csv", "y", split)

@@ -121,6 +121,7 @@ def test_more_tokens_than_16_bits_tell_apart(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tokens[:6000], numbers[:6000])
 
 
+@pytest.mark.extended
 def test_a_vocabulary_beyond_any_in_use_is_refused(tmp_path: Path) -> None:
     make_text(tmp_path / "t.txt")
     (tmp_path / "tokenizer.json").write_text(

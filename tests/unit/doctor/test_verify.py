@@ -110,6 +110,7 @@ def test_damage_is_found_and_named(run: RunFolder, what: str) -> None:
 HUGE = 2**40
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["model.safetensors", "network.safetensors", "evaluation.json"])
 def test_a_file_of_another_size_is_not_read(run: RunFolder, name: str) -> None:
     """A sparse file takes no room and hours to hash."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
 import trainwright as tw
 from command import command, inside
@@ -35,6 +36,7 @@ def checked(folder: Path, kind: str, contract: str) -> list[str]:
     return [one["message"] for one in json.loads(ran.out)["findings"] if one["kind"] == kind]
 
 
+@pytest.mark.extended
 def test_a_clause_with_too_few_test_rows_of_its_class(tmp_path: Path) -> None:
     counts = (988, 12)
     written = HEAD + SPLIT % "" + TREES + PRECISION
@@ -53,6 +55,7 @@ def test_a_clause_with_too_few_test_rows_of_its_class(tmp_path: Path) -> None:
     assert found(tmp_path, "undecidable", accuracy, counts) == []
 
 
+@pytest.mark.extended
 def test_folds_are_advised_only_where_they_are_possible_and_help(tmp_path: Path) -> None:
     written = HEAD + SPLIT % "" + TREES + PRECISION
     (message,) = found(tmp_path, "undecidable", written, (900, 4))

@@ -77,6 +77,7 @@ def test_only_the_named_weights_are_multiplied_in_float8() -> None:
     assert torch.equal(again, plain[0])
 
 
+@pytest.mark.extended
 def test_a_gpt_learns_in_float8_and_its_weights_stay_fp32() -> None:
     torch.manual_seed(0)
     section = Gpt(kind="gpt", layers=2, heads=2, width=32, context=16)

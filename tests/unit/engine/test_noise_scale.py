@@ -207,6 +207,7 @@ def test_a_step_without_batches_of_its_own_is_left_alone() -> None:
     assert isinstance(feed.next_step(), StepBatches)
 
 
+@pytest.mark.extended
 def test_from_a_contract_it_stands_in_the_windows_and_survives_a_death(tmp_path) -> None:
     settings = (
         "training={num_epochs: 3, batch_size: 8, effective_batch_size: 32}",

@@ -152,6 +152,7 @@ def test_a_non_finite_loss_with_finite_gradients_is_dropped_too() -> None:
     assert torch.equal(weights(model), before)
 
 
+@pytest.mark.extended
 def test_steps_of_many_sizes_hold_on_to_few_tensors() -> None:
     x, y = rows(8)
     step = sgd_step(net(), lr=0.0)

@@ -120,6 +120,7 @@ def test_a_fold_of_one_class_adds_nothing() -> None:
     assert np.isnan(weigh("roc_auc", alone, SECTION)(np.ones((1, 3)))[0])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("classes", [2, 3])
 def test_counts_at_few_thresholds_give_the_same_value(
     classes: int, monkeypatch: pytest.MonkeyPatch
@@ -179,6 +180,7 @@ def test_many_rows_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     assert together.mean() == pytest.approx(alone.mean(), abs=0.002)
 
 
+@pytest.mark.extended
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     truth = measure("roc_auc", drifting(200_000, skill=0.7, seed=99), SECTION)
     held = 0

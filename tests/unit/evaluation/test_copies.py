@@ -113,6 +113,7 @@ def test_a_score_of_copies_is_invalid(seed: int, copy: Copy) -> None:
     assert "remove the copies" in found.message
 
 
+@pytest.mark.extended
 @settings(max_examples=6, deadline=None)
 @given(SEEDS, st.sampled_from(["none", "equal", "near"]), st.floats(0.1, 0.9))
 def test_copies_that_change_no_decision_do_not(seed: int, copy: Copy, share: float) -> None:

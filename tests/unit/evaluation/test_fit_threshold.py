@@ -28,6 +28,7 @@ def answers(scores: np.ndarray, truth: np.ndarray, positive: int, threshold: flo
     return answers_of(truth, scores, positive, decided=decided)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("digits", [1, 6])
 @pytest.mark.parametrize("positive", [0, 1])
 @pytest.mark.parametrize("metric", DECIDED)

@@ -97,6 +97,7 @@ def test_the_loss_is_among_different_passages() -> None:
         assert answers.scores[row, 6] == pytest.approx(np.log(np.exp(logits).sum()) - logits[0])
 
 
+@pytest.mark.extended
 def test_many_queries_give_the_intervals_of_few() -> None:
     """Beyond 10,000 units values come from sums; both ways agree on the same queries."""
     draw = np.random.default_rng(0)

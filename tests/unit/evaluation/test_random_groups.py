@@ -213,6 +213,7 @@ def test_bounds_of_the_closed_form_are_those_of_the_resamples(
     assert closed != anew
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("apart", [0.5, 3.0])
 def test_95_of_100_intervals_of_the_closed_form_hold_the_truth(
     apart: float, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ print("torch._dynamo" in sys.modules)
 """
 
 
+@pytest.mark.extended
 def test_making_and_stepping_an_optimizer_leaves_the_compiler_out() -> None:
     done = subprocess.run(
         [sys.executable, "-c", STEPPED], capture_output=True, text=True, check=True

@@ -100,6 +100,7 @@ def test_parkinsons(tmp_path: Path) -> None:
     assert "correlation of 0.947" in text
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_telco_churn(tmp_path: Path) -> None:
     path = real_data("telco-churn") / "Telco-Customer-Churn.csv"

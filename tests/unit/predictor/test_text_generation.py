@@ -101,6 +101,7 @@ def test_draws_follow_seed_and_row() -> None:
     assert alone == texts(3)[2]
 
 
+@pytest.mark.extended
 def test_draws_have_the_shares_of_the_model() -> None:
     network = network_of(SECTIONS[0])
     given = torch.from_numpy(LETTERS.encode("abc").astype("int64"))[None]

@@ -132,6 +132,7 @@ def test_nothing_of_the_data_becomes_markup(hostile: RunFolder) -> None:
         assert secret not in card
 
 
+@pytest.mark.extended
 def test_a_card_says_what_the_record_says(tmp_path: Path) -> None:
     contract = write_project(tmp_path)
     assert command(

@@ -172,6 +172,7 @@ def test_hostile_names_are_shown_as_text_and_cut(tmp_path: Path) -> None:
     assert "x" * 500 not in text
 
 
+@pytest.mark.extended
 def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
     folder = build_run(tmp_path, Wanted(("a", "b", "c"), model="{kind: mlp}"))
     add_training(folder)
@@ -223,6 +224,7 @@ def test_what_is_damaged_is_named_or_left_out(run: RunFolder, part: str, content
     assert ("could not be read" in page.text and part in page.text) or not torn
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("value", [7, "x", [1], {"a": 1}, [{"name": 3}]])
 @pytest.mark.parametrize(
     "part", ["plan.json", "record.json", "data/manifest.json", "data/split.json"]

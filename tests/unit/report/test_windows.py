@@ -33,6 +33,7 @@ def lines(groups: int = 3) -> list[WindowLine]:
     return found
 
 
+@pytest.mark.extended
 def test_there_is_a_figure_for_each_kind_of_number_that_says_something() -> None:
     figures = draw_windows(lines())
     assert [figure.title for figure in figures] == [
@@ -60,6 +61,7 @@ def test_no_windows_no_figures() -> None:
     assert draw_windows([]) == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damaged", [False, True])
 def test_the_report_has_them_and_names_a_damaged_file(damaged: bool, tmp_path: Path) -> None:
     folder = build_run(tmp_path, Wanted(("a", "b"), model="{kind: mlp}"))
@@ -81,6 +83,7 @@ def points(windows: list[WindowLine], title: str) -> int:
     return len(re.findall(r'<use[^>]*style="[^"]*var\(--c\d', str(figure.svg)))
 
 
+@pytest.mark.extended
 def test_a_run_of_one_window_shows_its_points() -> None:
     assert points(lines()[:1], "Norm of the weights") == 3
     assert points(lines()[:1], "Rows a second") == 1

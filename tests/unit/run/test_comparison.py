@@ -48,6 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs"
 
 
+@pytest.mark.extended
 def test_settings_of_texts_are_compared_where_there_are_some(runs: Path) -> None:
     folders = [RunFolder(runs / name) for name in ("linear", "trees")]
     manifest = folders[1].data / "manifest.json"

@@ -64,6 +64,7 @@ def test_a_file_beside_a_run_is_read_as_the_run_read_its_own(project: Path) -> N
     assert all(column["distance"] == 0 for column in found["columns"])
 
 
+@pytest.mark.extended
 def test_two_runs_whose_file_was_written_over(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "one").code in (0, 3)
     same = diff("one", "one")

@@ -43,6 +43,7 @@ def checks() -> list[Any]:
     return made
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("estimator", "check"), checks())
 def test_scikit_learn_finds_nothing_wrong(estimator: Any, check: Check) -> None:
     with warnings.catch_warnings():

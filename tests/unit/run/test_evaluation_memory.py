@@ -81,6 +81,7 @@ def _images() -> tuple[Inputs, Callable[[AdaptiveEvalBatch, SmallMemory], Networ
     )
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("make", [_text, _images])
 @pytest.mark.parametrize("most", each(2, [1, 4, 7], start=1))
 def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
@@ -99,6 +100,7 @@ def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
     assert len(told) == count, "it stays with fewer rows"
 
 
+@pytest.mark.extended
 def test_one_row_that_does_not_fit_is_a_clear_mistake() -> None:
     inputs, build = _images()
     with pytest.raises(Mistake, match=r"1 row per batch: DefaultCPUAllocator"):
@@ -161,6 +163,7 @@ def near(ours: dict[str, dict[str, float]], theirs: dict[str, dict[str, float]])
     return values[0] == pytest.approx(values[1], rel=1e-5)
 
 
+@pytest.mark.extended
 def test_a_run_validates_and_is_judged_with_little_memory(
     project: Path, memory: SmallMemory
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_run_validates_and_is_judged_with_little_memory(
     assert near(little[1]["metrics"], evaluation["metrics"])
 
 
+@pytest.mark.extended
 def test_the_test_rows_are_judged_where_only_they_do_not_fit(
     project: Path, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +196,7 @@ def test_the_test_rows_are_judged_where_only_they_do_not_fit(
     assert near(judged["metrics"], evaluation["metrics"])
 
 
+@pytest.mark.extended
 def test_a_resumed_run_makes_the_same_passes(project: Path, memory: SmallMemory) -> None:
     """Also where memory would suffice the second time."""
     memory.most = 9

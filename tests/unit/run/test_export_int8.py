@@ -38,6 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.extended
 def test_a_network_of_a_table_is_judged_again_and_smaller(project: Path) -> None:
     judged = read_json(project / "runs" / "net" / "evaluation.json")
     with inside(project):
@@ -63,6 +64,7 @@ def test_a_network_of_a_table_is_judged_again_and_smaller(project: Path) -> None
     assert now["value"] == pytest.approx(kept["value"], abs=0.1)
 
 
+@pytest.mark.extended
 def test_a_verdict_that_falls_writes_nothing(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_verdict_that_falls_writes_nothing(
     assert not (project / "fallen").exists()
 
 
+@pytest.mark.extended
 def test_a_decoder_is_judged_by_its_graph(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     run = run_of(contract, "tale", "training.optimizer.learning_rate=0.01")
@@ -112,6 +115,7 @@ def test_convolutions_are_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.extended
 def test_folds_are_refused(project: Path, tmp_path: Path) -> None:
     folded = ("--set", "data.split={kind: stratified, folds: 2, validation: 0.2}")
     contract = project / "small.yaml"

@@ -43,6 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "runs" / "net"
 
 
+@pytest.mark.extended
 def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "graph\x1b[31m"
     ran = command("weights", "export", run, "--to", "onnx", "-o", output)
@@ -71,6 +72,7 @@ def test_a_run_is_exported_and_gives_what_the_predictor_gives(run: Path, tmp_pat
     assert "there already" in again.err
 
 
+@pytest.mark.extended
 def test_a_calibrated_network_is_exported_with_its_map(tmp_path: Path) -> None:
     contract = write_project(tmp_path, NETWORK)
     words = ("--set", "training.calibration=platt", "--set", "training.threshold=0.4")
@@ -93,6 +95,7 @@ def test_a_calibrated_network_is_exported_with_its_map(tmp_path: Path) -> None:
     np.testing.assert_allclose(fitted.apply(found), expected.to_numpy(), atol=1e-5)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "metric",
     [{"name": "poisson_deviance"}, {"name": "pinball", "quantiles": [0.1, 0.5, 0.9]}],
@@ -124,6 +127,7 @@ def test_rates_and_quantiles_are_those_of_the_predictor(
     np.testing.assert_allclose(found, expected.select(columns).to_numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.extended
 def test_what_differs_is_not_written(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +166,7 @@ def test_changed_rows_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "graph").exists()
 
 
+@pytest.mark.extended
 def test_an_edited_contract_does_not_matter(tmp_path: Path) -> None:
     contract = write_project(tmp_path, NETWORK)
     assert command("train", contract, "--runs", tmp_path / "runs", "--run", "net").code in (0, 3)
@@ -171,6 +176,7 @@ def test_an_edited_contract_does_not_matter(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.extended
 def test_the_graph_of_a_text_is_checked_on_its_windows(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     (tmp_path / "t.txt").write_text("".join(draw.choice(list("abcde fgh"), size=4000)))
@@ -210,6 +216,7 @@ def test_a_missing_package_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "pip install 'trainwright[torch,onnx]'" in ran.err
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["tabular_resnet", "resnet", "gpt"])
 def test_every_network_is_exported_with_a_free_batch(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -77,6 +77,7 @@ def is_whole() -> bool:
     return command("runs", "verify", "one").code == 0
 
 
+@pytest.mark.extended
 def test_longer_is_as_if_planned_longer(project: Path) -> None:
     ran = extend("1 epoch")
     assert ran.code in (0, 3), ran.err
@@ -87,6 +88,7 @@ def test_longer_is_as_if_planned_longer(project: Path) -> None:
     assert "one is finished: nothing to do" in again.err
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("project")
 def test_the_explanation_of_the_model_before_is_removed() -> None:
     assert command("explain", "one").code == 0
@@ -98,6 +100,7 @@ def test_the_explanation_of_the_model_before_is_removed() -> None:
     assert is_whole()
 
 
+@pytest.mark.extended
 def test_many_short_extensions_are_one(project: Path) -> None:
     for amount in ("3 steps", "2 steps", "2 steps"):
         ran = extend(amount)
@@ -199,6 +202,7 @@ def test_a_schedule_is_held_where_it_arrived(project: Path) -> None:
     assert set(rates[2 * STEPS :]) == {rates[2 * STEPS - 1]}
 
 
+@pytest.mark.extended
 def test_a_schedule_is_drawn_again(project: Path) -> None:
     chosen = "training.scheduler={name: linear}"
     assert train("linear", chosen).code in (0, 3)
@@ -251,6 +255,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_go_on(tmp_path: Path, case: str) -> None:
     contract, settings, said = REFUSED[case]

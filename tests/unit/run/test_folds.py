@@ -69,6 +69,7 @@ def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:
     assert command("predict", "one", "rows.csv", "-o", "p.csv").code == 0
 
 
+@pytest.mark.extended
 def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -> None:
     """A dummy of each fold's own training rows is worse than a coin: the more of a class is in the
     fold, the less of it is in the others."""
@@ -90,6 +91,7 @@ def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -
     assert (judged["verdict"] == "met", ran.code) == (False, 3)
 
 
+@pytest.mark.extended
 def test_noise_whose_classes_drift_is_not_better_than_a_coin(tmp_path: Path) -> None:
     """The model of a later fold expects more of a class, which there is: pooled over the folds its
     scores rank rows by their fold."""
@@ -151,6 +153,7 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
     check_goes_on("small.yaml", stop)
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-33")
 def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -> None:
     """Appended rows move others to other folds: its model has seen those that the fold tests."""
@@ -177,6 +180,7 @@ def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -
     assert judged[0]["evaluation"] == judged[1]["evaluation"]
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_the_time_of_an_end_is_watched_in_the_folds_too(project: Path) -> None:
     pytest.importorskip("torch")

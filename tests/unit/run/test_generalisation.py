@@ -31,6 +31,7 @@ metric: {target: 0.5, resamples: 100}
 """
 
 
+@pytest.mark.extended
 def test_overfitting_is_told_once(tmp_path: Path) -> None:
     draw = random.Random(0)
     rows = [[draw.gauss(0, 1) for _ in range(8)] for _ in range(300)]

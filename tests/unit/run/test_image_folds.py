@@ -49,6 +49,7 @@ def section(**values: object) -> ImageData:
     return ImageData.model_validate(given | {"decoding": {"cache": "off"}} | values)
 
 
+@pytest.mark.extended
 def test_the_verdict_rests_on_the_images_of_all_folds(project: Path) -> None:
     assert project.is_dir()
     ran = command("train", "small.yaml", "--run", "one")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from command import CONTRACT, command, inside, write_project
 
 FOREST = CONTRACT.replace("kind: boosting", "kind: forest").replace("max_trees", "trees")
 
 
+@pytest.mark.extended
 def test_a_fit_that_cannot_end_in_time_is_refused(tmp_path: Path) -> None:
     write_project(tmp_path, FOREST)
     with inside(tmp_path):

@@ -54,6 +54,7 @@ def test_the_same_data_is_looked_at_once_and_the_same_is_told(looks: list[str]) 
     assert looks == ["looked"]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "word", ["data.quality.look=quick", "data.reading.cache=off", "split_seed=7"]
 )
@@ -63,6 +64,7 @@ def test_another_way_to_look_is_another_look(word: str, looks: list[str]) -> Non
     assert len(looks) == 2
 
 
+@pytest.mark.extended
 def test_other_rows_are_looked_at_anew(looks: list[str]) -> None:
     before, _ = told("a")
     rows = pl.read_csv("rows.csv")
@@ -73,6 +75,7 @@ def test_other_rows_are_looked_at_anew(looks: list[str]) -> None:
     assert "exact_duplicates" in kinds[1] - kinds[0]
 
 
+@pytest.mark.extended
 def test_what_other_code_found_is_not_believed(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +89,7 @@ PLUMBING = {"opening/open_folder", "prepare/prepare_run", "prepare/ready_run", "
 """Modules of `run` that take what was found further, and decide nothing of it."""
 
 
+@pytest.mark.extended
 def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     files = set(audit_data._code_files())
     assert Path(audit_data.__file__) in files
@@ -151,6 +155,7 @@ def test_a_run_that_goes_on_with_its_data_is_told_the_same(looks: list[str]) -> 
     assert looks == ["looked"]
 
 
+@pytest.mark.extended
 def test_of_many_rows_check_leaves_what_models_find_to_the_training(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def train(*settings: str) -> list[WindowLine]:
     return read_windows(WINDOWS)
 
 
+@pytest.mark.extended
 def test_a_window_has_rates_memory_and_the_norms_of_each_group(project: Path) -> None:
     lines = train("tracking.windows.every_n_steps=5")
     steps = len(Path("runs/one/signals.jsonl").read_text().splitlines())
@@ -41,6 +42,7 @@ def test_a_window_has_rates_memory_and_the_norms_of_each_group(project: Path) ->
             assert line.numbers[f"{what}/body.0"] > 0
 
 
+@pytest.mark.extended
 def test_off_writes_nothing_and_trains_the_same(project: Path) -> None:
     train("tracking.windows.every_n_steps=3")
     measured = Path("runs/one/signals.jsonl").read_text().splitlines()
@@ -52,6 +54,7 @@ def test_off_writes_nothing_and_trains_the_same(project: Path) -> None:
     assert losses[0] == losses[1]
 
 
+@pytest.mark.extended
 def test_trouble_is_told_on_the_screen_and_in_the_events(project: Path) -> None:
     settings = (
         "training.num_epochs=45",
@@ -68,6 +71,7 @@ def test_trouble_is_told_on_the_screen_and_in_the_events(project: Path) -> None:
     assert low["numbers"]["step"] <= 225
 
 
+@pytest.mark.extended
 def test_what_is_inspected_stands_in_every_nth_window(project: Path) -> None:
     lines = train(
         "tracking.windows.every_n_steps=4",

@@ -38,6 +38,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return most
 
 
+@pytest.mark.extended
 def test_by_default_micro_batches_become_smaller(project: Path, memory: list[int]) -> None:
     ran = train_one()
     assert ran.code in (0, 3), ran.err
@@ -55,6 +56,7 @@ def test_raise_ends_the_run_with_a_checkpoint(project: Path, memory: list[int]) 
     assert ended["kind"] == "halted"
 
 
+@pytest.mark.extended
 def test_one_row_that_does_not_fit_ends_the_run(project: Path, memory: list[int]) -> None:
     memory[0] = 0
     ran = train_one()

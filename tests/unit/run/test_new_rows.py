@@ -57,6 +57,7 @@ def judged(*words: str) -> Ran:
     return ran
 
 
+@pytest.mark.extended
 def test_a_file_like_the_training_file_is_read_like_it(project: Path) -> None:
     usual = ["--set", "data.reading.encoding=utf-8", "--set", "data.reading.header=true"]
     usual += ["--set", 'data.reading.separator=","']

@@ -89,6 +89,7 @@ def test_poisoned_rows_change_no_bit_of_the_model(project: Path, contract: str, 
     assert (again == score) == (part == "validation")
 
 
+@pytest.mark.extended
 def test_poisoned_validation_rows_steer_trees_and_change_no_feature(project: Path) -> None:
     Path("small.yaml").write_text(SPLIT)
     before = fitted("before")

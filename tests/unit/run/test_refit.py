@@ -100,6 +100,7 @@ def test_a_threshold_is_that_of_the_first_model(tmp_path: Path) -> None:
     assert both[True] == both[False]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["linear", "forest", "xgboost"])
 def test_every_family_of_a_library_is_trained_again(kind: str, tmp_path: Path) -> None:
     write_numbers(tmp_path)
@@ -145,6 +146,7 @@ def test_validation_rows_are_known_as_rows_that_trained_it(tmp_path: Path) -> No
     assert "510 of the 510 rows (100.0%) equal rows" in ran.out + ran.err
 
 
+@pytest.mark.extended
 def test_trees_that_are_killed_in_the_second_training_end_the_same(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     (tmp_path / "c.yaml").write_text(json.dumps(contract_of(tmp_path)))
@@ -173,6 +175,7 @@ def test_trees_that_are_killed_in_the_second_training_end_the_same(tmp_path: Pat
         assert "refit 01: " in verified.out
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_makes_as_many_updates_on_the_same_schedule(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -244,6 +247,7 @@ def test_weights_of_validation_rows_are_read_before_the_first_training(tmp_path:
     assert not (tmp_path / "runs" / "again").exists()
 
 
+@pytest.mark.extended
 def test_a_fit_from_python_is_judged_like_the_run_of_its_contract(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     contract = contract_of(tmp_path)

@@ -67,6 +67,7 @@ def without_times(file: Path) -> Json:
     return found
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "words",
     [
@@ -91,6 +92,7 @@ def test_weights_and_verdict_are_the_same(words: tuple[str, ...], project: Path)
     assert not list((project / "kept" / "scratch").iterdir())
 
 
+@pytest.mark.extended
 def test_files_where_memory_is_too_small_and_why(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,7 @@ def test_files_where_memory_is_too_small_and_why(
     assert "of 9.8 KiB" in decided["reason"]
 
 
+@pytest.mark.extended
 def test_of_many_rows_the_checks_see_some_and_say_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +149,7 @@ def test_of_many_rows_fewer_labels_are_judged_and_that_is_said(
     assert "models judged the labels of 80" in said
 
 
+@pytest.mark.extended
 def test_of_very_many_rows_the_audit_sees_some_and_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +192,7 @@ def test_what_needs_all_rows_is_refused_with_a_fix(
     assert not Path("runs").exists()
 
 
+@pytest.mark.extended
 def test_trees_and_their_verdict_are_the_same(project: Path) -> None:
     memory, files = (
         trained(rows_in, f"data.reading.rows_in={rows_in}", contract="small.yaml")

@@ -47,6 +47,7 @@ def evaluation(run: str) -> Any:
     return read_json(Path("runs", run, "evaluation.json"))
 
 
+@pytest.mark.extended
 def test_each_seed_gives_what_it_gives_alone(project: Path) -> None:
     found = evaluation("whole")["by_seed"]
     assert found["seeds"] == [0, 1, 2]
@@ -74,6 +75,7 @@ def test_a_seed_that_decides_is_warned_of(project: Path) -> None:
     assert "the seed decides" not in "".join(evaluation("whole")["evaluation"]["warnings"])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("step", [10, 40, 70])
 def test_a_run_that_is_stopped_ends_with_the_same_models(project: Path, step: int) -> None:
     name = f"cut-{step}"

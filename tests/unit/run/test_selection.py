@@ -58,6 +58,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.extended
 def test_the_ladder_names_every_candidate_from_the_simplest_on(trained: Path) -> None:
     found = ladder("simplest")
     assert [rung["name"] for rung in found["rungs"]] == ["dummy", "linear", "boosting", "forest"]
@@ -151,6 +152,7 @@ def test_the_report_shows_the_ladder(trained: Path) -> None:
     assert "<h2>Candidates</h2>" in Path("runs/simplest/report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.extended
 def test_an_ensemble_that_is_not_better_is_not_kept(project: Path) -> None:
     trains("one", "model.ensemble=true", "model.candidates=[linear, boosting]")
     found = ladder("one")
@@ -159,6 +161,7 @@ def test_an_ensemble_that_is_not_better_is_not_kept(project: Path) -> None:
     assert "ensemble" in rungs("one")
 
 
+@pytest.mark.extended
 def test_a_stack_is_a_second_level_over_held_out_scores(trained: Path) -> None:
     trains("stacked", "model.ensemble=stacked", "model.choice=best", "model.bagging=3", "seed=1")
     found = ladder("stacked")
@@ -171,6 +174,7 @@ def test_a_stack_is_a_second_level_over_held_out_scores(trained: Path) -> None:
     assert "Stack: " in Path("runs/stacked/report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.extended
 def test_limits_of_serving_are_clauses_and_exclude_candidates(project: Path) -> None:
     size = "serving.megabytes=0.004"
     trains("one", "model.candidates=[boosting, forest, linear]", "model.choice=best", size)
@@ -180,6 +184,7 @@ def test_limits_of_serving_are_clauses_and_exclude_candidates(project: Path) -> 
     assert [one["name"] for one in verdict["clauses"]][-1] == "megabytes <= 0.004"
 
 
+@pytest.mark.extended
 def test_limits_hold_for_every_kind_of_model(project: Path) -> None:
     ran = trains("one", "model={kind: linear}", "serving.latency_ms=1e-6", "serving.megabytes=1000")
     assert ran.code == 3
@@ -204,6 +209,7 @@ def test_what_is_not_installed_is_named(project: Path, monkeypatch: pytest.Monke
     assert "not trained" in ran.err
 
 
+@pytest.mark.extended
 def test_a_budget_is_divided_and_what_does_not_fit_is_named(project: Path) -> None:
     pytest.importorskip("torch")
     trains("one", "model.candidates=[linear, boosting, mlp]", "budget.hours=0.01")
@@ -236,12 +242,14 @@ def test_folds_of_time_are_refused(project: Path) -> None:
     assert "later rows" in ran.err
 
 
+@pytest.mark.extended
 def test_each_fold_of_the_data_selects_for_itself(project: Path) -> None:
     trains("one", "data.split={kind: stratified, folds: 2}", "model.candidates=[linear, boosting]")
     for fold in ("01", "02"):
         assert Path("runs/one/folds", fold, "ladder.json").is_file()
 
 
+@pytest.mark.extended
 def test_calibration_rests_on_held_out_scores(project: Path) -> None:
     trains("one", "model.ensemble=always", "model.bagging=2", "training.calibration=platt")
     calibration = read_json(Path("runs/one/bundle/calibration.json"))
@@ -276,6 +284,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     raise AssertionError
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("fault", KILLS)
 def test_a_killed_selection_goes_on_to_the_same_bits(
     project: Path, zygote: Zygote, fault: str, unbroken: dict[str, bytes]

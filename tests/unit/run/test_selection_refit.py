@@ -46,6 +46,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, AUTO)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "model",
     [
@@ -78,6 +79,7 @@ def test_a_kept_candidate_is_what_its_own_contract_trains_again(
     assert of_auto["refit"]["rows"] == of_alone["refit"]["rows"] == 255
 
 
+@pytest.mark.extended
 def test_each_member_of_an_ensemble_is_one_model_of_all_rows(project: Path) -> None:
     trains("one", *BAGGED)
     (facts,) = read_json(Path("runs/one/ladder.json"))["ensemble"]

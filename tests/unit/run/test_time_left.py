@@ -63,6 +63,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, AUTO)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("seconds", "names", "said"),
     [

@@ -58,6 +58,7 @@ def test_new_rows_get_no_word(run: RunFolder, tmp_path: Path) -> None:
     assert warnings(run, people(200, 5), tmp_path / "new.parquet") == []
 
 
+@pytest.mark.extended
 def test_rows_of_the_training_are_recognised_in_a_run_with_folds(tmp_path: Path) -> None:
     """Its own model trains on nearly all rows that the folds test."""
     run = train(tmp_path, folds=3)
@@ -67,6 +68,7 @@ def test_rows_of_the_training_are_recognised_in_a_run_with_folds(tmp_path: Path)
     assert warnings(run, people(200, 5), tmp_path / "new.parquet") == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("folds", [0, 3])
 def test_coarse_rows_that_repeat_by_chance_get_no_word(tmp_path: Path, folds: int) -> None:
     run = train(tmp_path, coarse=True, folds=folds)

@@ -26,6 +26,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("folds", "held"), [((), False), (("data.split={kind: stratified, folds: 3}",), True)]
 )

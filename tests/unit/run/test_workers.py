@@ -47,6 +47,7 @@ def recorded(run: str) -> dict[str, object]:
     return choice
 
 
+@pytest.mark.extended
 def test_a_short_run_gets_none_with_the_numbers(project: Path) -> None:
     ran = command("train", "work.yaml", "--run", "one")
     assert ran.code in (0, 3), ran.err
@@ -56,6 +57,7 @@ def test_a_short_run_gets_none_with_the_numbers(project: Path) -> None:
     assert 0 < choice["measured"]["share"] < 1
 
 
+@pytest.mark.extended
 def test_what_is_measured_is_chosen_and_kept(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-41")
 def test_racing_processes_and_one_winner(tmp_path: Path, figure: Callable[..., None]) -> None:
     racing = times(20, 50)

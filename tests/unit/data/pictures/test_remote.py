@@ -71,6 +71,7 @@ SOURCES: dict[str, tuple[str, dict[str, object], Callable[[Path], object]]] = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.usefixtures("server")
 def test_every_source_at_a_url_is_what_it_is_here(tmp_path: Path, name: str) -> None:
@@ -91,6 +92,7 @@ def test_every_source_at_a_url_is_what_it_is_here(tmp_path: Path, name: str) -> 
     assert Cache(tmp_path / "cache").entries() == kept
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("server")
 def test_parts_and_paths_may_stand_at_urls_of_their_own(tmp_path: Path) -> None:
     for part, count in (("train", 9), ("val", 6)):
@@ -107,6 +109,7 @@ def test_parts_and_paths_may_stand_at_urls_of_their_own(tmp_path: Path) -> None:
     assert away.facts.rows == pl.read_csv(table).height
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("server")
 def test_another_content_at_the_same_url_is_other_data(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "here", 6)
@@ -134,6 +137,7 @@ def test_a_path_may_not_lead_out_of_its_place(tmp_path: Path, name: str) -> None
     assert str(caught.value.problems[0].place) == "s3://pets/outside/table.csv:5"
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("server")
 def test_what_is_missing_there_is_told(tmp_path: Path) -> None:
     file = write_table(tmp_path / "here", 9)
@@ -163,6 +167,7 @@ metric: {target: 0.5, resamples: 100}
 """
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("server")
 def test_a_training_on_shards_elsewhere_says_which_data_it_saw(tmp_path: Path) -> None:
     write_shards(tmp_path / "here", 60)

@@ -294,6 +294,7 @@ print(int(read_images(section, Path(sys.argv[1])).images["train"].pixels.sum()))
 """
 
 
+@pytest.mark.extended
 def test_processes_that_start_together_share_one_entry(tmp_path: Path) -> None:
     write_folder(tmp_path / "data")
     started = [
@@ -370,6 +371,7 @@ keep_images(Many(), rule, "fail", Cache(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.extended
 def test_memory_stays_flat_while_images_are_decoded(tmp_path: Path) -> None:
     """4,000 images are 110 MB of pixels; 200 are 5 MB."""
     tests = str(Path(__file__).resolve().parents[3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from made_data import make_images
@@ -139,6 +140,7 @@ def blobs(count: int, shift: int, random: np.random.Generator) -> np.ndarray:
     return images.clip(0, 255).astype(np.uint8)
 
 
+@pytest.mark.extended
 def test_swapped_labels_of_images_are_found() -> None:
     random = np.random.default_rng(0)
     pixels = np.concatenate([blobs(150, 1, random), blobs(150, 9, random)])
