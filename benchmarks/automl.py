@@ -37,10 +37,10 @@ from real import FOLDER
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import read_json
 from trainwright.core.formatting import show_number
+from trainwright.core.hashing import hash_bytes
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.candidates.compare_candidates import (
-from trainwright.core.hashing import hash_bytes
     ComparedRows,
     ComparedScore,
     compare_candidates,
