@@ -357,6 +357,7 @@ def do_nothing(_base: Path) -> None:
         (do_nothing, ("model.adapter={kind: ia3, targets: [query]}",), "some of q_proj, k_proj"),
         (do_nothing, ("model.adapter={kind: prompt_tuning, tokens: 33}",), "vectors of a prompt"),
         (do_nothing, (NF4,), "cannot be trained without an adapter"),
+        (do_nothing, (LORA, NF4, "training.compute.compile=on"), "is not compiled"),
     ],
 )
 def test_an_adapter_that_cannot_be_trained_is_refused(

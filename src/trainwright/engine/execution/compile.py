@@ -11,6 +11,7 @@ from torch import nn
 
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
+from trainwright.model.adapters.compiled_dora import let_compiler_read_weights
 from trainwright.objective.losses import LossSum, Objective
 
 _SHAPES = 256
@@ -35,6 +36,7 @@ class CompiledObjective:
         def compute(model: nn.Module, batch: Batch) -> LossSum:
             return objective(model, batch)
 
+        let_compiler_read_weights()
         self._compiled = torch.compile(compute, dynamic=False)
         self._usual = objective
         self._is_measured = False
@@ -56,7 +58,9 @@ class CompiledObjective:
 @contextmanager
 def compiling(choice: Literal["off", "on"]) -> Iterator[None]:
     """Inside the block up to 256 shapes are compiled. Torch's default limit of 8 would silently run
-    the others eagerly, and a resumed run would choose different ones."""
+    the others eagerly, and a resumed run would choose different ones. The number of targets of a
+    mask is an output of the graph: torch's default would break it there, between the model and its
+    loss."""
     if choice == "off":
         yield
         return
@@ -67,5 +71,6 @@ def compiling(choice: Literal["off", "on"]) -> Iterator[None]:
         recompile_limit=_SHAPES,
         accumulated_recompile_limit=_SHAPES,
         fail_on_recompile_limit_hit=True,
+        capture_scalar_outputs=True,
     ):
         yield

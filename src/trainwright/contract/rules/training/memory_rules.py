@@ -177,5 +177,23 @@ def check_fused_head(contract: Contract, _written: frozenset[str]) -> Iterator[P
             )
 
 
-MEMORY_RULES = (check_blocks, check_in_backward, check_offloaded_optimizer, check_fused_head)
+def check_compiled_bits(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The bits of a base are turned back by kernels that no compiler sees through."""
+    if contract.model.is_quantized and contract.training.compute.compile == "on":
+        yield Problem(
+            "beside a quantised base a step is not compiled",
+            path="training.compute.compile",
+            found="on, beside model.quantization",
+            expected="off, or a base that is not quantised",
+            fix="change one of the two",
+        )
+
+
+MEMORY_RULES = (
+    check_blocks,
+    check_in_backward,
+    check_offloaded_optimizer,
+    check_fused_head,
+    check_compiled_bits,
+)
 """All of them, for the list of rules."""

@@ -193,6 +193,11 @@ class Gpt(ModelSection):
         return self.adapter != "none"
 
     @property
+    def is_quantized(self) -> bool:
+        """Is its base held in few bits?"""
+        return self.quantization != "none"
+
+    @property
     def prompt_length(self) -> int:
         """Trained vectors before each document."""
         return self.adapter.tokens if isinstance(self.adapter, PromptTuning) else 0

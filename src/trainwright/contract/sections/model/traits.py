@@ -117,6 +117,11 @@ class ModelSection(Section):
         """Is an adapter trained, and not the base?"""
         return False
 
+    @property
+    def is_quantized(self) -> bool:
+        """Is its base held in few bits?"""
+        return False
+
     def without_adapter(self) -> Self:
         """The section of its base alone."""
         return self.model_copy(update={"adapter": "none"}) if self.has_adapter else self
