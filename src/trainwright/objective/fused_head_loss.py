@@ -22,6 +22,9 @@ from trainwright.objective.losses import LossSum, in_fp32
 PIECE: Final = 2**24
 """Logits at once: 64 MB in fp32."""
 
+_AT_ONCE: Final = 2**20
+"""Exponentials at once where only their sums are wanted."""
+
 
 @runtime_checkable
 class HeadlessDecoder(Protocol):
@@ -83,7 +86,7 @@ class _Fused(torch.autograd.Function):
         total = torch.zeros((), dtype=torch.float32, device=features.device)
         of_features = torch.empty_like(features) if needs_features else None
         of_weight = torch.zeros_like(weight) if needs_weight else None
-        rows = max(1, piece // weight.shape[0])
+        rows, weight = max(1, piece // weight.shape[0]), _in_products(weight)
         for start in range(0, len(features), rows):
             some, wanted = features[start : start + rows], target[start : start + rows]
             logits = functional.linear(some, weight)
@@ -91,7 +94,7 @@ class _Fused(torch.autograd.Function):
             total += loss
             slope = slope.to(logits.dtype)
             if of_features is not None:
-                of_features[start : start + rows] = slope @ weight.to(slope.dtype)
+                of_features[start : start + rows] = slope @ weight
             if of_weight is not None:
                 of_weight += (slope.T @ some.to(slope.dtype)).to(of_weight.dtype)
         ctx.of_features, ctx.of_weight = of_features, of_weight
@@ -103,20 +106,30 @@ class _Fused(torch.autograd.Function):
         return (*(None if one is None else one.mul_(gradients[0]) for one in each), None, None)
 
 
+def _in_products(weight: Tensor) -> Tensor:
+    """The head in the type of its products, cast once and not for each piece."""
+    device = weight.device.type
+    if weight.dtype == torch.float32 and torch.is_autocast_enabled(device):
+        return weight.to(torch.get_autocast_dtype(device))
+    return weight
+
+
 def _of_piece(logits: Tensor, target: Tensor, smoothing: float, z: float) -> tuple[Tensor, Tensor]:
     """Summed loss of some rows, and its gradient in the logits [n, V], which takes their place.
 
     With s = log sum exp(x): loss = s - (1 - e) x_target - e mean(x) + z s^2, gradient =
     (1 + 2 z s) softmax(x) - (1 - e) onehot - e / V.
     """
-    sums = torch.logsumexp(logits, dim=1)
+    # Some rows at a time: the exponentials of all of them would take as much memory again.
+    some = torch.split(logits, max(1, _AT_ONCE // logits.shape[1]))
+    sums = torch.cat([torch.logsumexp(one, dim=1) for one in some])
     rows = torch.arange(len(target), device=target.device)
     loss = sums.sum() - (1 - smoothing) * logits[rows, target].sum()
     if smoothing:
         loss = loss - smoothing * logits.mean(dim=1).sum()
     if z:
         loss = loss + z * sums.square().sum()
-    slope = logits.sub(sums[:, None]).exp_()
+    slope = logits.sub_(sums[:, None]).exp_()
     if z:
         slope.mul_((1 + 2 * z * sums)[:, None])
     if smoothing:

@@ -31,6 +31,7 @@ from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
 from trainwright.model.model_call import call_model
+from trainwright.objective.fused_head_loss import HeadlessDecoder
 from trainwright.objective.output_link import OutputLink
 
 _ARCHITECTURE = "network.json"
@@ -164,7 +165,7 @@ class NetworkScorer:
         context = self._section.context_length
         device = next(self._model.parameters()).device
         scores = np.zeros(len(inputs))
-        tokens = min(_TOKENS, _LOGITS // self._shape.outputs)
+        tokens = min(_TOKENS, _LOGITS // self._logits_of_a_token())
         most = max(1, tokens // context)
         for windows in cut_windows(inputs, context):
             rows = self._portions.rows(min(most, len(windows.starts)))
@@ -181,6 +182,11 @@ class NetworkScorer:
                 sums = each.sum(dim=1).cpu().numpy()
                 np.add.at(scores, part.segments, sums)
         return scores[:, None]
+
+    def _logits_of_a_token(self) -> int:
+        """More than the tokens of the data where a base knows more."""
+        model = self._model
+        return len(model.head_weight) if isinstance(model, HeadlessDecoder) else self._shape.outputs
 
 
 def _argument(array: npt.NDArray[Any], parameter: Tensor) -> Tensor:

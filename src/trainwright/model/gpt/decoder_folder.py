@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Base
+from trainwright.core.errors import Mistake
 from trainwright.core.hashing import hash_bytes
 from trainwright.model.gpt.decoder_config import section_of
 from trainwright.model.pretrained.hub_files import BaseFolder, find_base, unusable
@@ -76,18 +77,32 @@ def load_decoder(network: nn.Module, section: Gpt) -> None:
     own = network.state_dict()
     with torch.no_grad():
         for place in _places(section, kind):
-            parts = [read(name) for name in place.theirs]
-            whole = torch.cat([one.T if place.transposed else one for one in parts])
-            mine = own[place.ours]
-            if place.ours == "places.weight":
-                whole = whole[: len(mine)]
-            if whole.shape != mine.shape:
-                raise unusable(
-                    "the weights of the base are not those of its config.json",
-                    f"{place.theirs[0]}: {tuple(whole.shape)}",
-                    f"{tuple(mine.shape)}",
-                )
-            mine.copy_(whole)
+            _fill(own[place.ours], place, read)
+
+
+def _fill(mine: Tensor, place: _Place, read: Callable[[str], Tensor]) -> None:
+    """Copy the parts of a tensor into it, one after another: no more than one of them is in memory
+    beside it."""
+    row = 0
+    for name in place.theirs:
+        part = read(name)
+        part = part.T if place.transposed else part
+        part = part[: len(mine)] if place.ours == "places.weight" else part
+        end = row + len(part)
+        if part.shape[1:] != mine.shape[1:] or end > len(mine):
+            raise _of_another_shape(name, part, mine)
+        mine[row:end].copy_(part)
+        row = end
+    if row != len(mine):
+        raise _of_another_shape(place.theirs[-1], part, mine)
+
+
+def _of_another_shape(name: str, part: Tensor, mine: Tensor) -> Mistake:
+    return unusable(
+        "the weights of the base are not those of its config.json",
+        f"{name}: {tuple(part.shape)}",
+        f"parts of {tuple(mine.shape)}",
+    )
 
 
 def foreign_weights(section: Gpt, kind: str, own: Mapping[str, Tensor]) -> dict[str, Tensor]:

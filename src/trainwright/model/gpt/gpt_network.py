@@ -17,6 +17,7 @@ from trainwright.model.attention.causal_attention import (
     within_documents,
 )
 from trainwright.model.attention.key_value_cache import KeyValueCache
+from trainwright.model.gpt.gated_activation import lean_swish_gate, swish_gate
 from trainwright.model.gpt.rotary import apply_rotary, rotary_angles
 from trainwright.model.input_shape import TokenShape
 
@@ -160,6 +161,8 @@ class _Block(nn.Module):
         self.attention_factor = section.attention_factor
         self.turned = section.positions == "rotary"
         self.gated = section.feed_forward == "swiglu"
+        # Beside a frozen base activations are most of what a step adds to the memory.
+        self.lean = section.has_adapter
         of_attention, everywhere = section.bias != "none", section.bias == "all"
         projected = (section.heads + 2 * section.key_heads) * section.head_width
         self.before_attention = _norm(section)
@@ -218,6 +221,9 @@ class _Block(nn.Module):
 
     def _attend(self, x: Tensor, turn: Turn, seen: Literal["past"] | Tensor) -> Tensor:
         queries, keys, values = self.split(self.queries_keys_values(x), turn)
+        if self.lean and self.turned:
+            # As a part of the projection they would keep all of it until the backward pass.
+            values = values.contiguous()
         dropout = self.dropout if self.training else 0.0
         mixed = attend(queries, self.shared(keys), self.shared(values), dropout, seen)
         return mixed.transpose(1, 2).reshape(x.shape)
@@ -225,8 +231,7 @@ class _Block(nn.Module):
     def _forward(self, x: Tensor) -> Tensor:
         inner = self.wide(self.before_forward(x))
         if self.gated:
-            gate, inner = inner.chunk(2, dim=-1)
-            inner = self.active(gate) * inner
+            inner = lean_swish_gate(inner) if self.lean else swish_gate(inner)
         else:
             inner = self.active(inner)
         out: Tensor = x + self.drop(self.narrow(inner))
