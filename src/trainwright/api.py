@@ -184,6 +184,7 @@ def train(
     runs: str | Path = "runs",
     name: str = "",
     resume: bool = False,
+    start: str = "",
     frames: Mapping[str, Frame] | None = None,
     allow_code: bool = False,
 ) -> TrainedRun:
@@ -196,6 +197,7 @@ def train(
         runs: parent folder of the run's folder.
         name: the run's name; empty takes the contract's name and the next free number.
         resume: resume the run of this name, or the newest unfinished one.
+        start: `RUN@STEP`: begin at a checkpoint of another run of this model, `RUN` at its newest.
         frames: rows in memory, for a contract whose `data.path` is `frame://NAME`: polars or pandas
             frames, or dicts of columns, by name.
         allow_code: run the code that the contract names (`model.kind: imported`).
@@ -212,6 +214,7 @@ def train(
         Path(runs),
         name,
         resume,
+        start=start,
         frames=dict(frames or {}),
     )
     with code_allowed(allow_code):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import trainwright as tw
 from command import Ran, command, inside, stopped_at, tree
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
@@ -109,6 +110,37 @@ def test_a_cooldown_from_a_checkpoint_is_the_one_that_was_planned(project: Path,
     verified = command("runs", "verify", "cooled")
     assert verified.code == 0, verified.out
     assert command("resume", "cooled").code in (0, 3)
+
+
+def test_from_python_it_is_the_same_run(project: Path) -> None:
+    run = tw.train("long.yaml", overrides=SHORT, name="cooled", start="long@8")
+    assert run.folder == Path("runs/cooled")
+    assert bits("cooled", 8) == bits("planned", 8)
+
+
+def test_a_dry_run_says_where_it_would_begin(project: Path) -> None:
+    before = tree(project)
+    words = ("train", "long.yaml", "--dry-run", "--set", SHORT[0], "--from")
+    ran = command(*words, "long@8")
+    assert ran.code == 0, ran.err
+    assert "at step 8 of long" in ran.out
+    assert ran.out.splitlines()[-1].endswith("--from long@8")
+    refused = command(*words, "long@7")
+    assert refused.code == 2
+    assert "no checkpoint to begin at" in refused.err
+    slower = command(*words, "long@8", "--set", "training.optimizer.learning_rate=0.1")
+    assert slower.code == 2
+    assert tree(project) == before
+
+
+def test_a_run_is_found_by_its_name_beside_a_folder_of_that_name(project: Path) -> None:
+    Path("long").mkdir()
+    (Path("long") / "notes.txt").write_text("not a run")
+    shown = command("runs", "show", "long")
+    assert shown.code == 0, shown.err
+    assert command("generate", "long", "ab", "--tokens", "3").code == 0
+    other = Path(shutil.copytree("runs/long", "aside"))
+    assert command("runs", "show", other.name).code == 0, "a run here, where no other has its name"
 
 
 def test_a_cooldown_that_is_killed_goes_on(project: Path) -> None:

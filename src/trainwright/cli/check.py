@@ -10,12 +10,14 @@ from trainwright.cli.data.data_check import exit_code
 from trainwright.cli.output.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data.data_base import DELIVERY
 from trainwright.core.code_permission import permission_words
+from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.resolve.choice import Choice
 from trainwright.run.audit_data import look_without_models
+from trainwright.run.extend.earlier_endings import describe_start
 from trainwright.run.prepare.prepare_run import make_ready
 from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
@@ -26,14 +28,16 @@ def check_contract(
     contract: Path,
     overrides: Sequence[str],
     runs: Path,
+    start: str = "",
     *,
     every: bool = False,
     as_json: bool = False,
 ) -> int:
     """Print resolved choices and findings, one line per kind unless `every` finding is requested;
-    mistakes are raised, all at once. The exit code is that of `data check`."""
-    request = Request(contract, overrides, runs)
-    ready = make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED)
+    mistakes are raised, all at once. `start` is that of `train --from`. The exit code is that of
+    `data check`."""
+    request = Request(contract, overrides, runs, start=start)
+    ready = _begun(request, make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED))
     found = look_without_models(ready)
     findings = preflight(
         ready.plan, ready.raw.facts, ready.prepared, found.faults, found.audited, runs
@@ -49,6 +53,8 @@ def check_contract(
             }
         )
         return exit_code(findings)
+    if ready.plan.start:
+        say("begins", f"at {describe_start(ready.plan.to_json())}")
     for number, choice in enumerate(_of_interest(ready)):
         say("" if number else "decided", f"{choice.path} = {choice.value} ({choice.reason})")
     for path in ready.plan.open_paths:
@@ -59,6 +65,17 @@ def check_contract(
         say(finding.severity, f"{finding.kind.replace('_', ' ')} · {finding.message}")
     say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))
     return exit_code(findings)
+
+
+def _begun(request: Request, ready: Ready) -> Ready:
+    """The plan of a run that begins at a checkpoint of another one, if it does."""
+    if not request.start:
+        return ready
+    # Imported here: few runs do.
+    need_torch("--from", "a start from a checkpoint")
+    from trainwright.run.extend.starting_point import begin_at
+
+    return begin_at(request, ready, ())
 
 
 def _audit_lines(audited: Sequence[AuditResult], *, every: bool) -> list[str]:
@@ -82,4 +99,5 @@ def _of_interest(ready: Ready) -> list[Choice]:
 def _again(request: Request) -> list[str]:
     words = [word for override in request.overrides for word in ("--set", override)]
     where = [] if request.runs == Path("runs") else ["--runs", str(request.runs)]
-    return [*words, *where, *permission_words()]
+    begin = ["--from", request.start] if request.start else []
+    return [*words, *where, *begin, *permission_words()]

@@ -135,7 +135,7 @@ def train(
         from trainwright.cli.check import check_contract
 
         with code_allowed(allow_code):
-            code = check_contract(contract, overrides, runs, as_json=as_json)
+            code = check_contract(contract, overrides, runs, start, as_json=as_json)
         raise typer.Exit(code)
     from trainwright.core.stop_flag import StopFlag
     from trainwright.run.supervise.signal_handlers import stop_on_signals

@@ -163,11 +163,16 @@ def _not_for(contract: Contract) -> Iterator[Problem]:
 
 
 def _changes(folder: RunFolder, started: Json, ready: Ready) -> Iterator[Problem]:
-    """Settings of the steps before the checkpoint that are not those of the other run."""
+    """Settings of the steps before the checkpoint that are not those of the other run. What is
+    still to be measured is compared when a run starts."""
     contract = ready.plan.contract
     before = with_defaults(dict(started["contract"]), contract, ready.document.contract)
     for path, old, new in differences(before, contract.model_dump(mode="json")):
-        if is_free(path) or any(f"{path}.".startswith(f"{one}.") for one in _ANEW):
+        if (
+            is_free(path)
+            or path in ready.plan.open_paths
+            or any(f"{path}.".startswith(f"{one}.") for one in _ANEW)
+        ):
             continue
         yield Problem(
             f"run {folder.name} was trained with another value",

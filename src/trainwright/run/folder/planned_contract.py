@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, to_json
-from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 
 def find_run(run: str, runs: Path) -> RunFolder:
-    """Run by path, or by name in `runs`."""
-    if "/" in run or Path(run).is_dir():
+    """Run by path, or by name in `runs`. A name of both a run in `runs` and a folder here is that
+    of the run."""
+    is_path = "/" in run or run in (".", "..")
+    if is_path or (not os.path.lexists(runs / run) and is_run_folder(Path(run))):
         return RunFolder.open(Path(run))
     return RunFolder.find(runs, run)
 
