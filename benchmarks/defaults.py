@@ -10,6 +10,7 @@ one thread; what is measured is the processor time of the process, and the loss 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import time
@@ -159,7 +160,7 @@ def plain_loop(work: Workload) -> Callable[[int], float]:
     model = build_network(work.section, work.shape).train()
     network_family(work.section).lay_out(model, "contiguous")
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
-    feed = _feed(work)
+    feed = feed_of(work)
 
     def steps(count: int) -> float:
         for _ in range(count):
@@ -175,7 +176,7 @@ def plain_loop(work: Workload) -> Callable[[int], float]:
     return steps
 
 
-def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
+def our_loop(work: Workload, plan: Plan, max_norm: float = math.inf) -> Callable[[int], float]:
     """The step of a run of this plan."""
     training = plan.contract.training
     torch.manual_seed(0)
@@ -188,8 +189,8 @@ def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
     objective: Objective = Supervised(CrossEntropyLoss())
     if training.compute.compile == "on":
         objective = CompiledObjective(objective)
-    step = OptimizerStep(model, objective, optimizer, precision=precision)
-    feed = _feed(work)
+    step = OptimizerStep(model, objective, optimizer, precision=precision, max_norm=max_norm)
+    feed = feed_of(work)
 
     def steps(count: int) -> float:
         with kernels(plan.contract):
@@ -200,7 +201,9 @@ def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
     return steps
 
 
-def _feed(work: Workload) -> Feed:
+def feed_of(work: Workload) -> Feed:
+    """The batches of a workload, shuffled."""
+
     def count(batch: Batch) -> int:
         return int(batch[1].numel())
 

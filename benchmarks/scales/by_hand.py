@@ -140,8 +140,16 @@ def images(folder: Path, steps: int, stage: Stage) -> None:
         print(right(test))
 
 
+def peft(folder: Path, steps: int, stage: Stage) -> None:
+    """transformers and PEFT."""
+    from adapters.by_peft import train
+
+    train(folder, steps, stage)
+
+
 SCRIPTS: Mapping[str, Callable[[Path, int, Stage], None]] = {
     "table": table,
     "text": text,
     "images": images,
+    "peft": peft,
 }

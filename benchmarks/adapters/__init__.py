@@ -1,0 +1,1 @@
+"""What benchmarks/adapter_memory.py compares with."""
