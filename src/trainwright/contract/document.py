@@ -29,6 +29,8 @@ Task = Literal[
     "forecasting",
 ]
 
+Purpose = Literal["unstated", "research", "production", "adapter", "benchmark"]
+
 
 class Contract(Section):
     """Requirements on a model, its data and budget, and how its run resumes."""
@@ -72,6 +74,13 @@ class Contract(Section):
 
     serving: Serving = Serving()
     """Limits of the model in use."""
+
+    purpose: Purpose = "unstated"
+    """What the model is for, which decides what its run must hold, a clause each: `production`
+    (input signature, training profile, calibration or `none` as written, limits of `serving`, a
+    model card), `research` (predictions of every test row, and everything that was tried),
+    `adapter` (an adapter alone, with the SHA-256 of its base), `benchmark` (every row of a test
+    part that the data brings, and other seeds). `unstated`: no such clause."""
 
     resume: Resume = Resume()
     """How an interrupted run resumes."""

@@ -155,8 +155,7 @@ def read_bundle(folder: Path) -> Predictor:
         Mistake: not a bundle, or files that are changed, missing or unexpected, each named.
             MissingExtra: the library of its kind is not installed.
     """
-    manifest = _read_manifest(folder)
-    _verify(folder, manifest)
+    manifest = verified_manifest(folder)
     if manifest["kind"] in _OF_TORCH:
         need_torch("", "this network")
     elif manifest["kind"] not in _FILES:
@@ -177,6 +176,13 @@ def read_bundle(folder: Path) -> Predictor:
         said = (str(error).splitlines() or [repr(error)])[0]
         raise _not_whole(folder, f"its content cannot be read ({said:.200})") from error
     return predictor
+
+
+def verified_manifest(folder: Path) -> dict[str, Json]:
+    """Manifest of a bundle of which every file was verified; raises as `read_bundle`."""
+    manifest = _read_manifest(folder)
+    _verify(folder, manifest)
+    return manifest
 
 
 def read_description(folder: Path) -> Description:

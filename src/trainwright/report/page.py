@@ -38,7 +38,8 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Write `report.html` from the folder and return its path.
+    """Write `report.html` from the folder and return its path; for `purpose: production` also the
+    model card.
 
     It can be rewritten at any time: missing parts are skipped, damaged ones are listed, and the
     output is deterministic.
@@ -47,7 +48,14 @@ def write_report(folder: RunFolder) -> Path:
         StorageFailed: the page cannot be written; an older one is kept.
     """
     reached("report")
-    write_text(folder.report, render_report(read_contents(folder)))
+    contents = read_contents(folder)
+    write_text(folder.report, render_report(contents))
+    purpose = (contents.plan.get("contract") or {}).get("purpose")
+    if purpose == "production" and contents.judged and not contents.damaged:
+        # Imported here: few runs have a card.
+        from trainwright.report.write_card import CARD, write_card
+
+        write_card(folder, folder.path / CARD)
     return folder.report
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import final
 
+from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
@@ -245,9 +246,10 @@ def judge(
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric, decided)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
     evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
+    write_predictions(scored, started.folder, contract.data)
     texts: Mapping[str, Json] = {}
-    if contract.serving.is_limited or contract.model.traits.writes_text:
-        # Imported here: few contracts have such limits, and only decoders write texts.
+    if _is_judged_further(contract):
+        # Imported here: few contracts have limits or a purpose, and only decoders write texts.
         from trainwright.run.judging.judge_further import judge_further
 
         model = (models.fitted.predictor, started.folder)
@@ -265,11 +267,16 @@ def judge(
             effect = judge_calibration(
                 models.fitted.predictor.calibration, scored, contract, screen
             )
-    write_predictions(scored, started.folder, contract.data)
     add_metrics(started.folder.bundle, summarise_metrics(evaluation))
     write_judged(result, prepared.target, by_fold, by_seed, effect, models.refit, texts)
     reached("finish")
     return result
+
+
+def _is_judged_further(contract: Contract) -> bool:
+    """Is more judged than what is predicted of the test rows?"""
+    has_clauses = contract.serving.is_limited or contract.purpose != "unstated"
+    return has_clauses or contract.model.traits.writes_text
 
 
 def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:

@@ -88,6 +88,14 @@ def questions_fit(contract: Contract, written: frozenset[str]) -> Problems:
         yield from check_questions(contract, written)
 
 
+def purpose_fits(contract: Contract, written: frozenset[str]) -> Problems:
+    """A purpose, if one is stated."""
+    if contract.purpose != "unstated":
+        from trainwright.contract.rules.purpose_rules import check_purpose
+
+        yield from check_purpose(contract, written)
+
+
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
@@ -123,5 +131,6 @@ RULES: tuple[Rule, ...] = (
     check_remote,
     slices_are_named,
     questions_fit,
+    purpose_fits,
     cost_has_a_price,
 )

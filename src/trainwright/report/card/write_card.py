@@ -12,6 +12,9 @@ from trainwright.report.load_run import read_contents
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.tracking.run_folder import RunFolder
 
+CARD = "model_card.md"
+"""Its name in the folder of a run for production."""
+
 
 def make_card(folder: RunFolder) -> str:
     """The card of a judged run.

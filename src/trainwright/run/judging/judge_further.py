@@ -1,4 +1,5 @@
-"""What is judged of a model beside its predictions: the limits of its use, and what it writes."""
+"""What is judged of a model beside its predictions: the limits of its use, what its purpose
+demands, and what it writes."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ def judge_further(
     stages: StageTimes,
     judged: tuple[Verdict, Evaluation],
 ) -> tuple[Verdict, Evaluation, Mapping[str, Json]]:
-    """Verdict and evaluation with the limits of the model in use and with what a decoder answers,
-    and what it wrote for `evaluation.json`. `model` has its bundle in the folder of its run."""
+    """Verdict and evaluation with the limits of the model in use, what the purpose demands and what
+    a decoder answers, and what it wrote for `evaluation.json`. `model` has its bundle in the folder
+    of its run, where the predictions lie."""
     contract, (predictor, folder), (verdict, evaluation) = ready.plan.contract, model, judged
     # Imported here, as below: few contracts have such limits, and only decoders write.
     if contract.serving.is_limited:
@@ -30,6 +32,13 @@ def judge_further(
 
         with stages("judge"):
             verdict = verdict.with_clauses(judge_serving(folder, test, contract))
+    if contract.purpose != "unstated":
+        from trainwright.run.judging.judge_purpose import judge_purpose
+
+        rows = len(ready.prepared.test)
+        verdict, evaluation = judge_purpose(
+            contract, predictor, folder, rows, (verdict, evaluation)
+        )
     if not contract.model.traits.writes_text:
         return verdict, evaluation, {}
     from trainwright.run.judging.judge_texts import judge_texts

@@ -68,7 +68,7 @@ def make_ready(
         texts = text_reading(decided.contract, document.source.folder)
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
-        _check_prepared(decided, prepared, document)
+        _check_prepared(decided, prepared, document, raw)
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
@@ -116,7 +116,7 @@ def plan_again(ready: Ready, request: Request) -> Ready:
         raise _prepared_otherwise(changed, document)
     prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
-        _check_prepared(decided, prepared, document)
+        _check_prepared(decided, prepared, document, ready.raw)
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
@@ -230,7 +230,7 @@ def _needs_torch(contract: Contract) -> bool:
     return needs_torch(contract)
 
 
-def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> None:
+def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: Raw) -> None:
     """Mistakes of a contract that only its prepared rows show."""
     contract = document.contract
     metric = decided.contract.metric.name
@@ -241,6 +241,11 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document) -> No
         from trainwright.evaluation.metrics.ranking_problems import ranking_problems
 
         problems += ranking_problems(decided.contract.metric, prepared)
+    if contract.purpose != "unstated":
+        from trainwright.planner.purpose_problems import purpose_problems
+
+        written, found = document.written, prepared.split
+        problems += purpose_problems(contract, written, prepared.target, found, raw.facts)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     if contract.training.refit and contract.data.weight_column:

@@ -76,6 +76,15 @@ def _check_judgeable(ready: Ready) -> None:
                 fix="split into one training and one test part, or let `fit` make the models",
             )
         )
+    if contract.purpose != "unstated":
+        problems.append(
+            Problem(
+                "a purpose asks for what the run of a trained model holds",
+                path="purpose",
+                found=f"{contract.purpose}, and a model of the caller's own",
+                fix="remove purpose, or let `fit` make the model",
+            )
+        )
     if problems:
         raise NotAvailable(problems)
 

@@ -52,6 +52,9 @@ class Feeding(Section):
     samples_test: ClassVar[bool] = True
     """May a budget judge fewer test rows?"""
 
+    has_row_latency: ClassVar[bool] = True
+    """Does the prediction of a row take a time of its own?"""
+
     is_augmentable: ClassVar[bool] = False
     """Has it an `augment` section, whose effect can be shown?"""
 

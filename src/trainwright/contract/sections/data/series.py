@@ -110,6 +110,7 @@ class SeriesData(Feeding):
     sampling_limits: ClassVar[str] = "origins are visited alike"
     reads_frames: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
+    has_row_latency: ClassVar[bool] = False
 
     @property
     def source(self) -> str:
