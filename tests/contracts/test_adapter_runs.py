@@ -69,7 +69,11 @@ def test_a_run_keeps_the_adapter_alone(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     before = (tmp_path / "base" / "model.safetensors").read_bytes()
     rate = "training.optimizer.learning_rate=0.01"
-    run = run_of(contract, "one", LORA, rate, "training.average={kind: ema}")
+    average, purpose = "training.average={kind: ema}", "purpose=adapter"
+    run = run_of(contract, "one", LORA, rate, average, purpose)
+    clause = read_json(run / "evaluation.json")["verdict"]["clauses"][-1]
+    assert clause["name"] == "adapter: an adapter alone, with the SHA-256 of its base"
+    assert clause["status"] == "met"
     assert (tmp_path / "base" / "model.safetensors").read_bytes() == before
     assert not list((run / "checkpoints").glob("base-*"))
     names = [*load_file(run / "bundle" / "adapter.safetensors")]

@@ -125,13 +125,15 @@ def test_what_is_lost_is_a_missed_clause(
 ) -> None:
     copy = tmp_path / run
     shutil.copytree(Path("runs", run), copy)
+    # Written once the run is finished, after its purpose was judged.
+    RunFolder(copy).checksums.unlink()
     whole, _ = again(run, copy)
     assert whole.status == "met"
     (copy / lost).unlink()
     verdict, evaluation = again(run, copy)
     assert verdict.status == "missed"
-    (wrong, *_) = [one for one in verdict.clauses if one.status == "missed"]
-    assert wrong.name.endswith(missed)
+    wrong = [one.name for one in verdict.clauses if one.status == "missed"]
+    assert any(name.endswith(missed) for name in wrong)
     assert any(missed in warning for warning in evaluation.warnings)
 
 
