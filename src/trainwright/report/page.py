@@ -53,7 +53,7 @@ def write_report(folder: RunFolder) -> Path:
     purpose = (contents.plan.get("contract") or {}).get("purpose")
     if purpose == "production" and contents.judged and not contents.damaged:
         # Imported here: few runs have a card.
-        from trainwright.report.write_card import CARD, write_card
+        from trainwright.report.card.write_card import CARD, write_card
 
         write_card(folder, folder.path / CARD)
     return folder.report
