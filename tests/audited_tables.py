@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.contract.sections.data.data import Features, TableData
-from trainwright.contract.sections.data.features import TextFeatures
+from trainwright.contract.sections.data.features import Features, TextFeatures
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.run_audit import audit

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.storage.row_storage import IN_MEMORY, taken
 from trainwright.data.base.table import NO_WEIGHTS, Floats, Integers, Part, PartName

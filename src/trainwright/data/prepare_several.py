@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.storage.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.columns.label_set import fit_label_set
 from trainwright.data.columns.number_target import Numbers

@@ -11,12 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import (
-    TableData,
-    TimeSplit,
-    fold_count,
-    split_columns,
-)
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.split import TimeSplit, split_columns
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.cells.cell_values import to_labels
 from trainwright.data.base.storage.row_storage import (

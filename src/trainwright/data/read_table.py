@@ -13,16 +13,16 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.sources import FRAME
+from trainwright.contract.sections.data.split import (
     ColumnSplit,
     FileSplit,
     GroupSplit,
     RandomSplit,
     StratifiedGroupSplit,
-    TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.data.sources import FRAME
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from audited_tables import RANDOM, STRATIFIED, audited, worst
-from trainwright.contract.sections.data.data import Features, TableData
+from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.files import Json
 from trainwright.data.audit import time_leaks
 from trainwright.data.audit.run_audit import audit, audit_folds

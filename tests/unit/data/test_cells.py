@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.read_table import read_table

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.storage.row_storage import SLICE_ROWS
 from trainwright.data.columns import doubtful_classes

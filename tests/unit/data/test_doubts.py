@@ -11,7 +11,7 @@ import pytest
 
 from doubtful_columns import ROWS, doubtful_columns
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cells.cell_values import parse_moments
 from trainwright.data.base.cells.column_reader import Cells

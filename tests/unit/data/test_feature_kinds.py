@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import GroupSplit, RandomSplit, Split, TableData
 from trainwright.contract.sections.data.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.split import GroupSplit, RandomSplit, Split
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part

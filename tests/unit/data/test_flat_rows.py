@@ -14,7 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 import numpy as np, polars as pl, pyarrow
 from pydantic import TypeAdapter
-from trainwright.contract.sections.data.data import Split, TableData
+from trainwright.contract.sections.data.split import Split
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.sampling import Sampling
 from trainwright.data.base import row_storage as space_module
 from trainwright.data.sampling.build_sampler import build_draws

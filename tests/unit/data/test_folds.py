@@ -10,18 +10,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.quality import Quality
+from trainwright.contract.sections.data.split import (
     ColumnSplit,
-    Features,
     GroupSplit,
     RandomSplit,
     Split,
     StratifiedGroupSplit,
     StratifiedSplit,
-    TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.data.quality import Quality
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Integers
 from trainwright.data.prepare_table import prepare_fold, prepare_table

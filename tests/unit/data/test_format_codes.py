@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from faults.tiers import times
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.cells.cell_values import DATE_FORMATS, parse_moments
 from trainwright.data.columns.date_formats import check_formats

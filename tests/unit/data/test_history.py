@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.sections.data.data import TableData, TimeSplit
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.data.features import History as Section
+from trainwright.contract.sections.data.split import TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.lag_features import LagFeatures
 from trainwright.data.encoders.table_encoder import TableEncoder

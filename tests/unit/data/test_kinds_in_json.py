@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.files import Json
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, NextToken, target_from_json

@@ -12,18 +12,6 @@ import pytest
 
 from faults.tiers import each
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import (
-    EVERY_COLUMN,
-    ColumnSplit,
-    FileSplit,
-    GroupSplit,
-    RandomSplit,
-    Split,
-    StratifiedGroupSplit,
-    StratifiedSplit,
-    TableData,
-    TimeSplit,
-)
 from trainwright.contract.sections.data.features import Features, Scaling
 from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.sampling import (
@@ -35,6 +23,18 @@ from trainwright.contract.sections.data.sampling import (
     Weighted,
 )
 from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.split import (
+    EVERY_COLUMN,
+    ColumnSplit,
+    FileSplit,
+    GroupSplit,
+    RandomSplit,
+    Split,
+    StratifiedGroupSplit,
+    StratifiedSplit,
+    TimeSplit,
+)
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.storage import row_storage as space_module
 from trainwright.data.base.storage.row_storage import IN_MEMORY, InFiles

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.read_table import read_table
 

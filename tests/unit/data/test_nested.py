@@ -11,8 +11,8 @@ import pytest
 
 from command import command, inside
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.dispatch import read_data

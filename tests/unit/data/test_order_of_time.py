@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import StratifiedSplit, TableData, TimeSplit
+from trainwright.contract.sections.data.split import StratifiedSplit, TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_fold, prepare_table

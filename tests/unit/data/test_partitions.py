@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from command import command, inside
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source

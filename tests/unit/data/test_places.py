@@ -23,8 +23,8 @@ from command import CONTRACT, command, inside, tree, write_project
 from deadlines import within
 from made_data import saved_dataset
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import USUAL, Reading, Sql
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.cache import Cache

@@ -10,16 +10,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.split import (
     ColumnSplit,
     GroupSplit,
     RandomSplit,
     Split,
     StratifiedSplit,
-    TableData,
     TimeSplit,
 )
-from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.number_target import Numbers

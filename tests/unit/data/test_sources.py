@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import USUAL, Reading
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Integers
 from trainwright.data.formats.delimited import read_delimited

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     GroupSplit,
     Split,
     StratifiedGroupSplit,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     ColumnSplit,
     GroupSplit,
     RandomSplit,

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import StratifiedSplit, TableData
 from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.split import StratifiedSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes

@@ -13,8 +13,9 @@ import pytest
 
 from made_data import make_images, saved_dataset
 from made_pictures import write_folder, write_shards, write_table, write_tfrecord
-from trainwright.contract.sections.data.data import Data, TableData
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.images import Decoding, ImageData, ImageFields
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.dispatch import read_data
 from trainwright.data.sources.file_guard import FilesRead

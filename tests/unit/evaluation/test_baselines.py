@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from trainwright.contract.sections.data.data import RandomSplit, TableData
 from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.images import Decoding, ImageData
+from trainwright.contract.sections.data.split import RandomSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.encoders.colour_statistics import measure_colours

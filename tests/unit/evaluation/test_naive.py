@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import Split, TableData, TimeSplit
 from trainwright.contract.sections.data.features import Features, History
+from trainwright.contract.sections.data.split import Split, TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

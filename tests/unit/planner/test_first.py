@@ -12,7 +12,7 @@ import pytest
 from doubtful_columns import doubtful_columns
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import ContractMistake, DataMistake
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

@@ -13,12 +13,8 @@ import pytest
 from real_data import real_data
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import (
-    GroupSplit,
-    StratifiedSplit,
-    TableData,
-    TimeSplit,
-)
+from trainwright.contract.sections.data.split import GroupSplit, StratifiedSplit, TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.read_table import read_table
 from trainwright.data.statistics.leak_tests import find_leaks

@@ -13,7 +13,7 @@ import pytest
 from command import command, inside
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import StratifiedSplit
+from trainwright.contract.sections.data.split import StratifiedSplit
 from trainwright.data.split.fold_split import NEVER, cut_folds
 from trainwright.planner.init import guess_split
 from trainwright.planner.init.first_contract import propose_contract

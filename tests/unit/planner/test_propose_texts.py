@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.quality.columns.useless_columns import identifier
 from trainwright.data.quality.views import examine
 from trainwright.planner.init.first_contract import propose_contract

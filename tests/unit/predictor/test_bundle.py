@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.data import StratifiedSplit, TableData
 from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.split import StratifiedSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DamagedFile, DataMistake, Mistake
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_bytes
@@ -63,7 +64,7 @@ def _prepared(folder: Path, task: str = "classification") -> Prepared:
 
 
 def _random() -> object:
-    from trainwright.contract.sections.data.data import RandomSplit
+    from trainwright.contract.sections.data.split import RandomSplit
 
     return RandomSplit(kind="random")
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from command import write_rows
-from trainwright.contract.sections.data.data import StratifiedSplit, TableData
 from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.split import StratifiedSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.data.encoders.rows_encoder import RowsEncoder

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from made_data import make_text
-from trainwright.contract.sections.data.data import Features, TableData
+from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.images.prepare_images import prepare_images

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     ColumnSplit,
     FileSplit,
     GroupSplit,

@@ -8,8 +8,8 @@ from typing import Literal, final
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import Split, TimeSplit
 from trainwright.contract.sections.data.quality import FindingKind
+from trainwright.contract.sections.data.split import Split, TimeSplit
 from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     GroupSplit,
     StratifiedGroupSplit,
     TimeSplit,

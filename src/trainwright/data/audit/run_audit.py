@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.adversarial import different_rows
 from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
 from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target

@@ -9,7 +9,7 @@ import polars as pl
 from polars.exceptions import ComputeError
 
 from trainwright.contract.key_paths import join
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.cells.cell_values import FORMS, SERIAL, parse_moments
 

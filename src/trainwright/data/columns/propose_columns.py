@@ -9,7 +9,8 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData, TimeSplit, split_columns
+from trainwright.contract.sections.data.split import TimeSplit, split_columns
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.base.cells.cell_values import LARGEST, Cleaning, to_labels, to_numbers

@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import GroupSplit, Split, StratifiedSplit, fold_count
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.split import GroupSplit, Split, StratifiedSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.messages import quoted

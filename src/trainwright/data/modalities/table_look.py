@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.contract.sections.data.data import TableData, fold_count
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.modality import LookedAt, LookLimits, SplitSettings
 from trainwright.data.prepare_table import TableTask, prepare_fold

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import (
-    GroupSplit,
-    StratifiedGroupSplit,
-    TableData,
-    fold_count,
-)
+from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroupSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.cells.cell_values import to_labels

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import GroupSplit
 from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.split import GroupSplit
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Integers, Part, PartName

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData, TimeSplit, split_columns
+from trainwright.contract.sections.data.split import TimeSplit, split_columns
+from trainwright.contract.sections.data.table_data import TableData
 
 
 def key_columns(section: TableData) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cells.cell_values import Cleaning
 from trainwright.data.quality.column_settings import (

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.quality import Action, FindingKind
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.cells.cell_values import Cleaning, to_labels
 from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.storage.row_storage import RowStorage, bounds

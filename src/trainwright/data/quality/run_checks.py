@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import Split
 from trainwright.contract.sections.data.quality import FindingKind
+from trainwright.contract.sections.data.split import Split
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.quality.columns import (

@@ -13,8 +13,8 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key, nearest_word
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.series import SeriesData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.cell_values import Cleaning

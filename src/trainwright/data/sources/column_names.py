@@ -8,7 +8,8 @@ from dataclasses import replace
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import TableData, split_columns
+from trainwright.contract.sections.data.split import split_columns
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Place, Problem
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import PartName

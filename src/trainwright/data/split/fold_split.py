@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     AutoSplit,
     ColumnSplit,
     FileSplit,

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.data import ColumnSplit, FileSplit, Split, TimeSplit
+from trainwright.contract.sections.data.split import ColumnSplit, FileSplit, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, positions_of_code

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import MOMENT_COLUMN, Split, TimeSplit
+from trainwright.contract.sections.data.split import MOMENT_COLUMN, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.storage.row_storage import RowStorage, bounds
 from trainwright.data.base.table import PartName

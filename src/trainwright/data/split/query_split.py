@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import GroupSplit, TableData, TimeSplit
+from trainwright.contract.sections.data.split import GroupSplit, TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Integers, PartName

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from trainwright.contract.sections.data.data import (
-    GroupSplit,
-    StratifiedGroupSplit,
-    TableData,
-    TimeSplit,
-)
+from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroupSplit, TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.storage.row_storage import RowStorage, row_numbers
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.target_kind import Target

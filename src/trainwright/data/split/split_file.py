@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.data import FileSplit, Split
+from trainwright.contract.sections.data.split import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.cell_values import Cleaning, to_labels

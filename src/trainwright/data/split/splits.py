@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.split import (
     EVERY_COLUMN,
     AutoSplit,
     ColumnSplit,

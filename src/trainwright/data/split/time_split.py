@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import TimeSplit
+from trainwright.contract.sections.data.split import TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.cell_values import to_numbers

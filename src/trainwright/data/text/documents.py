@@ -12,8 +12,8 @@ from typing import NamedTuple, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import GroupSplit
+from trainwright.contract.sections.data.split import GroupSplit
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.inputs.text_inputs import TextInputs

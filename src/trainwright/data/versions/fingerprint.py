@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.table import Integers, PartName

@@ -11,7 +11,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import FileSplit, RandomSplit, TableData, split_columns
+from trainwright.contract.sections.data.split import FileSplit, RandomSplit, split_columns
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, write_atomic, write_json
 from trainwright.data.base.permutation import Words

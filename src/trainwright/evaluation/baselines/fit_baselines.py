@@ -12,9 +12,9 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.data_base import Feeding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.storage.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.base.table import (

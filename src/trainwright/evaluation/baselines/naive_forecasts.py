@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.data import Data, TableData, TimeSplit
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.features import History
+from trainwright.contract.sections.data.split import TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.levels import quantiles_by_step
 from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers, Part

@@ -10,7 +10,8 @@ from typing import NamedTuple, assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData, fold_count
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Literal, assert_never, final
 
 from trainwright.contract.sections.data.accepted_findings import Accepted, BindingFinding
-from trainwright.contract.sections.data.data import Data, TableData
+from trainwright.contract.sections.data.data import Data
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 
 RowTrial = Literal[

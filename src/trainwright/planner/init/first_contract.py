@@ -14,8 +14,8 @@ from trainwright.contract.reading.overrides import set_values
 from trainwright.contract.reading.read_contract import ContractText, read_contract
 from trainwright.contract.reading.yaml_reader import ParsedYaml, Plain
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.formatting import show_count

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.reading.yaml_reader import Plain, read_yaml
-from trainwright.contract.sections.data.data import MOMENT_COLUMN, RandomSplit, TimeSplit
+from trainwright.contract.sections.data.split import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups

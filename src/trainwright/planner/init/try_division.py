@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers

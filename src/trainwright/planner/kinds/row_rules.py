@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import TableData, fold_count
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.model.traits import Traits
 from trainwright.core.errors import Problem

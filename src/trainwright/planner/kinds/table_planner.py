@@ -7,8 +7,9 @@ from typing import assert_never, final
 
 from trainwright.contract.key_paths import as_key, nearest_word
 from trainwright.contract.rules.data.table_rules import positive_needs_classes
-from trainwright.contract.sections.data.data import TableData, split_columns
 from trainwright.contract.sections.data.sampling import Balanced, Blocks, Uniform
+from trainwright.contract.sections.data.split import split_columns
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Problem
 from trainwright.data.prepare_table import feature_columns

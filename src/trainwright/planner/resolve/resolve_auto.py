@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.data import Data, query_of
+from trainwright.contract.sections.data.split import (
     AutoSplit,
-    Data,
     GroupSplit,
     RandomSplit,
     StratifiedSplit,
-    TableData,
-    query_of,
 )
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import (
     METRICS,
     METRICS_OF_COUNTS,

@@ -10,8 +10,8 @@ from typing import final
 import polars as pl
 
 from trainwright.contract.resumable_fields import differences
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import USUAL, Reading
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
 from trainwright.data.base.cells.cell_values import Cleaning, to_labels, to_numbers

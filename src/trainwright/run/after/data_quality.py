@@ -9,8 +9,9 @@ from typing import Any
 
 from trainwright.contract.reading.overrides import read_settings
 from trainwright.contract.reading.read_contract import ContractText, Document, read_contract
-from trainwright.contract.sections.data.data import Data, TableData
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.dispatch import modality_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored
 from trainwright.evaluation.experiments.experiment import warnings_of

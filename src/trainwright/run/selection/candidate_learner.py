@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import final
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.formatting import many, show_seconds
 from trainwright.data.types import Prepared
 from trainwright.model.dummy import fit_constant

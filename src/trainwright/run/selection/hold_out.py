@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.data.base.table import Integers, Part
 from trainwright.data.encode_again import TypedRows, deal_folds, encode_again, without_fold

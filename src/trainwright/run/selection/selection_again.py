@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, final
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value

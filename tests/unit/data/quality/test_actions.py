@@ -12,8 +12,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data import Features, StratifiedSplit, TableData
+from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.quality import Action, FindingKind, Quality
+from trainwright.contract.sections.data.split import StratifiedSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
 from trainwright.data.base.cells.cell_values import Cleaning

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import TableData, TimeSplit
 from trainwright.contract.sections.data.features import History
+from trainwright.contract.sections.data.split import TimeSplit
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 

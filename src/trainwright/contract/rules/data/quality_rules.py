@@ -9,8 +9,8 @@ from typing import get_args
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.quality import POSSIBLE, FindingKind
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 
 

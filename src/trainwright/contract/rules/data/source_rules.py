@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.data import TableData
 from trainwright.contract.sections.data.sources import FRAME
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(\w*)", re.DOTALL)

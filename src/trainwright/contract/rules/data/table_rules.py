@@ -11,16 +11,16 @@ from trainwright.contract.rules.data.quality_rules import QUALITY_RULES
 from trainwright.contract.rules.data.sampling_rules import no_source_column
 from trainwright.contract.rules.data.source_rules import one_source, query_is_whole
 from trainwright.contract.rules.target.ranking_rules import RANKING_RULES
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.data.sampling import Mixture, Weighted
+from trainwright.contract.sections.data.split import (
     AutoSplit,
     ColumnSplit,
     FileSplit,
-    TableData,
     TimeSplit,
-    fold_count,
     split_columns,
 )
-from trainwright.contract.sections.data.sampling import Mixture, Weighted
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.data import (
+from trainwright.contract.sections.data.sampling import Uniform
+from trainwright.contract.sections.data.split import (
     RandomSplit,
     StratifiedGroupSplit,
     StratifiedSplit,
-    TableData,
 )
-from trainwright.contract.sections.data.sampling import Uniform
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import LOSSES_OF_QUERIES, AutoLoss

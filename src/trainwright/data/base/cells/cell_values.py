@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import TableData
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.files import Json
 from trainwright.data.base.cells.number_units import Unit
 from trainwright.data.base.table import Integers
