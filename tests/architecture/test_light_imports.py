@@ -227,7 +227,7 @@ OTHER_KINDS = (
     "contract.sections.data.pairs",
     "contract.sections.data.series",
     "contract.sections.data.text_pairs",
-    "contract.sections.data.token_feeding",
+    "contract.sections.data.token_windows",
     "data.encoders.pixel_statistics",
     "data.encoders.vocabulary",
     "data.images",

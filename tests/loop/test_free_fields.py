@@ -14,7 +14,7 @@ from made_data import write_token_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.contract.reading.read_contract import read_contract  # noqa: E402
 from trainwright.contract.resumable_fields import FREE, differences, is_free  # noqa: E402
-from trainwright.contract.sections.data.data_base import DELIVERY  # noqa: E402
+from trainwright.contract.sections.data.data_traits import DELIVERY  # noqa: E402
 from trainwright.core.errors import ContractMistake, Interrupted  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402

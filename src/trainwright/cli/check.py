@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.cli.data.data_check import exit_code
 from trainwright.cli.output.render import say, say_whole, screen_on_stderr, show_json
-from trainwright.contract.sections.data.data_base import DELIVERY
+from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.core.code_permission import permission_words
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.audit.audit_result import AuditResult

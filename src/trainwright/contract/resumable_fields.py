@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainwright.contract.key_paths import join
-from trainwright.contract.sections.data.data_base import DELIVERY
+from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.core.files import Json
 
 _CHECKPOINTING = (

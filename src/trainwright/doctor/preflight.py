@@ -27,7 +27,7 @@ from trainwright.planner.kinds.planner_of import planner_of
 from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
-    from trainwright.contract.sections.data.token_feeding import TokenFeeding
+    from trainwright.contract.sections.data.token_windows import TokenFeeding
     from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.sampling.samplers import Sampler
     from trainwright.data.text.chunks import Chunks
@@ -150,7 +150,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model = decided.contract.model
     if not decided.contract.data.is_packed:
         return ()
-    from trainwright.contract.sections.data.token_feeding import TokenFeeding
+    from trainwright.contract.sections.data.token_windows import TokenFeeding
     from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.text.packing import pack_inputs
 
@@ -182,7 +182,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model, training = contract.model, contract.training
     if not contract.data.is_padded:
         return ()
-    from trainwright.contract.sections.data.token_feeding import TokenFeeding
+    from trainwright.contract.sections.data.token_windows import TokenFeeding
     from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.data.sampling.length_buckets import BucketSampler
     from trainwright.data.text.chunks import cut_documents

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, final, get_args
 
 import trainwright.data
-from trainwright.contract.sections.data.data_base import DELIVERY
+from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.audit.audit_result import AuditResult, Test

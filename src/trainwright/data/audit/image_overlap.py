@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult

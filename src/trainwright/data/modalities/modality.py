@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar, final
 
 import polars as pl
 
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import Mistake, Problem

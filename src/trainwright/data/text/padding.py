@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.data.base.permutation import even_pieces
 from trainwright.data.base.table import Integers
 from trainwright.data.sampling.length_buckets import BucketSampler

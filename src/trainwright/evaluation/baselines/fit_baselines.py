@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.linear import Linear

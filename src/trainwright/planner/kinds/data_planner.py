@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.split import ColumnSplit, FileSplit, Split, StratifiedSplit
 from trainwright.core.errors import Problem
 from trainwright.data.quality.finding import Finding

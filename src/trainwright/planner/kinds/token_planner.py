@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never, final
 
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.sampling import Mixture
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts

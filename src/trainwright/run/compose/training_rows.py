@@ -14,7 +14,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.inputs.preference_inputs import PreferenceInputs

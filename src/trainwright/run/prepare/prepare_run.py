@@ -19,7 +19,7 @@ from trainwright.contract.reading.read_contract import (
     read_contract,
 )
 from trainwright.contract.rules.availability import unavailable
-from trainwright.contract.sections.data.data_base import DELIVERY
+from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem

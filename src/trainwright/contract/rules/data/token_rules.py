@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.data.sampling_rules import no_source_column
 from trainwright.contract.sections.data.sampling import Mixture
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.section import tagged_by
 from trainwright.contract.sections.section_union import SectionUnion

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.section import Auto, Count

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.folds import Folded
 from trainwright.contract.sections.data.quality import Quality

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.data.data_base import Feeding
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.pairs import CaptionTokens
 from trainwright.contract.sections.section import Fraction
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.data.token_feeding import TokenFeeding
+from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.section import Fraction
 
 
