@@ -5,27 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
 from trainwright.checkpoint.files.file_entry import FileEntry
 from trainwright.checkpoint.files.manifest import MANIFEST
-from trainwright.checkpoint.storages.folder_reuse import TEMPORARY, Spare, discard
+from trainwright.checkpoint.storages.folder_reuse import (
+    TEMPORARY,
+    Spare,
+    clear_path,
+    discard,
+    open_reused,
+)
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import FILE_MODE, read_umask, storage_errors, sync_folder
+from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.formatting import show_bytes
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
 REPLACED = "replaced-"
 _ROOM = 1.2
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def commit(
@@ -144,7 +147,7 @@ def _write_files(temporary: Path, files: FileSet) -> str:
             _write(temporary / name, blocks, open_files)
     assert manifest, "the manifest comes last"
     for name in unused:
-        _clear(temporary / name)
+        clear_path(temporary / name)
     reached("ckpt.manifest")
     sync_folder(temporary)
     return hash_bytes(manifest)
@@ -152,7 +155,7 @@ def _write_files(temporary: Path, files: FileSet) -> str:
 
 def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack) -> None:
     """Write a file, replacing an existing one; it is synced and closed when `open_files` exits."""
-    descriptor = _open(path)
+    descriptor = open_reused(path)
     open_files.callback(os.close, descriptor)
     # Synced together at the end: after the first, the others cost little.
     open_files.callback(os.fsync, descriptor)
@@ -163,29 +166,6 @@ def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack
             rest = rest[os.write(descriptor, rest) :]
             reached("ckpt.write")
     os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
-
-
-def _open(path: Path) -> int:
-    """Overwrite a file of the reused folder, unless it has other hard links or its permissions were
-    changed."""
-    with contextlib.suppress(FileNotFoundError):
-        found = path.lstat()
-        alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-        if (
-            alone
-            and stat.S_IMODE(found.st_mode) == FILE_MODE & ~read_umask()
-            and found.st_uid == os.geteuid()
-        ):
-            return os.open(path, _OVER)
-        _clear(path)
-    return os.open(path, _NEW, FILE_MODE)
-
-
-def _clear(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 import uuid
 import weakref
 from pathlib import Path
 from typing import final
 
-from trainwright.core.files import FOLDER_MODE, read_umask
+from trainwright.core.files import FILE_MODE, FOLDER_MODE, read_umask
 
 TEMPORARY = ".tmp-"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @final
@@ -50,6 +54,30 @@ class Spare:
     def give_up(self) -> None:
         """Remove the kept folder."""
         _remove(self._kept)
+
+
+def open_reused(path: Path) -> int:
+    """Overwrite a file of the reused folder, unless it has other hard links or its permissions were
+    changed."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if (
+            alone
+            and stat.S_IMODE(found.st_mode) == FILE_MODE & ~read_umask()
+            and found.st_uid == os.geteuid()
+        ):
+            return os.open(path, _OVER)
+        clear_path(path)
+    return os.open(path, _NEW, FILE_MODE)
+
+
+def clear_path(path: Path) -> None:
+    """Remove a file or a folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def discard(folder: Path, name: str) -> None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, assert_never, final
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
-from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.metric import METRICS_OF_QUANTILES
 from trainwright.core.formatting import many
-from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
-from trainwright.data.audit.row_overlap import near_rows_of, repeats_of
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.types import Prepared
-from trainwright.evaluation.baselines.naive_forecasts import LEAST_COUNT
-from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
-from trainwright.evaluation.evaluate import MODEL, Scored
+from trainwright.evaluation.clause import DUMMY
+from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.experiments.copied_rows import copied_rows
 from trainwright.evaluation.experiments.effect_size import Scores, compare
 from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
+from trainwright.evaluation.experiments.judged_table import JudgedTable
 from trainwright.evaluation.experiments.probe import (
     FIRST_FORETOLD,
     FOLDS,
@@ -47,101 +40,15 @@ from trainwright.evaluation.experiments.probe_folds import (
     sample_time_blocks,
     shuffled,
 )
-from trainwright.evaluation.experiments.repeated_rows import Mask, excess
 from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.metrics.predictions import Answers
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100
 _FEWEST_GROUPS = 10
 _WHOLE = "not tried: other folds would tear the queries of a ranking apart"
-
-
-class _All(NamedTuple):
-    """All typed rows of the data with target and unit."""
-
-    frame: pl.DataFrame
-    target: Floats | Integers
-    units: Integers
-
-
-@final
-@dataclass(frozen=True)
-class JudgedTable:
-    """A run evaluated on a table. `folds` is the fold of each evaluated row, all 0 without folds;
-    `probe` is the kind of the probe."""
-
-    prepared: Prepared
-    section: TableData
-    scored: Scored
-    clauses: tuple[Clause, ...]
-    metric: Metric
-    slices: Sequence[Slice]
-    folds: Integers
-    probe: ProbeKind
-    seed: int
-
-    @property
-    def positive(self) -> int:
-        """The code of the positive class."""
-        return self.prepared.target.positive_code
-
-    def answers(
-        self, truth: Floats | Integers, scores: Floats, queries: Integers | None = None
-    ) -> Answers:
-        """Answers of a probe. It predicts means; rates of counts are at least `LEAST_COUNT`."""
-        if self.prepared.target.is_count:
-            scores = np.maximum(scores, LEAST_COUNT)
-        costs = self.prepared.target.costs
-        return answers_of(truth, scores, self.positive, queries=queries, costs=costs)
-
-    @property
-    def is_ranking(self) -> bool:
-        """Are rows ranked within queries?"""
-        return self.prepared.target.task == "ranking"
-
-    def queries(self, frame: pl.DataFrame) -> Integers | None:
-        """The query of each row of a ranking."""
-        return self.prepared.target.queries(frame)
-
-    @property
-    def columns(self) -> tuple[ColumnType, ...]:
-        """The feature columns of the model."""
-        return self.prepared.table.columns
-
-    @property
-    def probes(self) -> tuple[ProbeKind, ...]:
-        """The run's probe, plus a linear one if a clause compares with the linear baseline."""
-        beside = any(one.against == LINEAR for one in self.clauses)
-        return ("boosting", "linear") if beside and self.probe == "boosting" else (self.probe,)
-
-    @cached_property
-    def every(self) -> _All:
-        """Rows of all parts; under cross-validation the test part, which holds all rows."""
-        one = self.prepared
-        parts = (one.test,) if fold_count(self.section) else (one.train, one.validation, one.test)
-        names = [
-            name
-            for name in parts[0].frame.columns
-            if all(name in part.frame.columns for part in parts)
-        ]
-        return _All(
-            pl.concat([part.frame.select(names) for part in parts]),
-            np.concatenate([part.target for part in parts]),
-            np.concatenate([part.units for part in parts]),
-        )
-
-    def splits(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, Integers]]:
-        """Training rows, the evaluated rows and the positions of the latter, for each split."""
-        judged = self.scored.part.frame
-        if not fold_count(self.section):
-            yield self.prepared.train.frame, judged, np.arange(judged.height)
-            return
-        for fold in np.unique(self.folds):
-            held = np.flatnonzero(self.folds == fold)
-            yield judged[np.flatnonzero(self.folds != fold)], judged[held], held
 
 
 def try_suspicion(
@@ -154,7 +61,7 @@ def try_suspicion(
         return ExclusionTrial(("", ""), f"not tried: the probe has no {judged.metric.name}")
     match suspicion.trial:
         case "equal rows" | "near rows" | "near texts":
-            excluded = _repeated_rows(suspicion, judged)
+            excluded = copied_rows(suspicion, judged)
             return without_rows(excluded, judged, "row")
         case "groups":
             return _in_groups(suspicion.columns[0], judged, leaking, confidence)
@@ -166,39 +73,6 @@ def try_suspicion(
             raise AssertionError("a table has neither images nor segments of text")
         case _:
             assert_never(suspicion.trial)
-
-
-def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
-    """Mask of evaluated rows that duplicate a training row."""
-    found = np.zeros(len(judged.folds), dtype=np.bool_)
-    if suspicion.trial == "near texts":
-        return _near_texts(judged)
-    columns, target = judged.columns, judged.section.target_columns[0]
-    for train, held, places in judged.splits():
-        if suspicion.trial == "near rows":
-            found[places] = near_rows_of(train, held, columns, target)
-        else:
-            repeats = repeats_of(train, held, columns, target)
-            found[places] = excess(repeats.equal, repeats.copied, judged.seed)
-    return found
-
-
-def _near_texts(judged: JudgedTable) -> Mask:
-    """`_repeated_rows` for texts, compared once for all folds."""
-    columns, target = judged.columns, judged.section.target_columns[0]
-    every = judged.every.frame
-    groups = text_groups(every, columns)
-    if fold_count(judged.section):
-        found = np.zeros(len(judged.folds), dtype=np.bool_)
-        for fold in np.unique(judged.folds):
-            held = judged.folds == fold
-            order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
-            train = int((~held).sum())
-            found[held] = near_texts_of(groups[order], every[order], train, columns, target)
-        return found
-    train, judged_rows = len(judged.prepared.train), len(judged.scored.part)
-    order = np.r_[0:train, len(groups) - judged_rows : len(groups)]
-    return near_texts_of(groups[order], every[order], train, columns, target)
 
 
 def _in_groups(

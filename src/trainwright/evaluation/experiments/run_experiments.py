@@ -12,7 +12,8 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies, try_copies
 from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, JudgedRows
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
-from trainwright.evaluation.experiments.fold_trials import JudgedTable, try_suspicion
+from trainwright.evaluation.experiments.fold_trials import try_suspicion
+from trainwright.evaluation.experiments.judged_table import JudgedTable
 from trainwright.evaluation.experiments.suspects import Suspect, suspicions_of
 from trainwright.evaluation.intervals.bootstrap import Interval
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.table import Floats, Inputs
-from trainwright.model.boosting.lightgbm_dataset import build_dataset
-from trainwright.model.boosting.lightgbm_text import check_model_text
-from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob, watched_metric
-from trainwright.model.boosting.side_by_side import (
+from trainwright.model.boosting.growing_trees import (
     NO_GRADES,
     GrowingTrees,
     files_of_trees,
     grow_side_by_side,
 )
+from trainwright.model.boosting.lightgbm_dataset import build_dataset
+from trainwright.model.boosting.lightgbm_text import check_model_text
+from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob, watched_metric
 from trainwright.model.tree_growth import CurvePoint, Watching
 
 

@@ -39,7 +39,7 @@ def _try_table(
     audited: Sequence[AuditResult],
 ) -> Verdict:
     # Imported here: most data has nothing to try.
-    from trainwright.evaluation.experiments.fold_trials import JudgedTable
+    from trainwright.evaluation.experiments.judged_table import JudgedTable
     from trainwright.evaluation.experiments.run_experiments import try_findings
 
     contract = ready.plan.contract
