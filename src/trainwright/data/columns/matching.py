@@ -16,21 +16,17 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Matching(Target):
-    """What belongs to an image is its caption, and the other way round.
+class EmbeddedPair(Target):
+    """What belongs together is found by embeddings of both sides.
 
-    Encoded values are int64 [N, 2]: codes of the image and of the caption of each pair, equal where
-    images, or captions, are equal. Scores are embeddings [N, 2 width], of the image and of the
-    text, whose product is the logit of the pair.
+    Encoded values are int64 [N, 2]: codes of both sides of each pair, equal where the sides are.
+    Scores are embeddings [N, 2 width] of the two sides, whose product is the logit of the pair.
     """
 
-    column: str
-    image_column: str
-    width: int = 1
+    __slots__ = ()
 
-    kind: ClassVar[str] = "matching"
+    width: int
+
     task: ClassVar[Literal["retrieval"]] = "retrieval"
     unit: ClassVar[str] = "rows"
     dtype: ClassVar[type[np.int64]] = np.int64
@@ -45,39 +41,54 @@ class Matching(Target):
         """Embeddings are what a network gives."""
         return 0.0, 1.0
 
-    def with_width(self, width: int) -> Matching:
-        """The same for embeddings of a width."""
-        return replace(self, width=width) if width else self
-
     def encode(self, series: pl.Series) -> Integers:
-        """Codes of equal captions [N], as `caption_codes` finds them."""
+        """Codes of equal texts [N], as `caption_codes` finds them."""
         return caption_codes(series)
 
     def decode(self, values: npt.NDArray[Any]) -> pl.Series:
-        """Codes of the captions."""
+        """Codes of the texts."""
         return pl.Series(values[:, 1] if values.ndim > 1 else values)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:
-        """The cosine of image and text of each pair; of images or texts alone [N, width] their
-        embeddings, of length 1."""
+        """The cosine of both sides of each pair; of one side alone [N, width] its embeddings, of
+        length 1."""
         if scores.shape[1] == self.outputs:
-            images, texts = unit_rows(scores[:, : self.width]), unit_rows(scores[:, self.width :])
-            return [pl.Series("prediction", np.einsum("nd,nd->n", images, texts))]
+            one, other = unit_rows(scores[:, : self.width]), unit_rows(scores[:, self.width :])
+            return [pl.Series("prediction", np.einsum("nd,nd->n", one, other))]
         unit = unit_rows(scores)
         return [pl.Series(f"embedding_{at}", unit[:, at]) for at in range(unit.shape[1])]
 
     def profile(
         self, scores: Floats, _encoded: Integers | Floats, _decided: Integers | None = None
     ) -> dict[str, Json]:
-        """Quantiles of the cosine of image and text."""
+        """Quantiles of the cosine of both sides."""
         from trainwright.data.base.row_distribution import safe_quantiles
 
         return {"quantiles": safe_quantiles(self.predictions(scores)[0].to_numpy())}
 
     def is_same(self, other: Target) -> bool:
         """Have both the same two columns?"""
-        same = type(self) is type(other) and self.column == other.column
-        return same and self.to_json()["image_column"] == other.to_json()["image_column"]
+        return type(self) is type(other) and self.identity() == other.identity()
+
+    def identity(self) -> Json:
+        """The two columns: the version of the data does not depend on a model."""
+        return {**self.to_json(), "width": 1}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Matching(EmbeddedPair):
+    """What belongs to an image is its caption, and the other way round."""
+
+    column: str
+    image_column: str
+    width: int = 1
+
+    kind: ClassVar[str] = "matching"
+
+    def with_width(self, width: int) -> Matching:
+        """The same for embeddings of a width."""
+        return replace(self, width=width) if width else self
 
     def describe(self, _shares: Mapping[str, float], /) -> str:
         """The two columns."""
@@ -97,73 +108,22 @@ class Matching(Target):
         """Inverse of `to_json`."""
         return cls(json["column"], json["image_column"], int(json["width"]))
 
-    def identity(self) -> Json:
-        """The two columns: the version of the data does not depend on a model."""
-        return {**self.to_json(), "width": 1}
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class PassageMatching(Target):
-    """What belongs to a query is its passage, or each of its passages.
-
-    Encoded values are int64 [N, 2]: codes of query and passage of each pair, equal where the texts
-    are. Scores are embeddings [N, 2 width], of the query and of the passage, whose product is the
-    logit of the pair.
-    """
+class PassageMatching(EmbeddedPair):
+    """What belongs to a query is its passage, or each of its passages."""
 
     column: str
     query_column: str
     width: int = 1
 
     kind: ClassVar[str] = "passage_matching"
-    task: ClassVar[Literal["retrieval"]] = "retrieval"
-    unit: ClassVar[str] = "rows"
-    dtype: ClassVar[type[np.int64]] = np.int64
     is_one_way: ClassVar[bool] = True
-
-    @property
-    def outputs(self) -> int:
-        """Both embeddings."""
-        return 2 * self.width
-
-    @property
-    def centre_and_spread(self) -> tuple[float, ...]:
-        """Embeddings are what a network gives."""
-        return 0.0, 1.0
 
     def with_width(self, width: int) -> PassageMatching:
         """The same for embeddings of a width."""
         return replace(self, width=width) if width else self
-
-    def encode(self, series: pl.Series) -> Integers:
-        """Codes of equal passages [N]."""
-        return caption_codes(series)
-
-    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
-        """Codes of the passages."""
-        return pl.Series(values[:, 1] if values.ndim > 1 else values)
-
-    def predictions(self, scores: Floats) -> list[pl.Series]:
-        """The cosine of query and passage of each pair; of one side alone [N, width] its
-        embeddings, of length 1."""
-        if scores.shape[1] == self.outputs:
-            asked, found = unit_rows(scores[:, : self.width]), unit_rows(scores[:, self.width :])
-            return [pl.Series("prediction", np.einsum("nd,nd->n", asked, found))]
-        unit = unit_rows(scores)
-        return [pl.Series(f"embedding_{at}", unit[:, at]) for at in range(unit.shape[1])]
-
-    def profile(
-        self, scores: Floats, _encoded: Integers | Floats, _decided: Integers | None = None
-    ) -> dict[str, Json]:
-        """Quantiles of the cosine of query and passage."""
-        from trainwright.data.base.row_distribution import safe_quantiles
-
-        return {"quantiles": safe_quantiles(self.predictions(scores)[0].to_numpy())}
-
-    def is_same(self, other: Target) -> bool:
-        """Have both the same two columns?"""
-        return type(self) is type(other) and self.identity() == other.with_width(1).to_json()
 
     def describe(self, _shares: Mapping[str, float], /) -> str:
         """The two columns."""
@@ -182,10 +142,6 @@ class PassageMatching(Target):
     def from_json(cls, json: Json) -> PassageMatching:
         """Inverse of `to_json`."""
         return cls(json["column"], json["query_column"], int(json["width"]))
-
-    def identity(self) -> Json:
-        """The two columns: the version of the data does not depend on a model."""
-        return {**self.to_json(), "width": 1}
 
 
 def unit_rows(rows: Floats) -> Floats:
