@@ -15,19 +15,13 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cells.cell_values import LARGEST, to_numbers
 from trainwright.data.base.messages import Wrong
 from trainwright.data.base.table import Floats
-from trainwright.data.columns.quantile_columns import (
-    check_quantiles,
-    median_of,
-    predicted_columns,
-    sorted_rows,
-    stored_scores,
-)
+from trainwright.data.columns.quantile_columns import QuantileTarget
 from trainwright.data.columns.target_kind import Target
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Numbers(Target):
+class Numbers(QuantileTarget):
     """A numeric target. `mean` and `deviation` (standard deviation) of the training rows are for
     models that learn the standardised value; `deviation` is never 0. With `counts`, it is a count,
     at least 0, and models learn the logarithm of its rate in units of the mean. `quantiles` are
@@ -51,11 +45,6 @@ class Numbers(Target):
     def is_count(self) -> bool:
         """`counts`."""
         return self.counts
-
-    @property
-    def outputs(self) -> int:
-        """Outputs of a model: the value."""
-        return 1
 
     def encode(self, series: pl.Series) -> Floats:
         """Values float64 [N], not standardised.
@@ -100,32 +89,6 @@ class Numbers(Target):
         """The same as a count, a number or its quantiles."""
         return replace(self, counts=counts, quantiles=quantiles)
 
-    @property
-    def score_columns(self) -> int:
-        """The value, or its quantiles."""
-        return max(1, len(self.quantiles))
-
-    @property
-    def network_outputs(self) -> int:
-        """The same."""
-        return self.score_columns
-
-    def arrange(self, scores: Floats) -> Floats:
-        """Quantiles of each row ascending."""
-        return sorted_rows(scores, self.quantiles)
-
-    def points(self, scores: Floats) -> Floats:
-        """The value, or the median."""
-        return median_of(scores, self.quantiles)
-
-    def predictions(self, scores: Floats) -> list[pl.Series]:
-        """The value; or the median, and a column for each quantile."""
-        return predicted_columns(scores, self.quantiles)
-
-    def stored(self, frame: pl.DataFrame) -> tuple[Floats, Floats]:
-        """Values [N] and the predicted value [N, 1] or quantiles [N, K]."""
-        return frame["target"].to_numpy(), stored_scores(frame, self.quantiles)
-
     def check(self) -> None:
         """Check the numbers.
 
@@ -134,7 +97,7 @@ class Numbers(Target):
         """
         if self.counts and not self.mean > 0:
             raise ValueError("target.json has counts whose mean is not above 0")
-        check_quantiles(self.quantiles)
+        QuantileTarget.check(self)
 
     def describe(self, _shares: Mapping[str, float], /) -> str:
         """Mean and deviation."""
