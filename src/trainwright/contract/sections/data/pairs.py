@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.images import Augment, Decoding
+from trainwright.contract.sections.data.retrieval_data import RetrievalData
 from trainwright.contract.sections.section import Count, Fraction, Section
 
 
@@ -28,7 +28,7 @@ class CaptionTokens(Section):
     """Tokens of a text at most: longer ones are cut at the end, which is told."""
 
 
-class PairData(Feeding):
+class PairData(RetrievalData):
     """Images with a caption each: what belongs together is learned, and each is found by the
     other."""
 
@@ -77,20 +77,10 @@ class PairData(Feeding):
     right; images are not blended."""
 
     form: ClassVar[str] = "pairs"
-    tasks: ClassVar[tuple[str, ...]] = ("retrieval",)
-    samplings: ClassVar[tuple[str, ...]] = ("uniform",)
-    sampling_limits: ClassVar[str] = "the other pairs of a batch are what each is held against"
     usual_metric: ClassVar[tuple[str, str]] = (
         "mean_recall",
         "images are found by texts, and texts by images",
     )
-    is_slow_to_improve: ClassVar[bool] = True
-    samples_test: ClassVar[bool] = False
-
-    @property
-    def source(self) -> str:
-        """`path`."""
-        return self.path
 
     def for_size(self, size: tuple[int, ...], /) -> Self:
         """The same for a model that reads images of this height and width; of any size if ()."""
@@ -100,21 +90,9 @@ class PairData(Feeding):
         return self.model_copy(update={"decoding": decoding})
 
     @property
-    def part_shares(self) -> tuple[str, dict[str, float]]:
-        """`validation` and `test`, of the parts that do not stand apart."""
-        apart = {"validation": self.val_path, "test": self.test_path}
-        shares = {"validation": self.validation, "test": self.test}
-        return "data", {part: share for part, share in shares.items() if not apart[part]}
-
-    @property
     def cache_folder(self) -> str:
         """That of the decoded images."""
         return self.decoding.cache
-
-    @property
-    def has_own_validation(self) -> bool:
-        """Have the validation pairs a file of their own?"""
-        return bool(self.val_path)
 
     @property
     def is_augmented(self) -> bool:

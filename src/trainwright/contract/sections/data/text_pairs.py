@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.pairs import CaptionTokens
+from trainwright.contract.sections.data.retrieval_data import RetrievalData
 from trainwright.contract.sections.section import Fraction
 
 
-class TextPairData(Feeding):
+class TextPairData(RetrievalData):
     """Queries with a passage each, for embeddings by which passages are found."""
 
     kind: Literal["text_pairs"]
@@ -50,30 +50,8 @@ class TextPairData(Feeding):
     """Share of the pairs opened once, for the verdict. Unused where test pairs stand apart."""
 
     form: ClassVar[str] = "text_pairs"
-    tasks: ClassVar[tuple[str, ...]] = ("retrieval",)
-    samplings: ClassVar[tuple[str, ...]] = ("uniform",)
-    sampling_limits: ClassVar[str] = "the other pairs of a batch are what each is held against"
     usual_metric: ClassVar[tuple[str, str]] = (
         "passage_ndcg_at_10",
         "passages are found by queries",
     )
-    is_slow_to_improve: ClassVar[bool] = True
-    samples_test: ClassVar[bool] = False
     is_one_way: ClassVar[bool] = True
-
-    @property
-    def source(self) -> str:
-        """`path`."""
-        return self.path
-
-    @property
-    def part_shares(self) -> tuple[str, dict[str, float]]:
-        """`validation` and `test`, of the parts that do not stand apart."""
-        apart = {"validation": self.val_path, "test": self.test_path}
-        shares = {"validation": self.validation, "test": self.test}
-        return "data", {part: share for part, share in shares.items() if not apart[part]}
-
-    @property
-    def has_own_validation(self) -> bool:
-        """Have the validation pairs a file of their own?"""
-        return bool(self.val_path)
