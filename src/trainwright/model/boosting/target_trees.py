@@ -5,45 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, final
+from typing import final
 
-import lightgbm
 import numpy as np
 
-from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.table import Floats, Inputs
-from trainwright.model.boosting.growing_trees import (
-    NO_GRADES,
-    GrowingTrees,
-    files_of_trees,
-    grow_side_by_side,
-)
+from trainwright.model.boosting.growing_trees import NO_GRADES, GrowingTrees, grow_side_by_side
 from trainwright.model.boosting.lightgbm_dataset import build_dataset
-from trainwright.model.boosting.lightgbm_text import check_model_text
 from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob, watched_metric
+from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_each
 from trainwright.model.tree_growth import CurvePoint, Watching
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class BoostedTargets:
-    """Trees of each of T targets, each truncated at its own best iteration. Scores are values, or
-    of labels their probabilities, [N, T]."""
+class BoostedTargets(SeveralBoosted):
+    """Trees of each of T targets. Scores are values, or of labels their probabilities, [N, T]."""
 
     each: tuple[Boosted, ...]
     metric: str
     curve: tuple[CurvePoint, ...] = ()
-    kind: ClassVar[str] = "lightgbm"
-
-    @property
-    def trees(self) -> int:
-        """Trees of all targets."""
-        return sum(one.trees for one in self.each)
-
-    @property
-    def splits(self) -> int:
-        """Splits of all trees."""
-        return sum(one.splits for one in self.each)
 
     def score(self, inputs: Inputs) -> Floats:
         """Values or probabilities [N, T]."""
@@ -54,23 +35,13 @@ class BoostedTargets:
         return np.concatenate([one.contributions(inputs) for one in self.each], axis=1)
 
     def write(self, folder: Path) -> None:
-        """Write the trees of each target in LightGBM's own text format, those of the first as
-        `model.txt`, and `boosting.json`."""
-        for name, one in zip(files_of_trees(len(self.each)), self.each, strict=True):
-            write_text(folder / name, one.booster.model_to_string())
-        about: Json = {
-            "outputs": self.each[0].outputs,
-            "targets": len(self.each),
-            "metric": self.metric,
-            "curve": [[point.trees, point.train, point.validation] for point in self.curve],
-            "kept": [one.trees for one in self.each],
-        }
-        write_json(folder / "boosting.json", about)
+        """Write what `read_targets` reads."""
+        self._write(folder, self.each[0].outputs, {"targets": len(self.each)})
 
 
 def names_targets(folder: Path) -> bool:
     """Does the folder hold trees of several targets?"""
-    return "targets" in read_json(folder / "boosting.json")
+    return "targets" in read_about(folder)
 
 
 def read_targets(folder: Path) -> BoostedTargets:
@@ -79,17 +50,11 @@ def read_targets(folder: Path) -> BoostedTargets:
     Raises:
         KeyError, TypeError, ValueError: invalid content, found before LightGBM reads it.
     """
-    about = read_json(folder / "boosting.json")
-    outputs, metric = int(about["outputs"]), str(about["metric"])
-    if outputs not in (1, 2) or not 2 <= int(about["targets"]) <= len(list(folder.iterdir())):
+    about = read_about(folder)
+    outputs, count = int(about["outputs"]), int(about["targets"])
+    if outputs not in (1, 2) or not 2 <= count <= len(list(folder.iterdir())):
         raise ValueError("boosting.json names targets that there are not")
-    names = files_of_trees(int(about["targets"]))
-    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
-    for text in texts:
-        check_model_text(text, outputs)
-    each = tuple(Boosted(lightgbm.Booster(model_str=text), outputs, metric) for text in texts)
-    curve = tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"])
-    return BoostedTargets(each, metric, curve)
+    return BoostedTargets(*read_each(folder, about, count, outputs))
 
 
 def fit_targets(jobs: Sequence[BoostingJob], watching: Watching) -> BoostedTargets:
