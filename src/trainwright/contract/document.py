@@ -99,3 +99,14 @@ class Contract(Section):
 
     tracking: Tracking = Tracking()
     """Where a run is recorded besides its own folder."""
+
+    @property
+    def named_metrics(self) -> tuple[tuple[str, str], ...]:
+        """Path and name of each metric that it names, `val_` removed."""
+        stopping = self.training.early_stopping
+        watched = [] if stopping == "off" else [stopping.metric.removeprefix("val_")]
+        return (
+            ("metric.name", self.metric.name),
+            *(("training.early_stopping.metric", name) for name in watched),
+            *((f"slices.{at}.metric", part.metric) for at, part in enumerate(self.slices)),
+        )

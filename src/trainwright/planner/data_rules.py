@@ -17,7 +17,6 @@ from trainwright.contract.rules.training.ramp_rules import check_batch_ramp, che
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.averaging import CyclicRate, Swa
-from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
@@ -59,12 +58,7 @@ def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     count = len(facts.target.classes)
     if contract.task != "classification" or count == 2:
         return
-    named = [("metric.name", contract.metric.name)]
-    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
-    stopping = contract.training.early_stopping
-    if isinstance(stopping, EarlyStopping):
-        named.append(("training.early_stopping.metric", stopping.metric.removeprefix("val_")))
-    for path, name in named:
+    for path, name in contract.named_metrics:
         if name in METRICS and METRICS[name].classes == "two":
             prefix = "val_" if path.startswith("training.") else ""
             several = f"{name}_macro" if f"{name}_macro" in METRICS else "f1_macro"

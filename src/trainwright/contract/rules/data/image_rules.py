@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.data.images import ImageData
+from trainwright.contract.sections.data.images import Decoding, ImageData
 from trainwright.core.errors import Problem
 
 
@@ -26,8 +26,12 @@ def images_in_folds_stand_together(
 def images_fit_their_limit(
     _contract: Contract, data: ImageData, _written: frozenset[str]
 ) -> Iterator[Problem]:
+    """As `check_pixel_limit`."""
+    yield from check_pixel_limit(data.decoding)
+
+
+def check_pixel_limit(decoding: Decoding) -> Iterator[Problem]:
     """Images are not made larger than those that are refused for their size."""
-    decoding = data.decoding
     if isinstance(decoding.size, str):
         return
     height, width = decoding.size

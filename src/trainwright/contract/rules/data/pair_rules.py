@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.data.image_rules import check_pixel_limit
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.contract.sections.metric import METRICS
@@ -54,19 +55,8 @@ def images_are_whole(
 def pixels_fit_their_limit(
     _contract: Contract, data: PairData, _written: frozenset[str]
 ) -> Iterator[Problem]:
-    """Images are not made larger than those that are refused for their size."""
-    decoding = data.decoding
-    if isinstance(decoding.size, str):
-        return
-    height, width = decoding.size
-    if height * width > decoding.most_pixels:
-        yield Problem(
-            "each image would have more pixels than is allowed",
-            path="data.decoding.size",
-            found=f"{height:,} x {width:,} = {height * width:,} pixels",
-            expected=f"at most {decoding.most_pixels:,} (data.decoding.most_pixels)",
-            fix="write a smaller size",
-        )
+    """As `check_pixel_limit`."""
+    yield from check_pixel_limit(data.decoding)
 
 
 def step_is_whole(

@@ -94,36 +94,24 @@ def target_is_not_a_feature(
             )
 
 
-def column_formats(
+def column_kinds_fit(
     _contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
-    """A format is one of dates."""
-    columns = data.columns
-    for name, column in columns.items():
-        if column.format != "auto" and column.kind not in ("auto", "datetime"):
-            yield Problem(
-                f"a {column.kind} column has no format",
-                path=f"data.columns.{as_key(name)}.format",
-                found=column.format,
-                expected="format only beside kind: datetime",
-                fix="remove format, or change kind to datetime",
-            )
-
-
-def column_units(
-    _contract: Contract, data: TableData, _written: frozenset[str]
-) -> Iterator[Problem]:
-    """A unit stands beside numbers."""
-    columns = data.columns
-    for name, column in columns.items():
-        if column.unit and column.kind not in ("auto", "numeric"):
-            yield Problem(
-                f"a {column.kind} column has no unit",
-                path=f"data.columns.{as_key(name)}.unit",
-                found=column.unit,
-                expected="unit only beside kind: numeric",
-                fix="remove unit, or change kind to numeric",
-            )
+    """A format is one of dates; a unit stands beside numbers."""
+    for name, column in data.columns.items():
+        written = (
+            ("format", "datetime", column.format if column.format != "auto" else ""),
+            ("unit", "numeric", column.unit),
+        )
+        for field, kind, value in written:
+            if value and column.kind not in ("auto", kind):
+                yield Problem(
+                    f"a {column.kind} column has no {field}",
+                    path=f"data.columns.{as_key(name)}.{field}",
+                    found=value,
+                    expected=f"{field} only beside kind: {kind}",
+                    fix=f"remove {field}, or change kind to {kind}",
+                )
 
 
 def time_is_said_once(
@@ -245,8 +233,7 @@ TABLE_RULES = (
     query_is_whole,
     split_of_given_parts,
     target_is_not_a_feature,
-    column_formats,
-    column_units,
+    column_kinds_fit,
     time_is_said_once,
     *FEATURE_RULES,
     positive_needs_classes,

@@ -189,11 +189,7 @@ def costs_have_their_metric(contract: Contract, written: frozenset[str]) -> Iter
 
 
 def _without_costs(contract: Contract) -> Iterator[Problem]:
-    stopping = contract.training.early_stopping
-    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
-    named = [("metric.name", contract.metric.name), ("training.early_stopping.metric", watched)]
-    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
-    for path, name in named:
+    for path, name in contract.named_metrics:
         if name == COST:
             yield Problem(
                 "what an error costs is not said",

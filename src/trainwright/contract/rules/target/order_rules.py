@@ -39,11 +39,7 @@ def ranks_need_an_order(contract: Contract, _written: frozenset[str]) -> Iterato
     """Metrics and the loss of ranks are those of ordered classes."""
     if contract.data.class_order or "classification" not in contract.data.tasks:
         return
-    stopping = contract.training.early_stopping
-    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
-    named = [("metric.name", contract.metric.name), ("training.early_stopping.metric", watched)]
-    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
-    for path, name in named:
+    for path, name in contract.named_metrics:
         if name in METRICS_OF_RANKS:
             yield Problem(
                 f"{name} is of classes with an order",

@@ -73,10 +73,7 @@ def metrics_of_counts_are_measured(
     """A slice or early stopping measures rates only where the model predicts them."""
     if asks_for_counts(contract) or not _may_be_count(contract):
         return
-    stopping = contract.training.early_stopping
-    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
-    named = [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
-    for path, name in (*named, ("training.early_stopping.metric", watched)):
+    for path, name in contract.named_metrics:
         if name in METRICS_OF_COUNTS:
             yield Problem(
                 f"{name} is of models of counts, whose predictions are above 0",
@@ -159,13 +156,10 @@ def model_predicts_quantiles(contract: Contract, _written: frozenset[str]) -> It
 
 def intervals_are_predicted(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """A metric of intervals needs quantiles; a clause of one a number, which no baseline gives."""
-    metric, stopping = contract.metric, contract.training.early_stopping
+    metric = contract.metric
     if not _may_be_number(contract):
         return
-    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
-    named = [("metric.name", metric.name), ("training.early_stopping.metric", watched)]
-    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
-    for path, name in named:
+    for path, name in contract.named_metrics:
         if name in METRICS_OF_QUANTILES and not metric.quantiles:
             yield Problem(
                 f"{name} is of models that predict quantiles",

@@ -111,12 +111,8 @@ def metrics_have_several(
     """A metric of one number or of classes is none of several."""
     if not data.has_several_targets:
         return
-    stopping = contract.training.early_stopping
-    watched = "" if stopping == "off" else stopping.metric.removeprefix("val_")
-    named = [("metric.name", contract.metric.name), ("training.early_stopping.metric", watched)]
-    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
     usual = "average_precision" if may_be_labels(contract, data) else "r2"
-    for path, name in named:
+    for path, name in contract.named_metrics:
         if name in METRICS and not METRICS[name].of_several:
             yield Problem(
                 f"{name} is a metric of one target",
