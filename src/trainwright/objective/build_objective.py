@@ -44,6 +44,8 @@ from trainwright.objective.regression_losses import (
 )
 from trainwright.objective.several_losses import SeveralTargetsLoss
 
+_Plain = BinaryCrossEntropy | Ordinal | SquaredError | AbsoluteError | Poisson | ListNet | RankNet
+
 
 def build_loss(
     section: Loss,
@@ -66,38 +68,50 @@ def build_loss(
         case AutoLoss():
             raise AssertionError("the plan resolves the loss")
         case CrossEntropy():
-            balanced = section.class_weights == "balanced"
-            return CrossEntropyLoss(
-                label_smoothing=section.label_smoothing,
-                class_weights=balanced_weights(class_rows).to(device) if balanced else None,
-                z_loss=section.z_loss,
-            )
-        case BinaryCrossEntropy():
-            return BinaryCrossEntropyLoss()
+            return _cross_entropy(section, class_rows, device)
         case Focal():
             return FocalLoss(section.gamma)
+        case Huber():
+            return HuberLoss(section.delta)
+        case Quantile():
+            return QuantilesLoss(quantiles) if quantiles else QuantileLoss(section.quantile)
+        case Dpo():
+            return DpoLoss(section.beta, section.form)
+        case Contrastive():
+            return PassageLoss(passage_width) if passage_width else ContrastiveLoss()
+        case _:
+            return _without_settings(section)
+
+
+def _without_settings(section: _Plain) -> TargetLoss:
+    match section:
+        case BinaryCrossEntropy():
+            return BinaryCrossEntropyLoss()
         case Ordinal():
             return OrdinalLoss()
         case SquaredError():
             return SquaredErrorLoss()
         case AbsoluteError():
             return AbsoluteErrorLoss()
-        case Huber():
-            return HuberLoss(section.delta)
-        case Quantile():
-            return QuantilesLoss(quantiles) if quantiles else QuantileLoss(section.quantile)
         case Poisson():
             return PoissonLoss()
-        case Dpo():
-            return DpoLoss(section.beta, section.form)
-        case Contrastive():
-            return PassageLoss(passage_width) if passage_width else ContrastiveLoss()
         case ListNet():
             return ListNetLoss()
         case RankNet():
             return RankNetLoss()
         case _:
             assert_never(section)
+
+
+def _cross_entropy(
+    section: CrossEntropy, class_rows: Floats, device: torch.device
+) -> CrossEntropyLoss:
+    balanced = section.class_weights == "balanced"
+    return CrossEntropyLoss(
+        label_smoothing=section.label_smoothing,
+        class_weights=balanced_weights(class_rows).to(device) if balanced else None,
+        z_loss=section.z_loss,
+    )
 
 
 def balanced_weights(class_rows: Floats) -> torch.Tensor:
