@@ -170,14 +170,14 @@ def check_row_weights(
     for it."""
     if not data.weight:
         return
-    path, remove = "data.weight", "remove data.weight"
+    path = "data.weight"
     if data.weight in data.target_columns:
         yield Problem(
             f"the target {data.weight!r} is no weight",
             path=path,
             found=data.weight,
             expected="another column than data.target",
-            fix=remove,
+            fix="remove data.weight",
         )
     if not contract.model.traits.weighs_rows:
         fitting = kinds_with(lambda one: one.weighs_rows and "table" in one.reads)
@@ -189,29 +189,24 @@ def check_row_weights(
             fix="remove data.weight, or write model: {kind: boosting}",
         )
     if data.query:
-        yield Problem(
-            "the rows of a query are ranked together, and have no weights of their own",
-            path=path,
-            found=f"{data.weight}, beside data.query",
-            expected="one of the two",
-            fix=remove,
-        )
+        message = "the rows of a query are ranked together, and have no weights of their own"
+        yield _beside_weight(data, message, "beside data.query")
     if contract.metric.quantiles:
-        yield Problem(
-            "several quantiles are learned from rows that count alike",
-            path=path,
-            found=f"{data.weight}, beside metric.quantiles",
-            expected="one of the two",
-            fix=remove,
-        )
+        message = "several quantiles are learned from rows that count alike"
+        yield _beside_weight(data, message, "beside metric.quantiles")
     if isinstance(data.sampling, Weighted) and data.sampling.column == data.weight:
-        yield Problem(
-            "rows that are drawn by their weight and weighed by it would count twice",
-            path=path,
-            found=f"{data.weight}, also in data.sampling.column",
-            expected="one of the two",
-            fix=remove,
-        )
+        message = "rows that are drawn by their weight and weighed by it would count twice"
+        yield _beside_weight(data, message, "also in data.sampling.column")
+
+
+def _beside_weight(data: TableData, message: str, other: str) -> Problem:
+    return Problem(
+        message,
+        path="data.weight",
+        found=f"{data.weight}, {other}",
+        expected="one of the two",
+        fix="remove data.weight",
+    )
 
 
 def several_targets(

@@ -151,7 +151,7 @@ def _of_several(contract: Contract, data: TableData) -> list[str]:
 
 
 def rows_are_divided_freely(
-    contract: Contract, data: TableData, _written: frozenset[str]
+    _contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """Splits and samplings by the classes of one target."""
     if not data.has_several_targets:
@@ -172,6 +172,14 @@ def rows_are_divided_freely(
             expected="one of the two",
             fix="remove data.query, or name one column in data.target",
         )
+
+
+def features_know_several(
+    contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """Directions, earlier rows and wrong labels are those of one target."""
+    if not data.has_several_targets:
+        return
     if contract.model.monotone_columns:
         yield Problem(
             "a direction is that of one target",
@@ -259,6 +267,7 @@ SEVERAL_RULES = (
     model_predicts_several,
     metrics_have_several,
     rows_are_divided_freely,
+    features_know_several,
     training_knows_several,
 )
 """All of them, for the rules of a table."""

@@ -25,10 +25,10 @@ def check_seeds(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
         )
 
 
-def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """There are validation rows of the same files to train on, and nothing needs them then."""
-    training, data = contract.training, contract.data
-    if not training.refit:
+def check_refit_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """There are validation rows of the same files to train on."""
+    data = contract.data
+    if not contract.training.refit:
         return
     if not data.can_refit:
         yield Problem(
@@ -36,14 +36,6 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             path=_REFIT,
             found=f"data.kind {data.kind}",
             expected="classification or regression of a table",
-            fix="remove training.refit",
-        )
-    if contract.metric.quantiles:
-        yield Problem(
-            "models of several quantiles end at a round each, and are not trained again",
-            path=_REFIT,
-            found="true, beside metric.quantiles",
-            expected="one of the two",
             fix="remove training.refit",
         )
     if fold_count(data):
@@ -54,14 +46,6 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="one of the two",
             fix="remove training.refit",
         )
-    if training.seeds > 1:
-        yield Problem(
-            "models of other seeds are not trained again, and could not be compared",
-            path="training.seeds",
-            found=f"{training.seeds}, beside training.refit",
-            expected="one of the two",
-            fix="remove training.seeds, or training.refit",
-        )
     if data.has_own_validation:
         yield Problem(
             "only validation rows of the training file can join the training rows",
@@ -70,6 +54,29 @@ def check_refit(contract: Contract, _written: frozenset[str]) -> Iterator[Proble
             expected="validation rows that are divided off",
             fix="join the two files and name the part of each row in a column: "
             "data.split: {kind: column, column: NAME}, or remove training.refit",
+        )
+
+
+def check_refit_training(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The second training can repeat the first without validation rows."""
+    training = contract.training
+    if not training.refit:
+        return
+    if contract.metric.quantiles:
+        yield Problem(
+            "models of several quantiles end at a round each, and are not trained again",
+            path=_REFIT,
+            found="true, beside metric.quantiles",
+            expected="one of the two",
+            fix="remove training.refit",
+        )
+    if training.seeds > 1:
+        yield Problem(
+            "models of other seeds are not trained again, and could not be compared",
+            path="training.seeds",
+            found=f"{training.seeds}, beside training.refit",
+            expected="one of the two",
+            fix="remove training.seeds, or training.refit",
         )
     may_be_network = contract.model.is_loop_trained or contract.model.is_selection
     if may_be_network and isinstance(training.scheduler, ReduceOnPlateau):
@@ -106,5 +113,5 @@ def check_refit_average(contract: Contract, _written: frozenset[str]) -> Iterato
         )
 
 
-SEED_RULES = (check_seeds, check_refit, check_refit_average)
+SEED_RULES = (check_seeds, check_refit_rows, check_refit_training, check_refit_average)
 """All of them, for the list of rules."""

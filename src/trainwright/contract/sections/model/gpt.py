@@ -254,8 +254,12 @@ class Gpt(ModelSection):
         return math.sqrt(self.init.base_width / self.init.base_heads / self.head_width)
 
     def own_problems(self) -> Iterator[Problem]:
-        """Every head gets as many features, and an even number of them; every head of keys as many
-        heads of queries."""
+        """Of what it starts from, and of its shape."""
+        yield from self._base_problems()
+        yield from self._shape_problems()
+
+    def _base_problems(self) -> Iterator[Problem]:
+        """An adapter needs a base, and a base has its own scale."""
         if self.has_adapter and not self.has_base:
             path = "model.weights" if self.architecture else "model.adapter"
             yield baseless_adapter(path, self.weights if self.architecture else "no architecture")
@@ -275,6 +279,10 @@ class Gpt(ModelSection):
                 expected="usual",
                 fix="train it as it is, or give the shape in place of the architecture",
             )
+
+    def _shape_problems(self) -> Iterator[Problem]:
+        """Every head gets as many features, and an even number of them; every head of keys as many
+        heads of queries."""
         wanted = 2 * self.heads
         if self.width % wanted:
             yield Problem(
