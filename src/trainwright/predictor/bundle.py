@@ -111,18 +111,7 @@ def write_bundle(
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         try:
-            write_json(new / "features.json", predictor.features.to_json())
-            write_json(new / "target.json", predictor.target.to_json())
-            for name, text in predictor.features.beside().items():
-                write_text(new / name, text)
-            predictor.scorer.write(new)
-            if kind == _ENSEMBLE:
-                _write_members(predictor.scorer, new)
-            if predictor.calibration:
-                write_json(new / _CALIBRATION, predictor.calibration.to_json())
-            if description:
-                write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
-                write_json(new / _PROFILE, description.profile)
+            _write_parts(predictor, new, description)
             names = sorted(names_of_files(new))
             assert set(names) >= {*_COMMON, *needed_files(kind)}, (
                 "a scorer writes what its kind needs"
@@ -146,6 +135,22 @@ def write_bundle(
             shutil.rmtree(new, ignore_errors=True)
             raise
         sync_folder(folder.parent)
+
+
+def _write_parts(predictor: Predictor, new: Path, description: Description) -> None:
+    """The files of features, target, scorer, calibration and description."""
+    write_json(new / "features.json", predictor.features.to_json())
+    write_json(new / "target.json", predictor.target.to_json())
+    for name, text in predictor.features.beside().items():
+        write_text(new / name, text)
+    predictor.scorer.write(new)
+    if predictor.scorer.kind == _ENSEMBLE:
+        _write_members(predictor.scorer, new)
+    if predictor.calibration:
+        write_json(new / _CALIBRATION, predictor.calibration.to_json())
+    if description:
+        write_json(new / _SIGNATURE, {"columns": list(map(dict, description.signature))})
+        write_json(new / _PROFILE, description.profile)
 
 
 def read_bundle(folder: Path) -> Predictor:
