@@ -37,17 +37,7 @@ def propose_adapter(base: str, folder: Path) -> list[str]:
             installed.
     """
     need_torch(_PATH, "an adapter")
-    tokenizer = folder / base / "tokenizer.json"
-    if not tokenizer.is_file():
-        raise Mistake(
-            Problem(
-                "the base has no tokenizer beside it",
-                path=_PATH,
-                found=str(tokenizer),
-                expected="a folder with config.json, model.safetensors and tokenizer.json",
-                fix="name such a folder",
-            )
-        )
+    tokenizer = _find_tokenizer(folder / base)
     found = _read(base, folder, _RANKS[0], 2)
     assert found.base != "none", "its files were read"
     assert found.base.tokenizer == hash_bytes(tokenizer.read_bytes()), "the same file"
@@ -76,6 +66,21 @@ def propose_adapter(base: str, folder: Path) -> list[str]:
         f"    alpha: {2 * rank}  # twice the rank",
         f"    targets: all  # or {_few(sections[rank])}: a part of that",
     ]
+
+
+def _find_tokenizer(base: Path) -> Path:
+    tokenizer = base / "tokenizer.json"
+    if tokenizer.is_file():
+        return tokenizer
+    raise Mistake(
+        Problem(
+            "the base has no tokenizer beside it",
+            path=_PATH,
+            found=str(tokenizer),
+            expected="a folder with config.json, model.safetensors and tokenizer.json",
+            fix="name such a folder",
+        )
+    )
 
 
 def _read(base: str, folder: Path, rank: int, context: int) -> Gpt:
