@@ -16,6 +16,12 @@ RunOrCopies = Annotated[
         metavar="RUN|URL", help="A run's name or folder, or s3://BUCKET/FOLDER/RUN: its copies."
     ),
 ]
+NameOfRun = Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")]
+ToResume = Annotated[bool, typer.Option("--resume", help="Resume an unfinished run.")]
+Restarts = Annotated[
+    int, typer.Option("--restart", metavar="N", min=0, help="Restart after a crash.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan only, without training.")]
 Longer = Annotated[
     str | None,
     typer.Option(
@@ -62,6 +68,17 @@ ZeroShotFile = Annotated[
 ]
 NO_CLASSES = Path("-")
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line per kind.")]
+JudgedRows = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="Labelled rows; by default the run's verdict is shown."),
+]
+Questions = Annotated[
+    str, typer.Option(metavar="FILE", help="Let a decoder answer these questions.")
+]
+Against = Annotated[
+    list[str],
+    typer.Option("--against", metavar="RUN", help="With --questions: compare with this run."),
+]
 HarnessFile = Annotated[
     Path,
     typer.Option(

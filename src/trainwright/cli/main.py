@@ -18,17 +18,24 @@ from trainwright.cli.arguments import (
     NO_TASK,
     RUNS,
     AfterEnding,
+    Against,
     AllowCode,
     AsJson,
     ContractPath,
+    DryRun,
     Every,
     HarnessFile,
+    JudgedRows,
     Longer,
+    NameOfRun,
     Overrides,
+    Questions,
+    Restarts,
     RunName,
     RunOrCopies,
     Runs,
     Start,
+    ToResume,
     ZeroShotFile,
 )
 from trainwright.cli.data.data_app import data_app
@@ -118,15 +125,11 @@ def train(
     contract: ContractPath,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
-    run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an unfinished run.")] = False,
+    run: NameOfRun = "",
+    resume: ToResume = False,
     start: Start = "",
-    restart: Annotated[
-        int, typer.Option("--restart", metavar="N", min=0, help="Restart after a crash.")
-    ] = 0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Plan only, without training.")
-    ] = False,
+    restart: Restarts = 0,
+    dry_run: DryRun = False,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
@@ -235,21 +238,11 @@ def predict(
 @app.command()
 def evaluate(
     run: RunName,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="Labelled rows; by default the run's verdict is shown."
-        ),
-    ] = "",
+    data: JudgedRows = "",
     zero_shot: ZeroShotFile = NO_CLASSES,
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
-    questions: Annotated[
-        str, typer.Option(metavar="FILE", help="Let a decoder answer these questions.")
-    ] = "",
-    against: Annotated[
-        list[str],
-        typer.Option("--against", metavar="RUN", help="With --questions: compare with this run."),
-    ] = [],  # noqa: B006  typer reads the default
+    questions: Questions = "",
+    against: Against = [],  # noqa: B006  typer reads the default
     harness: HarnessFile = NO_TASK,
     runs: Runs = RUNS,
     allow_code: AllowCode = False,

@@ -27,6 +27,19 @@ Prompts = Annotated[
 Output = Annotated[
     Path, typer.Option("-o", "--output", metavar="OUT", help="With --from: a .jsonl file.")
 ]
+NewTokens = Annotated[int, typer.Option(metavar="N", min=1, help="Most new tokens.")]
+Temperature = Annotated[
+    float, typer.Option(metavar="T", min=0.0, help="0 takes the likeliest token.")
+]
+TopK = Annotated[
+    int, typer.Option(metavar="K", min=0, help="Draw from the K likeliest tokens; 0: all.")
+]
+TopP = Annotated[
+    float,
+    typer.Option(
+        metavar="P", min=0.0, max=1.0, help="Draw from the likeliest tokens that reach P."
+    ),
+]
 Stops = Annotated[
     list[str],
     typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
@@ -44,19 +57,10 @@ def generate(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The text to continue.")] = "",
     prompts: Prompts = _NO_FILE,
     output: Output = _NO_FILE,
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Most new tokens.")] = 200,
-    temperature: Annotated[
-        float, typer.Option(metavar="T", min=0.0, help="0 takes the likeliest token.")
-    ] = 0.8,
-    top_k: Annotated[
-        int, typer.Option(metavar="K", min=0, help="Draw from the K likeliest tokens; 0: all.")
-    ] = 0,
-    top_p: Annotated[
-        float,
-        typer.Option(
-            metavar="P", min=0.0, max=1.0, help="Draw from the likeliest tokens that reach P."
-        ),
-    ] = 1.0,
+    tokens: NewTokens = 200,
+    temperature: Temperature = 0.8,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
     stop: Stops = [],  # noqa: B006  typer reads the default
     seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of the draws.")] = 0,
     chat: Chat = False,

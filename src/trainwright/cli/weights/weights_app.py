@@ -15,25 +15,29 @@ weights_app = typer.Typer(
 )
 
 
+ExportedTo = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="Where they go: model.safetensors, or a folder named as the format.",
+    ),
+]
+ExportFormat = Annotated[
+    Literal["safetensors", "onnx", "onnx-int8", "huggingface"],
+    typer.Option(
+        help="safetensors; onnx: the graph of a network, checked on test rows; onnx-int8: with "
+        "weights of 8 bits, judged again; huggingface: a decoder for transformers."
+    ),
+]
+
+
 @weights_app.command("export")
 def export_weights(
     run: RunName,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="PATH",
-            help="Where they go: model.safetensors, or a folder named as the format.",
-        ),
-    ] = None,
-    to: Annotated[
-        Literal["safetensors", "onnx", "onnx-int8", "huggingface"],
-        typer.Option(
-            help="safetensors; onnx: the graph of a network, checked on test rows; onnx-int8: with "
-            "weights of 8 bits, judged again; huggingface: a decoder for transformers."
-        ),
-    ] = "safetensors",
+    output: ExportedTo = None,
+    to: ExportFormat = "safetensors",
     step: Annotated[
         int | None,
         typer.Option(metavar="STEP", min=0, help="Of a checkpoint; by default the run's model."),
