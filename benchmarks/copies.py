@@ -31,9 +31,10 @@ from trainwright.data.base.table import Floats, ImageInputs, Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.images.prepare_images import image_part
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 from trainwright.run.audit_data import look_at_data
 from trainwright.run.judging.held_out import HeldOut

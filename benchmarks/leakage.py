@@ -32,9 +32,11 @@ from trainwright.contract.sections.metric import METRICS
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.labelled_part import read_part
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data

@@ -17,7 +17,8 @@ from trainwright.data.columns.target import Classes
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts

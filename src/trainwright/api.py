@@ -21,7 +21,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.sources.frames import Frame
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor

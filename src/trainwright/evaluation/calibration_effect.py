@@ -12,7 +12,6 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
@@ -20,6 +19,7 @@ from trainwright.evaluation.intervals.resampled_metrics import (
     measure_lines,
 )
 from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.scored_part import Scored
 
 MEASURED = ("calibration_error", "log_loss", "brier")
 OF_QUANTILES = ("coverage", "interval_width", "interval_score")

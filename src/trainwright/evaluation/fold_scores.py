@@ -12,10 +12,10 @@ import numpy as np
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.scored_part import Scored
 
 
 @final

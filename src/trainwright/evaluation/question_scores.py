@@ -15,7 +15,6 @@ from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES, Ques
 from trainwright.core.files import Json
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.clause import Clause, gain_status, status_of
-from trainwright.evaluation.evaluate import MODEL
 from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
@@ -29,6 +28,7 @@ from trainwright.evaluation.metrics.answer_values import Values
 from trainwright.evaluation.metrics.ratios import ratio
 from trainwright.evaluation.metrics.resampling_units import count_units
 from trainwright.evaluation.metrics.weighted_metrics import Sums
+from trainwright.evaluation.scored_part import MODEL
 
 Intervals = Mapping[str, Interval]
 

@@ -14,9 +14,9 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.clause import DUMMY
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.scored_part import Scored
 
 
 @final

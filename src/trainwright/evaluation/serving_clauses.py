@@ -9,7 +9,7 @@ import numpy as np
 from trainwright.contract.sections.serving import Serving
 from trainwright.data.base.table import Floats
 from trainwright.evaluation.clause import Clause, status_of
-from trainwright.evaluation.evaluate import ALL_ROWS
+from trainwright.evaluation.evaluation_result import ALL_ROWS
 from trainwright.evaluation.intervals.bootstrap import Interval
 
 LATENCY, MEGABYTES = "latency_ms", "megabytes"

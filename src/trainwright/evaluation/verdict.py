@@ -10,7 +10,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause, Status, gain_status, status_of
-from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
+from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
 
 Decision = Status | Literal["invalid"]

@@ -14,7 +14,7 @@ from trainwright.core.errors import DataMistake, Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
 from trainwright.data.columns.target import PROBABILITY
 from trainwright.data.statistics.histograms import Distribution
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder

@@ -10,8 +10,10 @@ from typing import final
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.doctor.damaged_runs import verifying_on_error
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.scored_part import Scored
 from trainwright.run.budget.beforehand import Beforehand
 from trainwright.run.folder.copy_finished import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.run_folder import RunFolder
 

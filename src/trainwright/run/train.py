@@ -22,8 +22,11 @@ from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines.fit_baselines import Baselines
-from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.seed_scores import score_seeds
+from trainwright.evaluation.evaluation_result import Evaluation
+from trainwright.evaluation.fold_scores import FoldScores
+from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.seed_scores import SeedScores
+from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import add_metrics, write_bundle
 from trainwright.predictor.description import describe_model
 from trainwright.predictor.predictor import Predictor
@@ -52,7 +55,7 @@ from trainwright.run.opening.open_folder import (
 from trainwright.run.prepare.prepare_run import make_ready, need_test_rows
 from trainwright.run.prepare.ready_run import Ready, without_undivided
 from trainwright.run.repeats.train_folds import TrainedFold, learner_of, train_folds
-from trainwright.run.repeats.train_seeds import train_seeds
+from trainwright.run.repeats.train_seeds import score_other_seeds, train_seeds
 from trainwright.run.request.run_request import Request
 from trainwright.run.run_context import RunAttempt, RunContext
 from trainwright.run.run_result import Result
@@ -237,30 +240,15 @@ def judge(
         prepared, said = _opened(ready)
         scored = _scored(prepared, models.fitted, baselines, held_out, contract.data, said)
     with stages("judge"):
-        of_seeds = {
-            seed: one.score(one.inputs_of(prepared.test, prepared.features))
-            for seed, one in models.others.items()
-        }
-        chosen = {seed: models.others[seed].decide(each) for seed, each in of_seeds.items()}
-        decided = {seed: each for seed, each in chosen.items() if each is not None}
-        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric, decided)
+        by_seed = score_other_seeds(models.others, prepared, scored, contract)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
     evaluation, verdict = judge_scored(ready, scored, held_out, found.audited, stages)
     write_predictions(scored, started.folder, contract.data)
-    texts: Mapping[str, Json] = {}
-    if _is_judged_further(contract):
-        # Imported here: few contracts have limits or a purpose, and only decoders write texts.
-        from trainwright.run.judging.judge_further import judge_further
-
-        model = (models.fitted.predictor, started.folder)
-        further = judge_further(ready, model, prepared.test, stages, (verdict, evaluation))
-        verdict, evaluation, texts = further
+    judged = (verdict, evaluation)
+    verdict, evaluation, texts = _judge_further(ready, models, started, stages, judged, prepared)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
-    if held_out.folds:
-        screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
-    if by_seed.seeds:
-        screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
+    _say_repeats(by_fold, by_seed, contract.metric.name, screen)
     effect = {}
     if is_calibrated(contract):
         with stages("judge"):
@@ -273,10 +261,32 @@ def judge(
     return result
 
 
-def _is_judged_further(contract: Contract) -> bool:
-    """Is more judged than what is predicted of the test rows?"""
+def _judge_further(
+    ready: Ready,
+    models: TrainedModels,
+    started: StartedRun,
+    stages: StageTimes,
+    judged: tuple[Verdict, Evaluation],
+    prepared: Prepared,
+) -> tuple[Verdict, Evaluation, Mapping[str, Json]]:
+    """What is judged beside predictions: limits and the purpose of the model, and texts that a
+    decoder writes."""
+    contract = ready.plan.contract
     has_clauses = contract.serving.is_limited or contract.purpose != "unstated"
-    return has_clauses or contract.model.traits.writes_text
+    if not (has_clauses or contract.model.traits.writes_text):
+        return *judged, {}
+    # Imported here: few contracts have limits or a purpose, and only decoders write texts.
+    from trainwright.run.judging.judge_further import judge_further
+
+    model = (models.fitted.predictor, started.folder)
+    return judge_further(ready, model, prepared.test, stages, judged)
+
+
+def _say_repeats(by_fold: FoldScores, by_seed: SeedScores, metric: str, screen: Screen) -> None:
+    if by_fold.folds:
+        screen.say(labelled("folds", describe_folds(by_fold, metric)))
+    if by_seed.seeds:
+        screen.say(labelled("seeds", by_seed.describe(metric)))
 
 
 def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:

@@ -11,7 +11,8 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Floats, Integers, Part, TableInputs
 from trainwright.data.columns.target import Classes
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.experiments.repeated_rows import judge_without
 from trainwright.evaluation.intervals import bootstrap
 from trainwright.evaluation.intervals.bootstrap import (
@@ -27,6 +28,7 @@ from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.random_groups import RowGroups, groups_of
 from trainwright.evaluation.metrics.ranking import WithinFolds
 from trainwright.evaluation.metrics.weighted_metrics import weigh
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 
 SECTION = Metric()

@@ -19,7 +19,8 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.predictor.bundle import read_bundle, write_bundle
 
 

@@ -24,9 +24,10 @@ from trainwright.data.images.raw_images import RawImages, facts_of
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
 from trainwright.data.types import Prepared
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies
 from trainwright.evaluation.experiments.run_experiments import try_found_copies
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 
 IMAGES = ImageData(kind="images", path="pets", test=0.3)

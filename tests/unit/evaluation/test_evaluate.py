@@ -22,11 +22,13 @@ from trainwright.evaluation.curves.plot_data import (
     _thin,
     draw_curves,
 )
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import metric_names
 from trainwright.evaluation.metrics.predictions import answers_of
+from trainwright.evaluation.scored_part import Scored
 
 METRIC = Metric(name="roc_auc", resamples=200)
 TWO = Classes("label", ("no", "yes"), positive=1)

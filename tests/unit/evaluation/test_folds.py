@@ -7,8 +7,8 @@ import pytest
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.base.table import Part, TableInputs
 from trainwright.data.columns.target import Classes
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import corrected_interval, score_folds
+from trainwright.evaluation.scored_part import Scored
 
 
 def test_the_interval_of_a_mean_over_folds() -> None:

@@ -17,7 +17,8 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import PERSISTENCE, SEASONAL, forecast_naively
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 
 BY_TIME = TimeSplit(kind="time", column="t")
 START = datetime(2024, 1, 1)

@@ -10,7 +10,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.files import to_json
 from trainwright.evaluation.curves.plot_data import RegressionCurves
-from trainwright.evaluation.evaluate import Evaluation, SliceScore
+from trainwright.evaluation.evaluation_result import Evaluation, SliceScore
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Status, Verdict, gain_status, judge, status_of
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from trainwright.evaluation.curves.plot_data import RegressionCurves
-from trainwright.evaluation.evaluate import Evaluation, SliceScore
+from trainwright.evaluation.evaluation_result import Evaluation, SliceScore
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Clause, Status, Verdict
 from trainwright.report.figures.bars import Scale, draw_bar

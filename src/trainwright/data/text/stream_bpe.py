@@ -7,6 +7,7 @@ note. Only a tokenizer whose tokens may cross words needs the whole text in memo
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import accumulate, pairwise
@@ -185,21 +186,17 @@ def _kept(
     )
 
     def write(target: Path) -> None:
-        aside = target.with_name("tokens")
-        with aside.open("w+b") as tokens:
-            lengths = _encode(documents, vocabulary, cuts, tokens)
-            places = np.append(0, np.cumsum(lengths))
+        with target.with_name("tokens").open("w+b") as tokens, target.open("wb") as stream:
+            positions = np.append(0, np.cumsum(_encode(documents, vocabulary, cuts, tokens)))
 
             def in_tokens(position: int) -> int:
-                return int(places[np.searchsorted(cuts, position)])
+                return int(positions[np.searchsorted(cuts, position)])
 
             begins = np.array([in_tokens(at) for at in (0, *stops[:-1].tolist())], dtype=np.int64)
             parts = [[in_tokens(at) for at in (one.start, *one.ends.values())] for one in sources]
             tokens.seek(0)
-            with target.open("wb") as stream:
-                stream.write(head_of(vocabulary, begins, {"parts": parts}))
-                while block := tokens.read(2**20):
-                    stream.write(block)
+            stream.write(head_of(vocabulary, begins, {"parts": parts}))
+            shutil.copyfileobj(tokens, stream, 2**20)
         for one in documents.files if not section.text else ():
             check_unchanged(folder / one.path, one.path, one.sha256)
 

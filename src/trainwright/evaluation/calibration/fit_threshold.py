@@ -123,10 +123,14 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
                 fix="remove training.calibration",
             )
         )
+    return [*problems, *_threshold_problems(training, metric, target)]
+
+
+def _threshold_problems(training: Training, metric: str, target: Target) -> list[Problem]:
     if training.threshold == 0.5:
-        return problems
+        return []
     if len(target.classes) != 2:
-        problems.append(
+        return [
             Problem(
                 "a threshold decides between two classes",
                 path="training.threshold",
@@ -134,9 +138,9 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
                 expected="a target of two classes",
                 fix="remove training.threshold",
             )
-        )
-    elif training.threshold == "auto" and metric not in DECIDED:
-        problems.append(
+        ]
+    if training.threshold == "auto" and metric not in DECIDED:
+        return [
             Problem(
                 f"{metric} has no best threshold",
                 path="training.threshold",
@@ -144,8 +148,8 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
                 expected=f"metric.name one of: {', '.join(DECIDED)}",
                 fix="write metric.name: f1, or a number for the threshold",
             )
-        )
-    return problems
+        ]
+    return []
 
 
 def _without_quantiles(target: Target) -> Problem:

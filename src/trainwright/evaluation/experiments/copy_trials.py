@@ -18,9 +18,9 @@ from trainwright.data.base.table import Integers
 from trainwright.data.quality.copies.near_duplicate_images import image_groups
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
 from trainwright.evaluation.experiments.suspects import Suspect, accepted_reason
+from trainwright.evaluation.scored_part import Scored
 
 
 @final

@@ -11,9 +11,9 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.slices import Slice
 from trainwright.core.formatting import many
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.effect_size import Effect
 from trainwright.evaluation.experiments.repeated_rows import Mask, judge_without
+from trainwright.evaluation.scored_part import Scored
 
 
 class ExclusionTrial(NamedTuple):

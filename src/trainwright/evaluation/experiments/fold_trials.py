@@ -13,7 +13,6 @@ from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.evaluation.clause import DUMMY
-from trainwright.evaluation.evaluate import MODEL
 from trainwright.evaluation.experiments.copied_rows import copied_rows
 from trainwright.evaluation.experiments.effect_size import Scores, compare
 from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
@@ -44,6 +43,7 @@ from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers
+from trainwright.evaluation.scored_part import MODEL
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100

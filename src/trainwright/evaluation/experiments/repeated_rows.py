@@ -13,7 +13,7 @@ from trainwright.contract.sections.slices import Slice
 from trainwright.data.base.table import Integers
 from trainwright.data.split.row_keys import random_keys
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.evaluate import ALL_ROWS, MODEL, Scored
+from trainwright.evaluation.evaluation_result import ALL_ROWS
 from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.transfer import judged_again
 from trainwright.evaluation.intervals.bootstrap import Resampling
@@ -24,6 +24,7 @@ from trainwright.evaluation.intervals.resampled_metrics import (
     measure_lines,
 )
 from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.scored_part import MODEL, Scored
 from trainwright.evaluation.slice_rows import find_slices
 
 Mask = npt.NDArray[np.bool_]

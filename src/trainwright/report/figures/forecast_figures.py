@@ -16,7 +16,7 @@ from trainwright.evaluation.curves.plot_data import (
     ForecastIntervals,
     ForecastPath,
 )
-from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.scored_part import MODEL
 from trainwright.report.figures.svg_figure import (
     DASHES,
     MUTED,

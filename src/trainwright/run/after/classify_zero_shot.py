@@ -27,7 +27,8 @@ from trainwright.data.pairs.labelled_pictures import (
 from trainwright.data.pairs.new_pairs import read_pair_side
 from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.evaluation.clause import DUMMY, LINEAR
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 from trainwright.model.dummy import fit_constant
 from trainwright.predictor.predictor import Predictor
@@ -126,10 +127,7 @@ def _labelled(
     return LabelledPictures(PairInputs.of_kind(part.inputs).images, part.frame, part.units)
 
 
-def _part(
-    found: LabelledPictures, wanted: ZeroShot, predictor: Predictor, folder: RunFolder
-) -> tuple[Part, list[str]]:
-    """The images as a part, without those of the training, and what is to be said of them."""
+def _read_labels(found: LabelledPictures, wanted: ZeroShot) -> pl.Series:
     labels = to_labels(found.frame[wanted.label])
     is_strange = ~labels.is_in(list(wanted.classes)).fill_null(value=False)
     if is_strange.any():
@@ -143,6 +141,14 @@ def _part(
                 fix="add the class, or leave these rows out",
             )
         )
+    return labels
+
+
+def _part(
+    found: LabelledPictures, wanted: ZeroShot, predictor: Predictor, folder: RunFolder
+) -> tuple[Part, list[str]]:
+    """The images as a part, without those of the training, and what is to be said of them."""
+    labels = _read_labels(found, wanted)
     frame = found.frame.with_columns(labels.alias(wanted.label))
     codes = {label: code for code, label in enumerate(wanted.classes)}
     target = labels.replace_strict(codes, return_dtype=pl.Int64).to_numpy()

@@ -19,7 +19,8 @@ from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.data_source import FileVersion
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.after.new_rows import reading_of, whole_reading_of

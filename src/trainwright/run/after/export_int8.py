@@ -20,7 +20,8 @@ from trainwright.core.hashing import hash_file
 from trainwright.data.base.table import Floats, Inputs
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor

@@ -95,27 +95,31 @@ def export_onnx(folder: RunFolder, output: Path) -> OnnxExport:
         rows, difference = compare_with_graph(file, batches)
         if not difference <= TOLERANCE:
             raise _differs(folder, difference)
-        record = {
-            "format": 1,
-            "run": folder.name,
-            "bundle": read_json(folder.bundle / MANIFEST)["files"],
-            "file": {"name": MODEL, "sha256": hash_file(file), "size_bytes": file.stat().st_size},
-            "inputs": names,
-            "output": output_name(predictor.target),
-            "classes": list(predictor.target.classes),
-            "targets": list(predictor.target.target_names),
-            "calibration": predictor.calibration.to_json() if predictor.calibration else None,
-            "costs": list(map(list, predictor.target.costs)),
-            "check": {
-                "part": "test",
-                "rows": rows,
-                "tolerance": TOLERANCE,
-                "largest_difference": difference,
-            },
-            "libraries": {name: version(name) for name in _LIBRARIES},
+        check = {
+            "part": "test",
+            "rows": rows,
+            "tolerance": TOLERANCE,
+            "largest_difference": difference,
         }
+        record = {**_describe_graph(folder, predictor, file), "inputs": names, "check": check}
         place_graph(file, record, output)
     return OnnxExport(output, rows, difference)
+
+
+def _describe_graph(folder: RunFolder, predictor: Predictor, file: Path) -> Json:
+    target = predictor.target
+    return {
+        "format": 1,
+        "run": folder.name,
+        "bundle": read_json(folder.bundle / MANIFEST)["files"],
+        "file": {"name": MODEL, "sha256": hash_file(file), "size_bytes": file.stat().st_size},
+        "output": output_name(target),
+        "classes": list(target.classes),
+        "targets": list(target.target_names),
+        "calibration": predictor.calibration.to_json() if predictor.calibration else None,
+        "costs": list(map(list, target.costs)),
+        "libraries": {name: version(name) for name in _LIBRARIES},
+    }
 
 
 def output_name(target: Target) -> str:

@@ -18,7 +18,8 @@ from trainwright.core.files import Json
 from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
 from trainwright.evaluation.baselines.fit_baselines import Baselines, seen_rows
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.scored_part import Scored
 from trainwright.planner.budget_fit import Speeds, TooSmallError
 from trainwright.planner.budget_shares import Allotment, Rows
 from trainwright.planner.fit_to_budget import (

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, write_json
 from trainwright.data.columns.target_kind import Target
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.fold_scores import FoldScores
 from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.evaluation.verdict import Verdict

@@ -15,8 +15,8 @@ from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import FoldScores, score_folds
+from trainwright.evaluation.scored_part import Scored
 from trainwright.model.dummy import fit_constant
 from trainwright.run.folder.baseline_bundles import score_beside
 from trainwright.run.judging.predict_part import predict_inputs

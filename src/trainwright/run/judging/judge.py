@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from trainwright.contract.document import Contract
 from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluation_result import Evaluation
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.calibration import Calibration
 from trainwright.run.judging.held_out import HeldOut

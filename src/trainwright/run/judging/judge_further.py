@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from trainwright.core.files import Json
 from trainwright.data.base.table import Part
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.prepare.ready_run import Ready

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.base.table import Part
-from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.judging.judge_questions import Examination, search_in, with_questions

@@ -8,9 +8,10 @@ from types import MappingProxyType
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.evaluation.evaluate import Evaluation, Scored
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.experiments.experiment import warnings_of
 from trainwright.evaluation.experiments.suspects import suspicions_of
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.judging.held_out import HeldOut
 from trainwright.run.prepare.ready_run import Ready

@@ -17,8 +17,8 @@ from trainwright.data.base.table import Integers, Part
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.formats.parquet_sizes import read_parquet
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
+from trainwright.evaluation.scored_part import Scored
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 

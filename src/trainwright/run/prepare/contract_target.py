@@ -41,8 +41,10 @@ def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
                 fix="remove metric.quantiles",
             )
         ]
-    if not prepared.target.is_count:
-        return []
+    return _count_problems(prepared, contract) if prepared.target.is_count else []
+
+
+def _count_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
     if contract.metric.name in METRICS_OF_COUNTS:
         path, what = "metric.name", contract.metric.name
         fix = "repair these rows, or write metric.name: rmse"

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.contract.document import Contract
+from trainwright.data.types import Prepared
+from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.seed_scores import SeedScores, score_seeds
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.prepare.ready_run import Ready
@@ -45,6 +49,19 @@ def train_seeds(
         learner = learner_of(with_seed(ready.plan, seed))
         found[seed], _ = inner_predictor(learner, ready.prepared, of_seed, folder)
     return found
+
+
+def score_other_seeds(
+    others: Mapping[int, Predictor], prepared: Prepared, scored: Scored, contract: Contract
+) -> SeedScores:
+    """Variation of the metric on the test rows over the models of the other seeds."""
+    test = prepared.test
+    scores = {
+        seed: one.score(one.inputs_of(test, prepared.features)) for seed, one in others.items()
+    }
+    chosen = {seed: others[seed].decide(each) for seed, each in scores.items()}
+    decided = {seed: each for seed, each in chosen.items() if each is not None}
+    return score_seeds(scored, scores, contract.seed, contract.metric, decided)
 
 
 def with_seed(plan: Plan, seed: int) -> Plan:

@@ -17,8 +17,8 @@ from trainwright.core.files import write_json
 from trainwright.data.base.table import Floats
 from trainwright.data.columns.target_kind import Target
 from trainwright.doctor.preflight import of_data
-from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import FoldScores
+from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.predictor.input_rows import is_pandas
 from trainwright.run.audit_data import look_at_data, record_found
