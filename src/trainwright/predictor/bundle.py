@@ -165,10 +165,13 @@ def read_bundle(folder: Path) -> Predictor:
         need_torch("", "this network")
     elif manifest["kind"] not in _FILES:
         library_of_bundle(manifest["kind"]).need_library("", "this model")
+    # Imported here: a training reads no bundle.
+    from trainwright.predictor.read_scorer import read_scorer
+
     try:
         features = _read_features(folder, manifest["files"])
         target = target_from_json(read_json(folder / "target.json"))
-        scorer = _read_scorer(str(manifest["kind"]), folder)
+        scorer = read_scorer(str(manifest["kind"]), folder, _read_member)
         outputs = max(target.outputs, len(target.quantiles))
         calibration = _read_calibration(manifest, folder, outputs)
         predictor = Predictor(features, target, scorer, calibration)
@@ -275,41 +278,6 @@ def _read_features(folder: Path, listed: Mapping[str, Json]) -> Encoding:
     names = set(listed) & set(side_files(json))
     beside = {name: (folder / name).read_text(encoding="utf-8") for name in names}
     return encoding_from_json({**json, **beside})
-
-
-def _read_scorer(kind: str, folder: Path) -> Scorer:
-    # Imported here: each kind needs its library, and a bundle needs one kind.
-    match kind:
-        case "constant":
-            from trainwright.model.dummy import read_constant
-
-            return read_constant(folder)
-        case "frequencies":
-            from trainwright.model.ngram_baseline import read_frequencies
-
-            return read_frequencies(folder)
-        case "answer_lengths":
-            from trainwright.model.answer_lengths import AnswerLengths
-
-            return AnswerLengths()
-        case "ridge_match":
-            from trainwright.model.ridge_match import read_ridge_match
-
-            return read_ridge_match(folder)
-        case "okapi_bm25":
-            from trainwright.model.okapi_bm25 import read_okapi_bm25
-
-            return read_okapi_bm25(folder)
-        case "ensemble":
-            from trainwright.predictor.ensemble_scorer import read_ensemble
-
-            return read_ensemble(folder, _read_member)
-        case "network" | "encoder" | "image_encoder" | "adapter":
-            from trainwright.predictor.network_scorer import read_network
-
-            return read_network(folder)
-        case _:
-            return library_of_bundle(kind).read(folder)
 
 
 def _write_members(scorer: Scorer, folder: Path) -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.resume import Resume
 from trainwright.core.errors import DataChanged
