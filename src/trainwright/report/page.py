@@ -17,7 +17,6 @@ from trainwright.report.figures.evaluation_figures import draw_evaluation, draw_
 from trainwright.report.figures.training_figures import view_training
 from trainwright.report.format import clean, clean_lines, show_when
 from trainwright.report.load_run import Contents, StoredEvaluation, read_contents
-from trainwright.report.sections.calibration_section import view_calibration
 from trainwright.report.sections.data_section import view_data
 from trainwright.report.sections.record_section import (
     Fact,
@@ -92,9 +91,7 @@ def _views(contents: Contents) -> dict[str, Json]:
                 lambda: [figure for one in contents.forecasts for figure in draw_forecast(one)],
             ),
         ],
-        "calibrations": of_judged(
-            lambda one: view_calibration(one.calibration, in_folds=one.in_folds)
-        ),
+        "calibrations": of_judged(_calibrations),
         "ladders": view("ladder.json", lambda: _ladders(contents)) if contents.ladder else (),
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "explanations": view(
@@ -125,6 +122,15 @@ def _ladders(contents: Contents) -> Sequence[object]:
     from trainwright.report.sections.ladder_section import view_ladder
 
     return view_ladder(contents.ladder)
+
+
+def _calibrations(judged: StoredEvaluation) -> Sequence[object]:
+    if not judged.calibration:
+        return ()
+    # Imported here: few models are calibrated.
+    from trainwright.report.sections.calibration_section import view_calibration
+
+    return view_calibration(judged.calibration, in_folds=judged.in_folds)
 
 
 def _questions(judged: StoredEvaluation) -> Sequence[object]:
