@@ -13,7 +13,7 @@ from trainwright.data.base.table import Floats, Inputs
 from trainwright.model.boosting.growing_trees import NO_GRADES, GrowingTrees, grow_side_by_side
 from trainwright.model.boosting.lightgbm_dataset import build_dataset
 from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob
-from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_each
+from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_several
 from trainwright.model.tree_growth import CurvePoint, Watching
 
 _METRIC = "quantile"
@@ -58,7 +58,7 @@ def read_quantiles(folder: Path) -> BoostedQuantiles:
     quantiles = tuple(map(float, about["quantiles"]))
     if 0.5 not in quantiles or not all(0 < one < 1 for one in quantiles):
         raise ValueError("boosting.json names quantiles that there are not")
-    each, metric, curve = read_each(folder, about, len(quantiles), 1)
+    each, metric, curve = read_several(folder, about, len(quantiles), 1)
     return BoostedQuantiles(quantiles, each, curve, metric)
 
 

@@ -57,7 +57,7 @@ def read_about(folder: Path) -> Json:
     return read_json(folder / _ABOUT)
 
 
-def read_each(
+def read_several(
     folder: Path, about: Json, count: int, outputs: int
 ) -> tuple[tuple[Boosted, ...], str, tuple[CurvePoint, ...]]:
     """The models, their metric and their curve.

@@ -13,7 +13,7 @@ from trainwright.data.base.table import Floats, Inputs
 from trainwright.model.boosting.growing_trees import NO_GRADES, GrowingTrees, grow_side_by_side
 from trainwright.model.boosting.lightgbm_dataset import build_dataset
 from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob, watched_metric
-from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_each
+from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_several
 from trainwright.model.tree_growth import CurvePoint, Watching
 
 
@@ -54,7 +54,7 @@ def read_targets(folder: Path) -> BoostedTargets:
     outputs, count = int(about["outputs"]), int(about["targets"])
     if outputs not in (1, 2) or not 2 <= count <= len(list(folder.iterdir())):
         raise ValueError("boosting.json names targets that there are not")
-    return BoostedTargets(*read_each(folder, about, count, outputs))
+    return BoostedTargets(*read_several(folder, about, count, outputs))
 
 
 def fit_targets(jobs: Sequence[BoostingJob], watching: Watching) -> BoostedTargets:
