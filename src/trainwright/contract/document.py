@@ -41,14 +41,12 @@ class Contract(Section):
 
     task: Auto | Task = "auto"
     """What is predicted: `classification` (a class), `regression` (a number, or
-    several), `multilabel` (any number of labels of a row), `ranking` (the order
-    of the rows of a query), `generation` (the next token of a text), `forecasting` (the next values
-    of series), `retrieval` (which image and text belong
-    together). `auto`: ranking if `data.query` names a column,
-    multilabel if `data.target` names several columns of 1 and 0 or `data.labels` has a separator,
-    regression if the target is numeric
-    with more than 20 values, generation for a text, forecasting for series,
-    retrieval for pairs, else classification."""
+    several), `multilabel` (any number of labels of a row), `ranking` (the order of the rows of a
+    query), `generation` (the next token of a text), `forecasting` (the next values of series),
+    `retrieval` (which image and text belong together). `auto`: ranking if `data.query` names a
+    column, multilabel if `data.target` names several columns of 1 and 0 or `data.labels` has a
+    separator, regression if the target is numeric with more than 20 values, generation for a text,
+    forecasting for series, retrieval for pairs, else classification."""
 
     data: Data
     """What is learned from, and how it is divided: a table (without `kind`), `images`,

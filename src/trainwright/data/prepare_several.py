@@ -16,7 +16,7 @@ from trainwright.data.columns.target_kind import Target
 def type_targets(
     frame: pl.DataFrame, section: TableData, task: str, space: RowStorage
 ) -> pl.DataFrame:
-    """Several targets as numbers; labels stay as they are."""
+    """Several targets as numbers; labels are unchanged."""
     names = [name for name in section.target_columns if frame[name].dtype != pl.Float64()]
     if task != "regression" or not names:
         return frame

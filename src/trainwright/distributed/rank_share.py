@@ -1,4 +1,4 @@
-"""Which of N things belong to which rank."""
+"""Share of N items that belongs to a rank."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class RankShare(NamedTuple):
     world_size: int = 1
 
     def bounds(self, count: int) -> slice:
-        """Positions of this rank's share of `count` things."""
+        """Positions of this rank's share of `count` items."""
         return slice(*self._ends(count))
 
     def size(self, count: int) -> int:
-        """How many of `count` things are this rank's."""
+        """Number of this rank's items among `count`."""
         start, stop = self._ends(count)
         return stop - start
 

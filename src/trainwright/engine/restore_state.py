@@ -31,7 +31,7 @@ def restoring(loaded: Loaded, part: str) -> Iterator[None]:
         said = (str(error).splitlines() or [""])[0]
         raise NoValidCheckpoint(
             f"{part} of {loaded.name} cannot be restored ({type(error).__name__}: {said:.200}): "
-            "the checkpoint was written by something else. Set its folder aside, so that the run "
+            "the checkpoint was not written by this program. Set its folder aside, so that the run "
             "resumes from an older one"
         ) from error
 

@@ -37,7 +37,7 @@ class Unfreezing:
 
     The optimizer must contain the parameters from the start; one without a gradient is neither
     updated nor decayed. A frozen batch norm is in evaluation mode: it normalises by its running
-    statistics and leaves them as they are, so that what is frozen computes what it did before the
+    statistics and leaves them unchanged, so that what is frozen computes what it did before the
     training. `rows` are those of an epoch: the epoch of the next step follows from the rows that
     were consumed.
     """

@@ -35,7 +35,7 @@ class Group:
     is_decayed: bool
     factor: float
     width_factor: float = 1.0
-    """Factor on the learning rate that leaves the decay of a step as it is."""
+    """Factor on the learning rate that leaves the decay of a step unchanged."""
 
     def options(self, weight_decay: float, learning_rate: float) -> dict[str, Any]:
         """The group in the format of torch's optimizers."""

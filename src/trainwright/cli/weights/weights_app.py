@@ -78,7 +78,7 @@ def merge_adapter(
     runs: Runs = RUNS,
 ) -> None:
     """Write the base of a run with its adapter merged into it, as a folder of Hugging Face. The
-    base stays as it is."""
+    base is unchanged."""
     from trainwright.cli.weights.weights_export import merge
 
     merge(run, runs, output)

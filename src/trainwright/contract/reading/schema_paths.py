@@ -54,7 +54,7 @@ class AnnotationShape:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an error is: the contract path, what stands there, and what may."""
+    """Where an error is: the contract path, its value, and what is allowed."""
 
     path: tuple[str | int, ...]
     shape: AnnotationShape

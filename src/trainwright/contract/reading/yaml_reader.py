@@ -43,7 +43,7 @@ _MAX_DIGITS = 40
 _MAX_PROBLEMS = 50
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-"""What a contract is made of before its shape is known."""
+"""Values of a contract before its shape is checked."""
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {"true": True, "True": True, "TRUE": True} | dict.fromkeys(

@@ -33,7 +33,7 @@ Test = Literal[
     "function of the target",
     "later times",
 ]
-"""In the order in which they are told."""
+"""In the order in which they are reported."""
 
 _SEVERITIES: Mapping[Verdict, Severity] = {"leak": "error", "suspicious": "warning"}
 

@@ -24,7 +24,7 @@ def _no_steps() -> npt.NDArray[np.int64]:
 @dataclass(frozen=True, slots=True)
 class Levels:
     """A model of N rows learns (value - offset) / scale, with `offset` and `scale` [N]; both empty
-    where values are learned as they are. `error_scale` [N] is the error that counts as 1 in the
+    where values are learned without levels. `error_scale` [N] is the error that counts as 1 in the
     mean absolute scaled error, 0 where the series did not change; `steps` int64 [N] is how far
     ahead each row is forecast, from 1 on. Both are empty without series. `text_bytes` [N] are the
     bytes of the text of each segment's targets; empty without a text."""

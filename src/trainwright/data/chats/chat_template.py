@@ -1,4 +1,4 @@
-"""Templates: messages as a text, in which answers are told from the rest."""
+"""Chat templates: messages as a text, with the spans of the answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from trainwright.data.base.cells.column_reader import Cells
 
 MOSTLY_DIFFERENT = 0.98
 """The share of different values from which a column whose name says id names the rows, and what
-repeats is a mistake or two rows of one thing."""
+repeats is a mistake or two rows of one object."""
 
 _DENSE = 0.2
 _PAIRS = 20

@@ -39,7 +39,7 @@ class Relevance(Target):
 
     @property
     def centre_and_spread(self) -> tuple[float, ...]:
-        """A relevance is learned as it is."""
+        """A relevance is not standardised."""
         return 0.0, 1.0
 
     @property

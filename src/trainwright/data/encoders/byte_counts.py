@@ -55,7 +55,7 @@ def count_bytes(text: str) -> npt.NDArray[np.int64]:
 def changes_of(text: str) -> str:
     """What a tokenizer, as JSON, may change of a text before it cuts it; empty if nothing."""
     changes = list(_changes(json.loads(text)))
-    return f"the tokenizer does not keep a text as it is ({', '.join(changes)})" if changes else ""
+    return f"the tokenizer changes the text ({', '.join(changes)})" if changes else ""
 
 
 def _changes(found: Mapping[str, Any]) -> Iterator[str]:

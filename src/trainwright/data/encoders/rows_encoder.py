@@ -85,7 +85,7 @@ class RowsEncoder(FrameEncoding):
         return self.table.signature(profile)
 
     def transform(self, frame: pl.DataFrame, _space: RowStorage = IN_MEMORY) -> FrameInputs:
-        """Typed rows as they are."""
+        """Typed rows, not encoded."""
         return FrameInputs(frame)
 
     def trial_inputs(self) -> list[Inputs]:

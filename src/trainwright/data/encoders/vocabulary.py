@@ -165,7 +165,7 @@ class TextVocabulary(TokenEncoding):
                 assert_never(self.kind)
 
     def losses(self) -> tuple[str, ...]:
-        """What bits per byte have to say of a tokenizer that does not keep a text as it is."""
+        """What bits per byte have to say of a tokenizer that changes the text."""
         changed = changes_of(self.symbols) if self.kind == "subwords" else ""
         if not changed:
             return ()

@@ -28,7 +28,7 @@ _ABOUT_A_MEMBER = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
-"""The kinds of headers that say something of another member, in bytes of their own."""
+"""The kinds of headers that describe another member, in bytes of their own."""
 
 
 def is_tar(written: str) -> bool:

@@ -57,7 +57,7 @@ class Workers:
         loading: how far they are ahead, and what happens to those that die or hang.
         device: where blocks are taken to.
         pin_memory: whether blocks reach a GPU through page-locked memory.
-        tell: is told the kind and the story of whatever went wrong and was mended.
+        tell: receives the kind and the description of each failure that was repaired.
     """
 
     def __init__(

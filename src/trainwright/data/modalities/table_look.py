@@ -40,7 +40,7 @@ def table_task(split: SplitSettings[TableData]) -> TableTask:
 
 
 def left_to_models(raw: RawTable, section: TableData) -> tuple[str, ...]:
-    """What models find in a large table; folds are told apart while they are audited."""
+    """What models find in a large table; folds are distinguished during the audit."""
     if raw.facts.rows <= MOST_CHECKED:
         return ()
     from trainwright.data.quality.run_checks import BY_MODELS

@@ -43,7 +43,7 @@ class PairEncoder(Encoding):
     profiled_rows: ClassVar[int] = 1000
 
     def read_new(self, rows: NewRows, /) -> Inputs:
-        """Images of an array, or captions of a frame: their embeddings are told apart by none."""
+        """Images of an array, or captions of a frame: both have embeddings of one space."""
         try:
             frame = rows.frame()
         except DataMistake:

@@ -183,7 +183,7 @@ def _ends(times: pl.Series) -> str:
 
 
 def describe_gaps(panel: SeriesPanel) -> list[str]:
-    """What is told of steps without a row, and of unknown values."""
+    """Notes on steps without a row, and on unknown values."""
     missing = missing_steps(panel)
     there = panel.rows >= 0
     unknown = int((there & ~np.isfinite(panel.values)).sum())

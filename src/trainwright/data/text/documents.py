@@ -61,7 +61,7 @@ class Documents:
     sources: tuple[SourceSize, ...] = ()
 
     def telling(self, tell: Callable[[str], None]) -> Documents:
-        """The same text; `tell` is told of each pass over it, and how far it is."""
+        """The same text; `tell` receives each pass over it and its progress."""
         passes = count(1)
 
         def blocks() -> Iterator[str]:

@@ -68,7 +68,7 @@ class RawTokens(Raw):
 def read_tokens(
     section: TokenData, folder: Path, tell: Callable[[str], None] = lambda _: None
 ) -> RawTokens:
-    """Read the section's text or token file, split it and tokenise it; `tell` is told how far.
+    """Read the section's text or token file, split it and tokenise it; `tell` gets the progress.
 
     The vocabulary is fitted on the training part only.
 

@@ -18,7 +18,7 @@ _WORST = 10
 
 
 def query_names(target: Target, frame: pl.DataFrame) -> pl.Series:
-    """The query of each row, as it is written."""
+    """The query of each row as text."""
     return to_labels(frame[target.query])
 
 

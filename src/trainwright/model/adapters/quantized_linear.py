@@ -124,7 +124,7 @@ def _product(layer: QuantizedLinear, x: Tensor) -> Tensor:
 
 def quantize_layers(network: nn.Module, kind: Quantization, paths: Sequence[str]) -> None:
     """Put frozen layers of `kind` in the place of the linear ones at these paths, one after
-    another. On the meta device they stay as they are."""
+    another. On the meta device they stay unchanged."""
     setattr(network, _NAMES[kind], True)
     network.requires_grad_(False)
     if torch.get_default_device().type == "meta":

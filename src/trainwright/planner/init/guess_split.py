@@ -57,7 +57,7 @@ _ROWS_PER_GROUP, _ROWS_PER_NUMBER = 2, 5
 _FEWEST_MOMENTS = 10
 _MICROSECONDS_A_YEAR = 365.25 * 24 * 3600 * 1e6
 _LIFETIME = 40
-"""Dates over so many years in no order are more likely of people and things than of rows."""
+"""Dates over so many years in no order are more likely birthdays than times of rows."""
 _FEW_ROWS, _FOLDS = 1_000, 5
 _FEW_OF_A_CLASS = 100
 _MOST_CELLS, _COLUMNS_OF_A_TEXT = 10_000_000, 300

@@ -82,7 +82,7 @@ def _rows(
         messages = [{"role": one.role, "content": one.content} for one in chat.messages]
         written = ""
         last = chat.count_to_last(section.loss_on) - 1
-        # What stands before the first answer divides the parts, so it stays as it is.
+        # What stands before the first answer divides the parts, so it is kept unchanged.
         if part == 0 and last > 0 and chat.messages[last].role == "assistant":
             written = _answer(chat, last, encoding, generator, row)
         if written:

@@ -33,7 +33,7 @@ _ADAPTER = "adapter"
 @final
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One thing that a purpose demands, and what is wrong with it; empty if nothing is."""
+    """One demand of a purpose, and what is wrong with it; empty if nothing is."""
 
     what: str
     wrong: str = ""
@@ -101,7 +101,7 @@ def _whole_bundle(folder: RunFolder) -> Demand:
 
 
 def _description(folder: RunFolder) -> Iterator[Demand]:
-    """What drift is told by, and what inputs are checked by."""
+    """Profile for drift, and signature for inputs."""
     try:
         described = read_description(folder.bundle)
     except Mistake as mistake:

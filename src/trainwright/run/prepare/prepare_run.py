@@ -260,7 +260,7 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     if _is_network(contract) and not contract.data.has_tokens:
         from trainwright.data.sampling.build_sampler import build_sampler
 
-        # Built again for the feed: what a column lacks is told before training. The sources of
+        # Built again for the feed: what a column lacks is reported before training. The sources of
         # a text were looked at when it was read.
         build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
 

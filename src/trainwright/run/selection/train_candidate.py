@@ -121,7 +121,7 @@ def not_trained(name: str, why: str) -> TrainedCandidate:
 def as_predictor(
     members: Sequence[Member], prepared: Prepared, levels: Sequence[SecondLevel] = ()
 ) -> Predictor:
-    """A single model as it is; several, or one below a second level, as an ensemble that reads
+    """A single model itself; several, or one below a second level, as an ensemble that reads
     typed rows."""
     if len(members) == 1 and not levels:
         return members[0].predictor

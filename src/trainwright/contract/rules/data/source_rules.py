@@ -102,7 +102,7 @@ def _reads_once(query: str) -> Iterator[Problem]:
 
 
 def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Text is told apart by one mark that no quote or line break is, in an encoding there is."""
+    """A delimiter is one character, neither a quote nor a line break; the encoding exists."""
     reading = contract.data.file_reading
     if reading.separator and (
         len(reading.separator.encode()) != 1 or reading.separator in '"\r\n\0'

@@ -51,7 +51,7 @@ def check_floors(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
 
 
 def check_watched(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Early stopping watches something that is measured, in the direction that it improves."""
+    """Early stopping watches a measured value, in the direction in which it improves."""
     stopping = contract.training.early_stopping
     if stopping != "off":
         name = contract.metric.name if stopping.metric == "auto" else stopping.metric

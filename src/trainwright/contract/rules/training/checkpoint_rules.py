@@ -12,7 +12,7 @@ _SECTION = "training.checkpointing"
 
 
 def check_ranking(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Checkpoints are ranked by something that is measured on the validation rows."""
+    """Checkpoints are ranked by a value measured on the validation rows."""
     ranked_by = contract.training.checkpointing.rank_by
     if ranked_by != "auto":
         path = "training.checkpointing.rank_by"

@@ -53,7 +53,7 @@ class ChatData(TokenFeeding):
 
     long_documents: Literal["cut", "exclude"] = "cut"
     """What happens to a training chat that is longer than `model.context`: `cut` keeps its
-    beginning, `exclude` leaves it out. Which answers lose their end is told."""
+    beginning, `exclude` leaves it out. Answers that lose their end are reported."""
 
     validation: Fraction = 0.1
     """Share of the chats that steers the training."""

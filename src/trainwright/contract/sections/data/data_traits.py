@@ -23,8 +23,8 @@ DELIVERY = ("num_workers", "pin_memory", "loading")
 class Feeding(Section):
     """How rows reach the model.
 
-    What the rules and the planner must know of a kind of data stands here as traits, with the
-    answers of a kind that has nothing special; its section overrides them.
+    Traits are what rules and planner must know of a kind of data; the defaults are those of plain
+    rows, and a section overrides them.
     """
 
     form: ClassVar[str] = "table"

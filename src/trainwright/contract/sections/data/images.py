@@ -31,7 +31,7 @@ class ColorJitter(Section):
     """As `brightness`; nothing for grey images."""
 
     hue: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    """Shares of a circle; 0.1 is common, more makes other things of them. Nothing for grey."""
+    """Shares of a circle; 0.1 is common, more changes what they show. No effect on grey images."""
 
     @property
     def changes(self) -> bool:

@@ -25,7 +25,7 @@ class CaptionTokens(Section):
     """In how many texts of the training a token occurs at least; the others are unknown."""
 
     max_length: Count = 64
-    """Tokens of a text at most: longer ones are cut at the end, which is told."""
+    """Tokens of a text at most: longer ones are cut at the end, which is reported."""
 
 
 class PairData(RetrievalData):

@@ -64,7 +64,7 @@ class TokenFeeding(Feeding):
 
     long_documents: Literal["split", "cut", "exclude"] = "split"
     """What happens to a training document that is longer than `model.context`, packed or padded:
-    `split` makes it several, `cut` keeps its beginning. What is lost is told."""
+    `split` makes it several, `cut` keeps its beginning. What is lost is reported."""
 
     validation: Fraction = 0.05
     """Share of the text that steers the training."""

@@ -33,7 +33,7 @@ class TokenData(TokenFeeding):
 
     long_documents: Literal["split", "cut"] = "split"
     """What happens to a training document that is longer than `model.context`, packed or padded:
-    `split` makes it several, `cut` keeps its beginning. What is lost is told."""
+    `split` makes it several, `cut` keeps its beginning. What is lost is reported."""
 
     test: Fraction = 0.05
     """Share of the text, at its end, that is opened once, for the verdict."""

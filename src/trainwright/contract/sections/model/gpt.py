@@ -100,7 +100,7 @@ class Gpt(ModelSection):
     """Initial weights of an `architecture`: its own, or `none`, random ones."""
 
     adapter: Literal["none"] | DecoderAdapter = "none"
-    """Weights that are trained beside those of an `architecture`, which stay as they are."""
+    """Weights that are trained beside those of an `architecture`, which are frozen."""
 
     quantization: Literal["none", "nf4", "int8"] = "none"
     """How the matrices of the blocks are held beside an adapter: `none`, as numbers of 32 bits;
@@ -277,7 +277,7 @@ class Gpt(ModelSection):
                 path="model.init",
                 found=self.init.kind,
                 expected="usual",
-                fix="train it as it is, or give the shape in place of the architecture",
+                fix="train it in its own scale, or give the shape in place of the architecture",
             )
 
     def _shape_problems(self) -> Iterator[Problem]:

@@ -113,7 +113,7 @@ class Pretrained(ModelSection):
     `preprocessor_config.json` are read."""
 
     adapter: Literal["none"] | LayerAdapter = "none"
-    """Weights that are trained beside the base, which stays as it is; the head is trained too."""
+    """Weights that are trained beside the base, which is frozen; the head is trained too."""
 
     max_length: Auto | Annotated[int, Field(ge=3)] = "auto"
     """Most tokens of a row; longer ones are cut, and counted. `auto`: what the base allows, at most

@@ -63,7 +63,7 @@ class Traits:
     the rows of a query. `writes_text`: it continues one token by token. `predicts` is what it can
     predict beside classes and the mean of a number: `counts`, with a rate above 0, several
     `quantiles`, several numeric `targets`, and `labels`. `weighs_rows`: rows can count more or
-    less. `adapters` are the kinds of `model.adapter`, with which a base stays as it is.
+    less. `adapters` are the kinds of `model.adapter`, with which a base is frozen.
     `fuses_head`: its loss can be computed from what its head reads.
     """
 

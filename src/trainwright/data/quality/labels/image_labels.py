@@ -18,7 +18,7 @@ from trainwright.data.quality.views import ExaminedData
 
 LEAST_RIGHT = 0.7
 """Minimum out-of-sample accuracy of the (simple) models for image labels to be judged: reached on
-digits and clothes, not on photographs of many things."""
+digits and clothes, not on photographs of many objects."""
 
 _SIDE, _COMPONENTS = 14, 40
 _FIX = "inspect the images; correct the labels in the files, or remove the images"
