@@ -241,7 +241,7 @@ OTHER_KINDS = (
     "data.sampling.build_sampler",
     "data.sources.delta",
     "data.sources.hf_dataset",
-    "data.sources.remote_files",
+    "data.sources.remote_tables",
     "data.sources.sql",
     "data.split.fold_split",
     "evaluation.baselines.pair_baselines",

@@ -10,7 +10,7 @@ from trainwright.cli.output.damage import naming_damage
 from trainwright.cli.output.show_trained import show_trained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.optional_dependencies import need_torch
-from trainwright.data.sources.fetch import is_remote
+from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.request.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.request.resume_request import request_again

@@ -27,7 +27,6 @@ from trainwright.data.base.table import NO_WEIGHTS, Floats, Inputs, Integers, Pa
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.relevance import Relevance
 from trainwright.data.columns.target import encoded
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.columns.winsorize import Limit
@@ -380,7 +379,12 @@ def _target_typed(
         return space.frame(rows.with_columns(to_labels(rows[name])) for rows in slices_of(frame))
     # Over all rows, so that one error names all of them.
     number = Numbers(name, 0.0, 1.0)
-    plain = Relevance(name, section.query) if task == "ranking" else number
+    plain: Target = number
+    if task == "ranking":
+        # Imported here: few tables are ranked.
+        from trainwright.data.columns.relevance import Relevance
+
+        plain = Relevance(name, section.query)
     values = encoded(plain, series, space)
     typed = (
         rows.with_columns(pl.Series(name, values[start:stop]))

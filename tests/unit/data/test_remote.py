@@ -57,7 +57,9 @@ class Flaky(MemoryFileSystem):  # type: ignore[misc]
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> type[Flaky]:
     fsspec.register_implementation("flaky", Flaky, clobber=True)
-    monkeypatch.setattr("trainwright.data.sources.fetch._WITHOUT_PACKAGE", frozenset({"flaky"}))
+    monkeypatch.setattr(
+        "trainwright.data.sources.remote_store._WITHOUT_PACKAGE", frozenset({"flaky"})
+    )
     monkeypatch.setattr(Flaky, "store", {})
     Flaky(skip_instance_cache=True).pipe_file("/rows.csv", b"a,y\n1,no\n2,yes\n")
     return Flaky

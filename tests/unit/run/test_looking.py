@@ -13,7 +13,8 @@ import pytest
 from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
 from trainwright.data.audit import run_audit
-from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.modalities import table_look
 from trainwright.data.quality import run_checks
 from trainwright.data.quality.finding import Finding

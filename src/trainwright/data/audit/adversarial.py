@@ -16,7 +16,8 @@ from trainwright.contract.sections.data.split import (
     split_columns,
 )
 from trainwright.core.import_gc import loading
-from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.types import Prepared
 

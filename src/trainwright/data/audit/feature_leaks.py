@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Sides, Test
+from trainwright.data.audit.audit_result import AuditResult, Test
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share

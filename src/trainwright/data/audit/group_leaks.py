@@ -16,7 +16,8 @@ from trainwright.contract.sections.data.split import (
     TimeSplit,
     split_columns,
 )
-from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Verdict
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.cells.cell_values import to_labels
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.storage.row_storage import spread_rows

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import compared_numbers, row_hashes, verdict_of_share
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.copies.duplicates import first_of_group

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Verdict
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType

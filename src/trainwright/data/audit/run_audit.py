@@ -10,12 +10,13 @@ import polars as pl
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.adversarial import different_rows
-from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Test, Verdict
 from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target
 from trainwright.data.audit.group_leaks import same_groups
 from trainwright.data.audit.interpolated_rows import interpolated_rows
 from trainwright.data.audit.near_text_overlap import near_texts
 from trainwright.data.audit.row_overlap import near_rows, same_rows
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.audit.time_leaks import future_rows, later_times
 from trainwright.data.encoders.encoding import TypedColumns
 from trainwright.data.quality.finding import Subset

@@ -12,7 +12,8 @@ from trainwright.contract.sections.data.split import (
     split_columns,
 )
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Verdict
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import names_birth
 from trainwright.data.statistics.dependence import as_numbers

@@ -11,7 +11,7 @@ from typing import Protocol, final
 
 from trainwright.data.images.decode import SUFFIXES, ImageFault
 from trainwright.data.images.image_record import read_each_inside, read_image_file
-from trainwright.data.sources.fetch import RemotePlace
+from trainwright.data.sources.remote_store import RemotePlace
 
 _AT_ONCE = 16
 """Files fetched beside each other: most of the time of a small one is spent waiting."""

@@ -21,8 +21,8 @@ from trainwright.data.images.image_table import TableOfImages, names_table
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord
 from trainwright.data.images.webdataset import TarShard, is_tar
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.fetch import RemotePlace, is_remote
 from trainwright.data.sources.path_patterns import is_pattern
+from trainwright.data.sources.remote_store import RemotePlace, is_remote
 
 _EXPECTED = (
     "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "

@@ -36,8 +36,8 @@ from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort, find_image_faults
 from trainwright.data.quality.views import ExaminedData
-from trainwright.data.sources.fetch import is_remote
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.types import Prepared
 
 MOST_JUDGED = 5_000

@@ -40,8 +40,8 @@ from trainwright.data.quality.content.image_quality import blank_images, file_fa
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort
-from trainwright.data.sources.fetch import is_remote
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.types import Prepared
 
 

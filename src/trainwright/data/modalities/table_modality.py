@@ -40,8 +40,8 @@ from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sources.data_source import read_source, skipped_notes
-from trainwright.data.sources.fetch import is_remote
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.split.groups import group_codes
 from trainwright.data.types import Prepared
 from trainwright.data.versions.snapshot import snapshot_of_run

@@ -18,11 +18,11 @@ from trainwright.data.base.messages import some
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.formats.file_format import is_delta, is_part
 from trainwright.data.sources.cache import Tables, open_cache
-from trainwright.data.sources.fetch import is_remote
 from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.path_patterns import is_pattern
+from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.sources.source_part import Source, SourcePart
 
 
@@ -116,7 +116,7 @@ def find_source(written: str, path: str, around: Surroundings) -> Source:
         return FrameRows(written, path, around.frames)
     tables = open_cache(reading.cache, folder)
     if is_remote(written):
-        from trainwright.data.sources.remote_files import RemoteFiles
+        from trainwright.data.sources.remote_tables import RemoteFiles
 
         return RemoteFiles(written, path, reading, tables)
     place = folder / written

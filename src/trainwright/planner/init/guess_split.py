@@ -12,9 +12,9 @@ import polars as pl
 from trainwright.contract.reading.yaml_reader import Plain, read_yaml
 from trainwright.contract.sections.data.split import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.group_leaks import same_groups
 from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
+from trainwright.data.audit.split_sides import Sides
 from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
 from trainwright.data.base.storage.row_storage import IN_MEMORY
 from trainwright.data.base.table import Integers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -22,7 +22,6 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Feed
-from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import SingleProcess, Strategy
@@ -30,8 +29,8 @@ from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
-from trainwright.engine.job import Job, Validate
-from trainwright.engine.null_objects import Never, NoValidation
+from trainwright.engine.job import Job
+from trainwright.engine.null_objects import Never
 from trainwright.engine.save_interval import FirstOf
 from trainwright.engine.saving.save_request import SaveRequested
 from trainwright.engine.stopping.metric_stop_rules import StepRule
@@ -75,7 +74,7 @@ from trainwright.run.compose.compose_stop_rules import (
     name_budget,
 )
 from trainwright.run.compose.compose_telemetry import Measurable, TelemetryParts, build_measured
-from trainwright.run.compose.compose_validation import Validation, validation_loss
+from trainwright.run.compose.compose_validation import build_validation
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
 from trainwright.run.folder.exact_resume import with_same_bits
 from trainwright.run.input_shapes import shape_of
@@ -158,7 +157,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)
-    scorer, validation = _build_validation(section, network, plan, prepared, portions)
+    scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
+    validation = build_validation(scorer, network.loss, portions, plan, prepared)
     saving = build_saving(plan, run, length, longest_rollback(device), requests, tell)
     trained = ModelParts(model, objective, updates.optimizer, strategy, requests)
     rows = rows_of_data(feed, prepared)
@@ -209,24 +209,6 @@ def _build(
     outside = family.base_names(section, model)
     state = ModuleState(model, section.base_weights if outside else "", outside)
     return _Learned(model, state, shape, loss, build_objective(contract, loss), outside)
-
-
-def _build_validation(
-    section: ModelSection,
-    network: _Learned,
-    plan: Plan,
-    prepared: Prepared,
-    portions: AdaptiveEvalBatch,
-) -> tuple[NetworkScorer, Validate]:
-    """Scorer of the model, and validation during training, which has none without rows."""
-    rows = plan.contract.training.validation.rows
-    some = sampled_judged(prepared.validation, prepared.target, rows, plan.contract.seed)
-    prepared = replace(prepared, validation=some)
-    scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
-    if not len(prepared.validation):
-        return scorer, NoValidation()
-    of_rows = validation_loss(network.loss, network.model, prepared, portions)
-    return scorer, Validation(prepared, scorer, plan, of_rows)
 
 
 def _build_measured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import final
 
@@ -19,8 +20,11 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset
+from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.engine.job import Validate
+from trainwright.engine.null_objects import NoValidation
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.retrieval import mean_loss
@@ -216,3 +220,20 @@ class _LossOverQueries:
 
 def _watched(training: Training) -> str:
     return "val_loss" if training.early_stopping == "off" else training.early_stopping.metric
+
+
+def build_validation(
+    scorer: NetworkScorer,
+    loss: TargetLoss,
+    portions: AdaptiveEvalBatch,
+    plan: Plan,
+    prepared: Prepared,
+) -> Validate:
+    """Validation of the scorer's network during training; none without rows."""
+    rows = plan.contract.training.validation.rows
+    some = sampled_judged(prepared.validation, prepared.target, rows, plan.contract.seed)
+    prepared = replace(prepared, validation=some)
+    if not len(prepared.validation):
+        return NoValidation()
+    of_rows = validation_loss(loss, scorer.network, prepared, portions)
+    return Validation(prepared, scorer, plan, of_rows)
