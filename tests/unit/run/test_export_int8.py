@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from stopped_runs import run_of  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.evaluation.verdict import Verdict  # noqa: E402
 from trainwright.run.after import export_int8  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 
@@ -113,6 +115,23 @@ def test_convolutions_are_refused(tmp_path: Path) -> None:
         export_int8._quantize(
             tmp_path / "whole.onnx", tmp_path / "small.onnx", RunFolder(tmp_path / "run")
         )
+
+
+def test_a_verdict_that_rests_on_questions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "asked")
+    folder.evaluation.parent.mkdir(parents=True)
+    folder.evaluation.write_text('{"by_fold": {"folds": []}}')
+    verdict = Verdict("met", ())
+    monkeypatch.setattr(export_int8, "read_judged", lambda _: SimpleNamespace(verdict=verdict))
+    planned = SimpleNamespace(questions=())
+    monkeypatch.setattr(export_int8, "read_planned", lambda _: planned)
+    assert export_int8._judged_alone(folder) is verdict
+    planned.questions = ("one", "two")
+    with pytest.raises(Mistake, match="rests on questions") as caught:
+        export_int8._judged_alone(folder)
+    assert caught.value.problems[0].found == "2 sets of questions"
 
 
 @pytest.mark.extended

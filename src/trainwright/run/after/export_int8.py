@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json
+from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_file
 from trainwright.data.base.table import Floats, Inputs
 from trainwright.data.types import Prepared
@@ -38,6 +39,7 @@ from trainwright.run.folder.baseline_bundles import read_baselines
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.judging.evaluation_file import read_judged
+from trainwright.run.judging.judge_purpose import HELD
 from trainwright.run.run_result import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.run_folder import RunFolder
@@ -68,7 +70,8 @@ def export_int8(folder: RunFolder, output: Path) -> Int8Export:
     of the bundle and are not.
 
     Raises:
-        Mistake: as `export_onnx`; or the run was judged by folds, or its network convolves.
+        Mistake: as `export_onnx`; or the run was judged by folds or by questions, or its network
+            convolves.
             DataChanged: the rows of the run are no longer those that it was judged on.
             StorageFailed: the disk.
     """
@@ -100,6 +103,15 @@ def _judged_alone(folder: RunFolder) -> Verdict:
                 "not kept",
                 found=f"{folds} folds",
                 expected="a run with test rows of its own",
+                fix="write it with 32 bits: --to onnx",
+            )
+        )
+    if questions := read_planned(folder).questions:
+        raise Mistake(
+            Problem(
+                f"the verdict of run {folder.name} rests on questions, which a graph is not asked",
+                found=many(len(questions), "set of questions", "sets of questions"),
+                expected="a run without questions in its contract",
                 fix="write it with 32 bits: --to onnx",
             )
         )
@@ -156,6 +168,8 @@ def _judge_again(folder: RunFolder, file: Path, before: Verdict) -> Result:
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
     is_linear = contract.model.may_be_linear
     verdict = judge(contract.metric, contract.slices, evaluation, is_linear=is_linear)
+    # What a purpose demands is held by the run, in whatever format its network is written.
+    verdict = verdict.with_clauses([one for one in before.clauses if one.metric == HELD])
     if before.status == "invalid":
         # What a finding changes is of the data.
         verdict = verdict.with_experiments(before.experiments)
