@@ -21,7 +21,7 @@ from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
-Base = Literal["table", "network", "text", "images", "encoder", "pairs"]
+Base = Literal["table", "network", "text", "images", "encoder", "pairs", "captions"]
 ROWS = 120
 LABELS = [("no", "yes")[at * 7 % 3 == 0] for at in range(ROWS)]
 NUMBERS = [at * 37 % 101 * 1.5 for at in range(ROWS)]
@@ -61,6 +61,16 @@ CONTRACTS: Mapping[Base, Values] = {
             "width": 8,
             "image": {"kind": "resnet", "blocks": [1], "width": 4},
             "text": {"kind": "bag", "width": 8},
+        },
+        "training": {"num_epochs": 2, "batch_size": 8},
+    },
+    "captions": {
+        "data": {"kind": "captions", "path": "pairs.csv"},
+        "model": {
+            "kind": "vision_language",
+            "image": {"kind": "resnet", "blocks": [1], "width": 4},
+            "projector": {"grid": 2},
+            "decoder": {"kind": "gpt", "layers": 1, "heads": 2, "width": 16, "context": 32},
         },
         "training": {"num_epochs": 2, "batch_size": 8},
     },

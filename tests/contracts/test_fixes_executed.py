@@ -53,6 +53,8 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/modalities/preference_modality.py: trainwright evaluate RUN",
         "contract/rules/data/preference_rules.py: fine-tune a model",
         "run/after/generate_text.py: ",
+        "run/after/caption_images.py: ",
+        "data/captions/caption_encoding.py: trainwright generate",
         "run/after/export_folder.py: ",
         "run/after/export_int8.py: ",
     ),
@@ -62,10 +64,12 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "cli/embeddings.py: ",
         "predictor/embedding_index.py: build it again",
     ),
-    "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs)": (
+    "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs, "
+    "test_vision_language)": (
         "model/adapters/",
         "model/gpt/",
         "model/causal_lm/",
+        "model/vision_language/",
         "model/pretrained/base_location.py: set ",
         "model/pretrained/encoder_adapter.py: name layers",
         "planner/init/first_contract.py: leave out --base",

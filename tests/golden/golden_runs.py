@@ -35,6 +35,7 @@ FOLDS = (
 TEXT_COLUMN = "data: {kind: table, path: texts.csv, target: y}\n"
 IMAGES = "data: {kind: images, path: img}\n"
 PAIRS = "task: retrieval\ndata: {kind: pairs, path: captions.csv, image: image, caption: caption}\n"
+CAPTIONS = "data: {kind: captions, path: captions.csv, image: image, caption: caption}\n"
 TEXT_PAIRS = "task: retrieval\ndata: {kind: text_pairs, path: questions.csv}\n"
 CHARACTERS = "data: {kind: tokens, path: corpus.txt}\n"
 WORD_PIECES = "data: {kind: tokens, path: corpus.txt, vocabulary: bpe, vocabulary_size: 300}\n"
@@ -80,6 +81,13 @@ CONTRACTS: Mapping[str, str] = {
     + model(
         "dual_encoder",
         "width: 16, image: {kind: resnet, width: 8, blocks: [1]}, text: {kind: bag, width: 16}",
+    )
+    + training(),
+    "vision_language": CAPTIONS
+    + model(
+        "vision_language",
+        "image: {kind: resnet, width: 8, blocks: [1]}, projector: {grid: 2}, "
+        "decoder: {kind: gpt, layers: 1, heads: 2, width: 16, context: 48}",
     )
     + training(),
     "bi_encoder": TEXT_PAIRS

@@ -33,6 +33,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "series": f"{_HERE}.series_modality:SeriesModality",
         "pairs": f"{_HERE}.pair_modality:PairModality",
         "text_pairs": f"{_HERE}.text_pair_modality:TextPairModality",
+        "captions": f"{_HERE}.caption_modality:CaptionModality",
     },
     build=lambda modality: modality(),
 )

@@ -34,6 +34,7 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
         "pairs": "trainwright.data.pairs.pair_encoder:PairEncoder",
         "text_pairs": "trainwright.data.text_pairs.text_pair_encoder:TextPairEncoder",
+        "captions": "trainwright.data.captions.caption_encoding:CaptionEncoding",
         "terms_of_text_pairs": "trainwright.data.text_pairs.text_pair_terms:TextPairTerms",
         "terms_of_pairs": "trainwright.data.pairs.pair_terms:PairTerms",
     }

@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, Family[Any]] = LazyTable(
         "causal_lm": f"{_HERE}.causal_lm.causal_lm_family:CausalLmFamily",
         "dual_encoder": f"{_HERE}.dual_encoder.dual_encoder_family:DualEncoderFamily",
         "bi_encoder": f"{_HERE}.bi_encoder.bi_encoder_family:BiEncoderFamily",
+        "vision_language": (f"{_HERE}.vision_language.vision_language_family:VisionLanguageFamily"),
         "pretrained": f"{_HERE}.pretrained.pretrained_family:PretrainedFamily",
         "imported": f"{_HERE}.imported.imported_family:ImportedFamily",
     },

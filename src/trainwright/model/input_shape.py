@@ -173,6 +173,42 @@ class PairShape:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptionShape:
+    """Size and channel statistics of the images, as of an `ImageShape`, and tokens of the
+    vocabulary."""
+
+    size: tuple[int, int, int]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    outputs: int
+
+    kind: ClassVar[str] = "captions"
+    names: ClassVar[tuple[str, ...]] = ("tokens", "pixels")
+
+    @property
+    def is_possible(self) -> bool:
+        """Could data have it?"""
+        return self.outputs >= 1 and min(self.size) >= 1
+
+    def empty_rows(self, rows: int, context: int) -> tuple[Tensor, ...]:
+        """Inputs of a network without values, on the default device. Needs torch."""
+        import torch
+
+        tokens = torch.empty(rows, context, dtype=torch.int64)
+        return tokens, torch.empty(rows, *self.size, dtype=torch.uint8)
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "size": list(self.size),
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "outputs": self.outputs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class TextPairShape:
     """Tokens of the vocabulary and of the longest text, hard negatives of a training row, and
     number of outputs."""
@@ -214,7 +250,7 @@ class TextPairShape:
         }
 
 
-Shape = TableShape | ImageShape | TokenShape | TextShape | PairShape | TextPairShape
+Shape = TableShape | ImageShape | TokenShape | TextShape | PairShape | TextPairShape | CaptionShape
 
 
 def shape_from_json(json: Json) -> Shape:
@@ -228,10 +264,11 @@ def shape_from_json(json: Json) -> Shape:
     match json.get("kind", earlier):
         case "table":
             return TableShape(int(json["numeric"]), tuple(json["cardinalities"]), outputs)
-        case "images":
+        case "images" | "captions" as kind:
             channels, height, width = json["size"]
             size = (channels, height, width)
-            return ImageShape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
+            shape = ImageShape if kind == "images" else CaptionShape
+            return shape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
         case "tokens":
             return TokenShape(outputs)
         case "texts":

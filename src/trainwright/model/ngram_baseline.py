@@ -29,7 +29,7 @@ class Frequencies:
 
     def score(self, inputs: Inputs) -> Floats:
         """Negative log-likelihood (nats) of each evaluation segment, [N, 1]."""
-        text = TokenInputs.of_kind(inputs)
+        text = TokenInputs.of_kind(inputs.segments)
         sums = []
         for start, length in zip(text.starts, text.lengths, strict=True):
             each = self._of(text.tokens[start - 1 : start + length])

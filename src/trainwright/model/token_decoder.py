@@ -1,4 +1,4 @@
-"""Protocol of networks that continue a text."""
+"""Protocols of networks that continue a text, or write of images."""
 
 from __future__ import annotations
 
@@ -19,4 +19,13 @@ class TokenDecoder(Protocol):
     def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
         """Logits of the token after the last of `tokens`, which follow those of the cache; the
         cache grows by them."""
+        ...
+
+
+@runtime_checkable
+class ImageDescriber(Protocol):
+    """Network that writes of images."""
+
+    def about(self, pixels: Tensor) -> TokenDecoder:
+        """What writes of an image [1, C, H, W]."""
         ...

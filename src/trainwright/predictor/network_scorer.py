@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -23,7 +23,7 @@ from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Floats, Inputs
+from trainwright.data.base.table import Floats, Inputs, Integers
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
@@ -41,6 +41,13 @@ _TOKENS = 2**13
 _MOST_CONTEXT = 2**20
 """Positions take memory of their own, without a weight."""
 _SECTION: TypeAdapter[Model] = TypeAdapter(Model)
+
+Beside = Callable[[Integers], Mapping[str, npt.NDArray[Any]]]
+"""What a network reads beside the tokens of segments, whose numbers are given."""
+
+
+def _nothing_beside(_segments: Integers) -> Mapping[str, npt.NDArray[Any]]:
+    return {}
 
 
 @final
@@ -143,7 +150,8 @@ class NetworkScorer:
 
     def _scored(self, inputs: Inputs) -> Floats:
         if self._target.task == "generation":
-            return inputs.from_likelihoods(self.segment_nll(TokenInputs.of_kind(inputs.segments)))
+            segments = TokenInputs.of_kind(inputs.segments)
+            return inputs.from_likelihoods(self.segment_nll(segments, inputs.beside_segments))
         return self._finish(self._outputs(inputs))
 
     def _outputs(self, inputs: Inputs) -> Iterator[Tensor]:
@@ -160,10 +168,12 @@ class NetworkScorer:
             return np.zeros((0, self._shape.outputs))
         return self._link.scores(torch.cat(outputs)).numpy()
 
-    def segment_nll(self, inputs: TokenInputs) -> Floats:
-        """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""
+    def segment_nll(self, inputs: TokenInputs, beside: Beside = _nothing_beside) -> Floats:
+        """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]; `beside` are
+        the arguments of the network behind the tokens of some segments."""
         context = self._section.context_length
-        device = next(self._model.parameters()).device
+        parameter = next(self._model.parameters())
+        device = parameter.device
         scores = np.zeros(len(inputs))
         tokens = min(_TOKENS, _LOGITS // self._logits_of_a_token())
         most = max(1, tokens // context)
@@ -171,7 +181,8 @@ class NetworkScorer:
             rows = self._portions.rows(min(most, len(windows.starts)))
             for start in range(0, len(windows.starts), rows):
                 part = windows.between(start, start + rows)
-                logits = self._model(_tokens(part, 0, device))[:, -part.predicted :]
+                more = [_argument(one, parameter) for one in beside(part.segments).values()]
+                logits = self._model(_tokens(part, 0, device), *more)[:, -part.predicted :]
                 target = _tokens(part, 1, device)[:, -part.predicted :]
                 nll = functional.cross_entropy(
                     logits.float().flatten(0, 1), target.flatten(), reduction="none"

@@ -82,6 +82,11 @@ class Predictor:
             columns[0] = self.target.decode(decided).alias(columns[0].name)
         return columns
 
+    def score_counterfactuals(self, inputs: Inputs) -> dict[str, Floats]:
+        """`score` for rows from which something was taken that the model should use, by the name of
+        the baseline that it then is; most kinds of rows have none."""
+        return {name: self.score(one) for name, one in inputs.counterfactuals().items()}
+
     def score_part(self, part: Part) -> Floats:
         """`score` for a part; table rows are encoded in slices by these features, which may differ
         from those that the part was encoded with."""

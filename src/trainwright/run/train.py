@@ -272,7 +272,7 @@ def _judge_further(
     decoder writes."""
     contract = ready.plan.contract
     has_clauses = contract.serving.is_limited or contract.purpose != "unstated"
-    if not (has_clauses or contract.model.traits.writes_text):
+    if not (has_clauses or contract.model.traits.writes):
         return *judged, {}
     # Imported here: few contracts have limits or a purpose, and only decoders write texts.
     from trainwright.run.judging.judge_further import judge_further
@@ -392,7 +392,7 @@ def _scored(
         scores=predicted.scores,
         decided=predicted.decided,
         uncalibrated=predicted.uncalibrated,
-        baselines=score_beside(baselines, prepared, data),
+        baselines=score_beside(baselines, prepared, data, fitted.predictor),
         shares=baselines.shares,
         notes=(*notes, *predicted.notes),
     )

@@ -43,6 +43,11 @@ _SETTINGS: Mapping[str, Json] = {
         "text": {"kind": "transformer", "width": 16, "layers": 1, "heads": 2},
     },
     "gpt": {"layers": 1, "heads": 2, "width": 16, "context": 16},
+    "vision_language": {
+        "image": {"kind": "resnet", "width": 8, "blocks": [1]},
+        "projector": {"grid": 2},
+        "decoder": {"kind": "gpt", "layers": 1, "heads": 2, "width": 16, "context": 64},
+    },
 }
 """Networks that would train for minutes at their usual size."""
 
@@ -181,6 +186,12 @@ def _write_pairs(folder: Path) -> tuple[Json, str, str]:
     return {"kind": "pairs", "path": str(folder / "pairs.csv")}, "retrieval", "mean_recall"
 
 
+def _write_captions(folder: Path) -> tuple[Json, str, str]:
+    """The same images and captions, which are written."""
+    data, *_ = _write_pairs(folder)
+    return {**data, "kind": "captions"}, "generation", "nats_per_token"
+
+
 def _write_text_pairs(folder: Path) -> tuple[Json, str, str]:
     """Questions of things, and answers that name them in other words."""
     words = {"dog": "animals", "car": "traffic", "tea": "kitchen", "sea": "travel"}
@@ -202,6 +213,7 @@ _SLICES: Mapping[str, Json] = {
     "images": {"column": "label"},
     "pairs": {"column": "shade"},
     "text_pairs": {"column": "thing"},
+    "captions": {"column": "shade"},
     "tokens": {"where": "position > 100", "name": "late"},
 }
 _WRITERS = {
@@ -210,6 +222,7 @@ _WRITERS = {
     "tokens": _write_text,
     "pairs": _write_pairs,
     "text_pairs": _write_text_pairs,
+    "captions": _write_captions,
 }
 
 

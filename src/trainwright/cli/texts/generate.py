@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _NO_FILE = Path("-")
 
+Prompt = Annotated[
+    str, typer.Argument(metavar="PROMPT", help="The text to continue, or the path of an image.")
+]
 Prompts = Annotated[
     Path,
     typer.Option(
@@ -49,12 +52,15 @@ Beside = Annotated[
     list[str],
     typer.Option("--beside", metavar="RUN", help="Its adapter on the same base too; repeat."),
 ]
+Question = Annotated[
+    str, typer.Option("--question", metavar="TEXT", help="What is asked of the image.")
+]
 WithBase = Annotated[bool, typer.Option("--with-base", help="The base without the adapter too.")]
 
 
 def generate(
     run: RunName,
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The text to continue.")] = "",
+    prompt: Prompt = "",
     prompts: Prompts = _NO_FILE,
     output: Output = _NO_FILE,
     tokens: NewTokens = 200,
@@ -66,6 +72,7 @@ def generate(
     chat: Chat = False,
     beside: Beside = [],  # noqa: B006  typer reads the default
     with_base: WithBase = False,
+    question: Question = "",
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -75,7 +82,8 @@ def generate(
     A seed, the number of the prompt and the options give the same text again. A text also ends
     where the document ends, if the training texts were documents. With --chat, prompts are written
     by the template of the chats that the model was trained on, and an answer ends its turn.
-    Adapters on one base, and the base, write beside each other; the base is held once."""
+    Adapters on one base, and the base, write beside each other; the base is held once. A model that
+    writes of images gets the path of an image, or with --from a table or a folder of them."""
     from trainwright.cli.output.damage import naming_damage
     from trainwright.core.code_permission import code_allowed
     from trainwright.core.optional_dependencies import need_torch
@@ -84,6 +92,7 @@ def generate(
     _check_request(prompt, prompts, output)
     need_torch("", "a decoder")
     from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
+    from trainwright.run.after.caption_images import writes_of_images
     from trainwright.run.after.generate_text import open_generator, read_prompts
 
     ends = (DOCUMENT_END, *(one for one in stop if one))
@@ -96,6 +105,13 @@ def generate(
             _check_alone(prompts)
             generate_beside(folders, prompt, decoding, chat, with_base, as_json=as_json)
             return None
+        if writes_of_images(folders[0]):
+            from trainwright.cli.texts.generate_captions import ImagesAsked, generate_captions
+
+            _check_images(chat=chat)
+            images = ImagesAsked.of(prompt, prompts, question, output, _NO_FILE)
+            return generate_captions(folders[0], images, decoding, as_json=as_json)
+        _check_texts(question)
         generator, reader = open_generator(folders[0], decoding, is_chat=chat)
         alone = prompts == _NO_FILE
         asked = [reader.read(prompt)] if alone else list(read_prompts(prompts, reader))
@@ -129,6 +145,34 @@ def _check_request(prompt: str, prompts: Path, output: Path) -> None:
             )
         )
     check_folder(output)
+
+
+def _check_images(*, chat: bool) -> None:
+    from trainwright.core.errors import Mistake, Problem
+
+    if chat:
+        raise Mistake(
+            Problem(
+                "the model of this run writes of images, not in turns",
+                path="--chat",
+                fix="leave out --chat, and ask by --question",
+            )
+        )
+
+
+def _check_texts(question: str) -> None:
+    from trainwright.core.errors import Mistake, Problem
+
+    if question:
+        raise Mistake(
+            Problem(
+                "the model of this run reads no images that something could be asked of",
+                path="--question",
+                found=question[:80],
+                expected="a run of kind vision_language",
+                fix="leave out --question, and write it as the prompt",
+            )
+        )
 
 
 def _check_alone(prompts: Path) -> None:

@@ -30,8 +30,8 @@ class Inputs(ABC):
     __slots__ = ()
 
     kind: ClassVar[str]
-    """`table`, `images`, `tokens` or `pairs`, as the `form` of a data section; or `texts`, the
-    tokens of a column of texts."""
+    """`table`, `images`, `tokens`, `pairs` or `captions`, as the `form` of a data section; or
+    `texts`, the tokens of a column of texts."""
 
     rows_at_once: ClassVar[int] = 8192
     """Rows that a network scores in one pass, at most."""
@@ -81,6 +81,16 @@ class Inputs(ABC):
     def from_likelihoods(self, nll: Floats, /) -> Floats:
         """Scores [N, 1] of the negative log-likelihoods of the segments [M, 1]."""
         return nll
+
+    def beside_segments(self, _segments: Integers, /) -> Mapping[str, npt.NDArray[Any]]:
+        """What a decoder reads beside the tokens of these segments, in the order of its arguments,
+        the first axis the segments."""
+        return {}
+
+    def counterfactuals(self) -> Mapping[str, Inputs]:
+        """The same rows with something taken from them that a model should use, by the name of the
+        baseline that the model itself becomes."""
+        return {}
 
     @property
     def levels(self) -> Levels:

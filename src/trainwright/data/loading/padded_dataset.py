@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.permutation import Positions
@@ -19,6 +20,9 @@ from trainwright.data.loading.document_batch import (
 )
 from trainwright.data.text.chunks import LongDocuments, count_within, cut_documents
 from trainwright.data.text.padding import PaddedShapes
+
+_PIXELS = 4
+"""Dimensions of a batch of images."""
 
 
 @final
@@ -90,8 +94,12 @@ class Trimmed:
         lengths = self.lengths[rows]
         width = int(self._shapes.widths(lengths.max(initial=1)))
         counted = np.arange(width) < lengths[:, None]
-        short = batch.apply(lambda one: one[:, :width].contiguous())
-        return short.with_mask(torch.from_numpy(counted))
+
+        def cut(one: Tensor) -> Tensor:
+            # Of an image [B, C, H, W] nothing is a position of the text.
+            return one if one.ndim == _PIXELS else one[:, :width].contiguous()
+
+        return batch.apply(cut).with_mask(torch.from_numpy(counted))
 
     def widest(self, most: int) -> Positions:
         """The rows of the widest micro-batch of at most so many: the longest ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,13 +10,14 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.images import ImageFields
-from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.pairs import PairData, PictureTable
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.inputs.one_side import OneSide, WantedSide
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Part
 from trainwright.data.columns.matching import caption_codes
+from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.images.image_table import names_table
 from trainwright.data.images.new_images import unlabelled_images
 from trainwright.data.pairs.pair_encoder import PairEncoder
@@ -39,19 +41,30 @@ def labelled_pairs(data: Path, encoder: PairEncoder, section: PairData) -> Label
     Raises:
         DataMistake: they cannot be read.
     """
+    found = captioned_pictures(data, encoder.pixels, section)
+    texts = encoder.captions.tokenize(found.part.frame[section.caption].to_list())
+    inputs = PairInputs(found.part.inputs.pictures(), texts)
+    return found._replace(part=replace(found.part, inputs=inputs))
+
+
+def captioned_pictures(data: Path, pixels: Pixels, section: PictureTable) -> LabelledPairs:
+    """Images of another table with their captions, of which the part has the codes.
+
+    Raises:
+        DataMistake: they cannot be read.
+    """
     # The contract's root folder is on the training machine.
     columns = PairColumns(section.image, section.caption, section.group)
     group = columns.group
     if group and group not in read_source(data.name, data.absolute().parent, "DATA").frame.columns:
         columns = columns._replace(group="")
     asked = PairRequest(data.name, data.absolute().parent, "DATA", columns, Uncached())
-    kept = keep_pairs(asked, encoder.pixels.rule, drops=False)
+    kept = keep_pairs(asked, pixels.rule, drops=False)
     images = kept.images.inputs
     captions = kept.frame[columns.caption]
     codes = np.stack([pair_codes(images.hashes()), caption_codes(captions)], axis=1)
     units = group_codes(kept.frame[columns.group]) if columns.group else codes[:, 0]
-    inputs = PairInputs(images, encoder.captions.tokenize(captions.to_list()))
-    part = Part("test", kept.frame, inputs, codes, kept.rows, units)
+    part = Part("test", kept.frame, images, codes, kept.rows, units)
     return LabelledPairs(part, kept.images.version, bool(columns.group))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.images import ImageFields
-from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.pairs import PictureTable
 from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
@@ -59,7 +59,7 @@ class KeptPairs(NamedTuple):
     rows: Integers
 
 
-def read_pairs(section: PairData, folder: Path, most: int = sys.maxsize) -> RawPairs:
+def read_pairs(section: PictureTable, folder: Path, most: int = sys.maxsize) -> RawPairs:
     """Read the tables of a section, and the images of their rows.
 
     Raises:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.pairs import PairData, PictureTable
 from trainwright.contract.sections.data.split import GroupSplit
+from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.table import Integers, Part, PartName
@@ -22,7 +25,7 @@ from trainwright.data.pairs.pair_table import WORDS
 from trainwright.data.pairs.raw_pairs import RawPairs
 from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
 from trainwright.data.split.groups import group_codes
-from trainwright.data.split.split_report import check_crossing, report_split
+from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
 from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared
 
@@ -30,12 +33,16 @@ _GROUP, _IMAGE, _TEXT = " group", " image", " text"
 """Columns of a split that no file has."""
 
 
-def prepare_pairs(
-    raw: RawPairs, section: PairData, seed: int, of_base: TextTokenizer = NO_TOKENIZER
-) -> Prepared:
+class DividedPairs(NamedTuple):
+    """Positions of the rows of each part in its table, and how they were divided."""
+
+    rows: Mapping[PartName, Integers]
+    report: SplitReport
+
+
+def divide_pairs(raw: RawPairs, section: PictureTable, seed: int) -> DividedPairs:
     """Divide off the parts that do not stand apart, by whole groups, which without
-    `group` are the pairs of one image; fit statistics and tokens on the training pairs
-    alone. The tokenizer of a base, if there is one, makes the tokens.
+    `group` are the pairs of one image.
 
     Raises:
         DataMistake: the pairs cannot be divided so, or groups cross parts that stand apart.
@@ -50,6 +57,19 @@ def prepare_pairs(
     report = report_split(compared, split, WORDS, (_IMAGE, _TEXT), made=made)
     if section.group:
         check_crossing(report, split, "data.group", section.group)
+    return DividedPairs(rows, report)
+
+
+def prepare_pairs(
+    raw: RawPairs, section: PairData, seed: int, of_base: TextTokenizer = NO_TOKENIZER
+) -> Prepared:
+    """Divided as `divide_pairs` does; statistics and tokens are fitted on the training pairs
+    alone. The tokenizer of a base, if there is one, makes the tokens.
+
+    Raises:
+        DataMistake: as `divide_pairs`.
+    """
+    rows, report = divide_pairs(raw, section, seed)
     captions = raw.frames["train"][section.caption]
     tokenizer = (
         BaseCaptions(of_base)
@@ -72,11 +92,16 @@ def prepare_pairs(
         features=features,
         target=target,
         split=report,
-        version=_version(raw, rows, features, target),
+        version=version_of_pairs(
+            raw,
+            rows,
+            {"features": features.identity(), "target": target.identity()},
+            section.caption,
+        ),
     )
 
 
-def split_of_pairs(section: PairData) -> GroupSplit:
+def split_of_pairs(section: PictureTable) -> GroupSplit:
     """Whole groups, or all pairs of one image, stay on one side."""
     return GroupSplit(kind="group", column=_GROUP, validation=section.validation, test=section.test)
 
@@ -88,21 +113,27 @@ def pair_part(
     part: PartName,
     rows: Integers,
 ) -> Part:
-    """The pairs at some positions as a part. Its units are groups, or the pairs of one image."""
+    """The pairs at some positions as a part."""
+    found = picture_part(raw, section, part, rows)
+    texts = tokenizer.tokenize(found.frame[section.caption].to_list())
+    return replace(found, inputs=PairInputs(found.inputs.pictures(), texts))
+
+
+def picture_part(raw: RawPairs, section: PictureTable, part: PartName, rows: Integers) -> Part:
+    """The images at some positions as a part, with the codes of image and caption as targets. Its
+    units are groups, or the pairs of one image."""
     source = _source(raw, part)
     frame, codes = raw.frames[source][rows], raw.codes[source][rows]
-    texts = tokenizer.tokenize(frame[section.caption].to_list())
-    inputs = PairInputs(raw.pictures.images[source].take(rows), texts)
     group = section.group
     units = group_codes(frame[group]) if group else codes[:, 0]
-    return Part(part, frame, inputs, codes, rows, units)
+    return Part(part, frame, raw.pictures.images[source].take(rows), codes, rows, units)
 
 
 def _source(raw: RawPairs, part: PartName) -> PartName:
     return part if part in raw.facts.given else "train"
 
 
-def _compared(raw: RawPairs, section: PairData, part: PartName) -> pl.DataFrame:
+def _compared(raw: RawPairs, section: PictureTable, part: PartName) -> pl.DataFrame:
     """The group of each pair, and what duplicates are found by."""
     frame = raw.frames[part]
     images = pl.Series(_IMAGE, raw.codes[part][:, 0])
@@ -112,11 +143,12 @@ def _compared(raw: RawPairs, section: PairData, part: PartName) -> pl.DataFrame:
     )
 
 
-def _version(
-    raw: RawPairs, rows: Mapping[PartName, Integers], features: PairEncoder, target: Matching
+def version_of_pairs(
+    raw: RawPairs, rows: Mapping[PartName, Integers], encoded: Json, caption: str
 ) -> str:
+    """Version of divided pairs; `encoded` is what decides every encoded row."""
     texts = {
-        str(part): hash_bytes("\x1e".join(frame[target.column].to_list()).encode())
+        str(part): hash_bytes("\x1e".join(frame[caption].to_list()).encode())
         for part, frame in raw.frames.items()
     }
     return hash_value(
@@ -125,7 +157,6 @@ def _version(
             "files": [file.sha256 for file in raw.facts.files],
             "captions": texts,
             "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
-            "features": features.identity(),
-            "target": target.identity(),
+            **encoded,
         }
     )

@@ -163,11 +163,11 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
 
 
 def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
-    """Unigram model (dummy) and bigram model (linear) of the answers."""
+    """Unigram model (dummy) and bigram model (linear) of the answers, or of captions."""
     from trainwright.data.base.inputs.token_inputs import TokenInputs
     from trainwright.model.ngram_baseline import fit_frequencies
 
-    inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
+    inputs, target = TokenInputs.of_kind(prepared.train.inputs.segments), prepared.target
     single, double = (
         fit_frequencies(inputs, target.outputs, pairs=pairs, segments=True)
         for pairs in (False, True)
@@ -320,6 +320,7 @@ BASELINES: Mapping[str, BaselineFit] = MappingProxyType(
         "images": BaselineFit(_of_images, _seen_columns),
         "tokens": BaselineFit(_of_text, lambda _: 0),
         "chats": BaselineFit(_of_chats, lambda _: 0),
+        "captions": BaselineFit(_of_chats, lambda _: 0),
         "preferences": BaselineFit(_of_preferences, lambda _: 0),
         "series": BaselineFit(_of_series, _seen_of_table),
         "text_pairs": BaselineFit(

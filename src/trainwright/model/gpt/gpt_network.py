@@ -73,10 +73,14 @@ class GptNetwork(nn.Module):
         self,
         tokens: Int[Tensor, "B L"],
         positions: Literal["running"] | Int[Tensor, "B L"] = "running",
+        before: Literal["nothing"] | Float[Tensor, "B n D"] = "nothing",
     ) -> Float[Tensor, "B L D"]:
-        """What the head reads at each position."""
-        assert tokens.shape[1] <= self.context, "a window is at most the context"
-        prompt = self.prompt_length
+        """What the head reads at each position. Embeddings that stand `before` the tokens of each
+        row take n positions of the context, and give no features."""
+        ahead = _length(before)
+        assert ahead + tokens.shape[1] <= self.context, "a window is at most the context"
+        assert not ahead or isinstance(positions, str), "packed documents have nothing before them"
+        prompt = self.prompt_length + ahead
         length = prompt + tokens.shape[1]
         seen: Literal["past"] | Tensor = "past"
         if isinstance(positions, str):
@@ -87,7 +91,7 @@ class GptNetwork(nn.Module):
             places = torch.cat([first, prompt + positions], dim=1) if prompt else positions
             turn = (self.cosines[places][:, None], self.sines[places][:, None])
             seen = behind_prompt(within_documents(positions), prompt)
-        x = self._embed(tokens, places)
+        x = self._embed(tokens, places, before)
         for block in self.blocks:
             x = block(x, turn, seen)
         return self._normed(x[:, prompt:])
@@ -97,23 +101,29 @@ class GptNetwork(nn.Module):
         """Weights of the head."""
         return self.embedding.weight if self.head is None else self.head.weight
 
-    def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
+    def extend(
+        self,
+        tokens: Int[Tensor, "B L"],
+        cache: KeyValueCache,
+        before: Literal["nothing"] | Float[Tensor, "B n D"] = "nothing",
+    ) -> Float[Tensor, "B V"]:
         """Logits of the token after the last of `tokens`, which follow those of the cache; the
-        cache grows by them."""
+        cache grows by them. What stands `before` them is read with the first token."""
         begin, end = cache.length, cache.length + tokens.shape[1]
-        assert end <= self.context, "a window is at most the context"
-        if self.prompt_length:
+        assert _length(before) + end <= self.context, "a window is at most the context"
+        prompt = self.prompt_length + _length(before)
+        if prompt:
             # The prompt is read before the first token; the length is that of the tokens.
-            begin, end = (begin and begin + self.prompt_length), end + self.prompt_length
+            begin, end = (begin and begin + prompt), end + prompt
         places = torch.arange(begin, end, device=tokens.device)
         turn = (self.cosines[begin:end], self.sines[begin:end])
         # Each position sees every earlier one, and those of the cache.
         seen = places[:, None] >= torch.arange(end, device=tokens.device)
-        x = self._embed(tokens, places)
+        x = self._embed(tokens, places, before)
         for number, block in enumerate(self.blocks):
             assert isinstance(block, _Block)
             x = block.extend(x, turn, seen.expand(len(tokens), 1, -1, -1), cache, number)
-        cache.length = end - self.prompt_length
+        cache.length = end - prompt
         return functional.linear(self._normed(x[:, -1]), self.head_weight)
 
     @property
@@ -136,9 +146,12 @@ class GptNetwork(nn.Module):
         )
         return queries, module.shared(keys), module.shared(values)
 
-    def _embed(self, tokens: Tensor, places: Tensor) -> Tensor:
+    def _embed(self, tokens: Tensor, places: Tensor, before: Literal["nothing"] | Tensor) -> Tensor:
         x: Tensor = self.embedding(tokens)
-        if self.prompt is not None and places.shape[-1] > tokens.shape[1]:
+        is_first = places.shape[-1] > tokens.shape[1]
+        if is_first and not isinstance(before, str):
+            x = torch.cat([before.to(x.dtype), x], dim=1)
+        if is_first and self.prompt is not None:
             first = torch.arange(self.prompt_length, device=tokens.device)
             x = torch.cat([self.prompt(first).to(x.dtype).expand(len(x), -1, -1), x], dim=1)
         if self.learned:
@@ -236,6 +249,11 @@ class _Block(nn.Module):
             inner = self.active(inner)
         out: Tensor = x + self.drop(self.narrow(inner))
         return out
+
+
+def _length(before: Literal["nothing"] | Tensor) -> int:
+    """Positions of what stands before the tokens."""
+    return 0 if isinstance(before, str) else before.shape[1]
 
 
 def _norm(section: Gpt) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,63 @@ def build_image_classifier(base: Base, shape: ImageShape, *, is_new: bool) -> nn
         Mistake: as `build_classifier`, or the base reads fewer channels.
     """
     network = build_classifier(base, shape.outputs, is_new=is_new)
+    _standardise(network, base, shape)
+    return network
+
+
+def build_image_states(base: Base, shape: ImageShape, *, is_new: bool) -> nn.Module:
+    """The encoder of `build_image_classifier` without its head: from raw pixels [B, C, H, W] to
+    states of its places [B, F, h, w], those of patches without other tokens.
+
+    Raises:
+        Mistake: as `build_image_classifier`, or the encoder has no states of patches.
+    """
+    network = build_classifier(base, shape.outputs, is_new=is_new)
+    # The head is beside the encoder, and smaller.
+    encoder = max(network.children(), key=lambda one: sum(p.numel() for p in one.parameters()))
+    _standardise(encoder, base, shape)
+    return ImageStates(encoder, base)
+
+
+@final
+class ImageStates(nn.Module):
+    """States [B, F, h, w] of the places of images [B, C, H, W] in an encoder of transformers."""
+
+    def __init__(self, encoder: nn.Module, base: Base) -> None:
+        super().__init__()
+        self.encoder = encoder
+        config = known_config(json.loads(base.config), "images")
+        size = getattr(getattr(config, "vision_config", config), "patch_size", 0)
+        self._patch = (size, size) if isinstance(size, int) else tuple(size)
+        self._kind = config.model_type
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """States, in the order of the places."""
+        states: Tensor = self.encoder(pixels).last_hidden_state
+        if states.ndim == 4:
+            return states
+        height, width = (
+            side // (of or side) for side, of in zip(pixels.shape[2:], self._patch, strict=True)
+        )
+        others = states.shape[1] - height * width
+        if others < 0 or not all(self._patch):
+            raise unusable(
+                "the base has no states of patches",
+                f"{self._kind}: {states.shape[1]} states of an image",
+                "an encoder such as vit, dinov2, clip, siglip, convnext or resnet",
+                "name another base",
+            )
+        # A class token and registers stand before the patches.
+        patches = states[:, others:].transpose(1, 2)
+        return patches.reshape(*patches.shape[:2], height, width)
+
+
+def _standardise(network: nn.Module, base: Base, shape: ImageShape) -> None:
+    """Make a network of a base take raw pixels.
+
+    Raises:
+        Mistake: the base reads fewer channels.
+    """
     channels = image_channels(base)
     if shape.size[0] not in (1, channels):
         raise unusable(
@@ -41,7 +98,6 @@ def build_image_classifier(base: Base, shape: ImageShape, *, is_new: bool) -> nn
         # Not among the weights, whose names are the published ones.
         network.register_buffer(name, spread, persistent=False)
     network.register_forward_pre_hook(_Standardisation(channels))
-    return network
 
 
 class _Standardisation:

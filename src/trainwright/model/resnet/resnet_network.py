@@ -43,6 +43,17 @@ def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
     return network
 
 
+_HEAD_LAYERS = 3
+"""Mean over the places, dropout and the linear layer."""
+
+
+def build_resnet_states(section: ResNet, shape: ImageShape) -> ImageNetwork:
+    """The same network without its head: from pixels [B, C, H, W] to states [B, F, h, w]."""
+    network = build_resnet(section, shape)
+    network.body = nn.Sequential(*list(network.body.children())[:-_HEAD_LAYERS])
+    return network
+
+
 @final
 class ImageNetwork(nn.Module):
     """Raw pixels [B, C, H, W], 0 to 255, to logits: pixels are standardised with the mean and

@@ -21,6 +21,7 @@ PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
         "preferences": f"{_HERE}.preference_planner:PreferencePlanner",
         "series": f"{_HERE}.series_planner:SeriesPlanner",
         "pairs": f"{_HERE}.pair_planner:PairPlanner",
+        "captions": f"{_HERE}.caption_planner:CaptionPlanner",
     }
 )
 """By the kind of the `data` section, where it has more to say than a `RowPlanner`."""

@@ -29,6 +29,7 @@ _KINDS = {
     "series": "time series",
     "chats": "chat",
     "preferences": "preference",
+    "captions": "image and caption",
 }
 _CONTRACT_LETTERS = 20_000
 _SHOWN_FACTS = ("hardware", "threads", "active time", "price", "started", "ended", "extended")

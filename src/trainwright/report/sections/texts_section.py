@@ -68,12 +68,13 @@ def _table(json: Json, scores: QuestionScores) -> QuestionTable:
     gains = {who: each[judged] for who, each in scores.gains.items()}
     slices = {name: one for name, _, one in scores.slices}
     counts = [rows for _, rows, _ in scores.slices]
-    about = f"{scores.contaminated:,} of them found in the training text ({json['searched']})."
+    searched = json.get("searched", "")
+    about = f"{scores.contaminated:,} of them found in the training text ({searched})."
     return QuestionTable(
         name=scores.name,
         questions=count_text(scores.questions, "question", "questions"),
         metric=judged,
-        about=about,
+        about=about if searched else "",
         values=_rows(scores.metrics),
         compared=_rows(beside),
         gains=_rows(gains, 0.0),

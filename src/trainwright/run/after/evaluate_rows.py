@@ -58,7 +58,8 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
         scores=scores,
         decided=predictor.decide(scores),
         baselines={
-            name: baseline.score_part(part) for name, baseline in read_baselines(folder).items()
+            **{name: one.score_part(part) for name, one in read_baselines(folder).items()},
+            **predictor.score_counterfactuals(part.inputs),
         },
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)

@@ -15,6 +15,7 @@ from trainwright.contract.sections.training.teacher import Teacher
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats
 from trainwright.data.loading.batch import Batch, element_targets, row_targets
+from trainwright.data.loading.caption_dataset import CaptionDataset
 from trainwright.data.loading.dataset import (
     RowDataset,
     WindowDataset,
@@ -171,7 +172,7 @@ def class_rows(prepared: Prepared) -> Floats:
 def _forming(store: RowDataset) -> Collate:
     """Collate function of a micro-batch."""
     match store:
-        case PaddedDataset():
+        case PaddedDataset() | CaptionDataset():
             return Trimmed(store.lengths, store.shapes)
         case PackedDataset():
             return PackedBatches(store.packing)
@@ -203,6 +204,7 @@ def _count(prepared: Prepared) -> Callable[[Batch], int]:
 
 def _targets_of_rows(store: RowDataset) -> Callable[[int, Positions], int]:
     """Counts the targets of any rows of an epoch, by their numbers."""
-    if isinstance(store, WindowDataset | PackedDataset | PaddedDataset | QueryDataset):
+    counting = WindowDataset | PackedDataset | PaddedDataset | CaptionDataset | QueryDataset
+    if isinstance(store, counting):
         return store.count_targets
     return one_a_row

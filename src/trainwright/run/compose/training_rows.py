@@ -11,11 +11,13 @@ import numpy.typing as npt
 import torch
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.captions import CaptionData
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sampling import Mixture, Uniform
 from trainwright.contract.sections.data.token_windows import TokenFeeding
 from trainwright.contract.sections.section import settled
+from trainwright.data.base.inputs.caption_inputs import CaptionInputs
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
 from trainwright.data.base.inputs.text_inputs import TextInputs
@@ -23,6 +25,7 @@ from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
 from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import ImageInputs, Part, TableInputs
 from trainwright.data.loading.augment import ImageDataset
+from trainwright.data.loading.caption_dataset import CaptionDataset
 from trainwright.data.loading.dataset import (
     RowDataset,
     TensorRowDataset,
@@ -110,6 +113,15 @@ def _text_pairs(contract: Contract, prepared: Prepared, device: torch.device) ->
     return store, _draws(contract, prepared, store)
 
 
+def _captions(contract: Contract, prepared: Prepared, device: torch.device) -> Drawn:
+    data, part = CaptionData.of(contract.data), prepared.train
+    inputs = CaptionInputs.of_kind(part.inputs)
+    labels = torch.zeros(len(part), dtype=torch.int64, device=device)
+    images = ImageDataset(build_pixels(inputs.images, device), labels, data.augment, contract.seed)
+    store = CaptionDataset(images, inputs.texts, contract.model.context_length, device)
+    return store, _draws(contract, prepared, store)
+
+
 FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = MappingProxyType(
     {
         "table": _table,
@@ -119,6 +131,7 @@ FEEDS: Mapping[str, Callable[[Contract, Prepared, torch.device], Drawn]] = Mappi
         "preferences": _preferences,
         "pairs": _pairs,
         "text_pairs": _text_pairs,
+        "captions": _captions,
     }
 )
 """By the kind of the inputs."""

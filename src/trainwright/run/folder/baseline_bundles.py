@@ -26,10 +26,15 @@ def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all
     return fit_baselines(prepared, data, math.inf if rows == "all" else rows)
 
 
-def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:
-    """Scores of every baseline on the test rows, [N, C] or [N, 1]: the fitted ones, and for a time
-    split the forecasts that need no model."""
-    return {**baselines.scores(prepared.test), **forecast_naively(prepared, data)}
+def score_beside(
+    baselines: Baselines, prepared: Prepared, data: Data, *judged: Predictor
+) -> dict[str, Floats]:
+    """Scores of every baseline on the test rows, [N, C] or [N, 1]: the fitted ones, for a time
+    split the forecasts that need no model, and what is `judged` without what it should use."""
+    scores = {**baselines.scores(prepared.test), **forecast_naively(prepared, data)}
+    for predictor in judged:
+        scores |= predictor.score_counterfactuals(prepared.test.inputs)
+    return scores
 
 
 def write_baselines(baselines: Baselines, folder: RunFolder) -> None:

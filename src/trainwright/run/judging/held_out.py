@@ -118,7 +118,7 @@ def _predict_fold(fold: TrainedFold, data: Data) -> FoldPredictions:
         scores=predicted.scores,
         decided=predicted.decided,
         uncalibrated=predicted.uncalibrated,
-        baselines=score_beside(fold.baselines, fold.prepared, data),
+        baselines=score_beside(fold.baselines, fold.prepared, data, fold.predictor),
         train_rows=fold.train_rows,
         notes=(*fold.notes, *predicted.notes),
     )

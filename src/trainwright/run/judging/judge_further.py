@@ -39,6 +39,11 @@ def judge_further(
         verdict, evaluation = judge_purpose(
             contract, predictor, folder, rows, (verdict, evaluation)
         )
+    if contract.model.traits.describes_images:
+        from trainwright.run.judging.judge_captions import judge_captions
+
+        with stages("texts"):
+            return verdict, evaluation, judge_captions(contract, predictor, test)
     if not contract.model.traits.writes_text:
         return verdict, evaluation, {}
     from trainwright.run.judging.judge_texts import judge_texts

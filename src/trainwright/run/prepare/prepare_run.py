@@ -69,6 +69,11 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document, raw)
+        if decided.contract.model.earlier_bundle:
+            # Imported here: few models start from the run of another contract.
+            from trainwright.run.earlier_rows import check_unseen_rows
+
+            check_unseen_rows(decided.contract.model, prepared)
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.data.image_rules import check_pixel_limit
-from trainwright.contract.sections.data.pairs import PairData
+from trainwright.contract.sections.data.pairs import PairData, PictureTable
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.training.objective import AutoLoss, Contrastive
@@ -14,7 +14,7 @@ from trainwright.core.errors import Problem
 
 
 def columns_are_apart(
-    _contract: Contract, data: PairData, _written: frozenset[str]
+    _contract: Contract, data: PictureTable, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """Image, caption and group are three columns."""
     yield from columns_named_twice(
@@ -38,7 +38,7 @@ def columns_named_twice(columns: Sequence[tuple[str, str]]) -> Iterator[Problem]
 
 
 def images_are_whole(
-    _contract: Contract, data: PairData, _written: frozenset[str]
+    _contract: Contract, data: PictureTable, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """A blend of two images has no caption."""
     for key in ("mixup", "cutmix"):
@@ -53,7 +53,7 @@ def images_are_whole(
 
 
 def pixels_fit_their_limit(
-    _contract: Contract, data: PairData, _written: frozenset[str]
+    _contract: Contract, data: PictureTable, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """As `check_pixel_limit`."""
     yield from check_pixel_limit(data.decoding)

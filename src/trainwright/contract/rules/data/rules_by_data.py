@@ -24,6 +24,7 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
         "series": f"{_HERE}.series_rules:SERIES_RULES",
         "pairs": f"{_HERE}.pair_rules:PAIR_RULES",
         "text_pairs": f"{_HERE}.text_pair_rules:TEXT_PAIR_RULES",
+        "captions": f"{_HERE}.caption_rules:CAPTION_RULES",
     }
 )
 """A line for each kind of data that has rules of its own."""

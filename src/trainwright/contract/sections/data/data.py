@@ -23,6 +23,7 @@ DATA_SECTIONS: Mapping[str, type[Feeding]] = LazyTable(
         "preferences": f"{_HERE}.chats:PreferenceData",
         "pairs": f"{_HERE}.pairs:PairData",
         "text_pairs": f"{_HERE}.text_pairs:TextPairData",
+        "captions": f"{_HERE}.captions:CaptionData",
     }
 )
 

@@ -28,11 +28,8 @@ class CaptionTokens(Section):
     """Tokens of a text at most: longer ones are cut at the end, which is reported."""
 
 
-class PairData(RetrievalData):
-    """Images with a caption each: what belongs together is learned, and each is found by the
-    other."""
-
-    kind: Literal["pairs"]
+class PictureTable(RetrievalData):
+    """A table of images with a text each: what pairs and captions share."""
 
     path: str
     """A table with a row for each pair (`.csv`, `.parquet`, ...), relative to the contract's
@@ -42,8 +39,7 @@ class PairData(RetrievalData):
     """The pairs that steer the training, where they stand apart."""
 
     test_path: str = ""
-    """The pairs opened once, for the verdict, where they stand apart. The candidates among which a
-    match is sought are those of this part: another number of them is another task."""
+    """The pairs opened once, for the verdict, where they stand apart."""
 
     image: str = "image"
     """The column with the path of each image, or the bytes of its file."""
@@ -59,9 +55,6 @@ class PairData(RetrievalData):
     """The folder that image paths start from, and must not lead out of; relative to the contract's
     folder, or a URL. Empty: the table's own folder."""
 
-    tokens: CaptionTokens = CaptionTokens()
-    """Tokens of the captions."""
-
     validation: Fraction = 0.15
     """Share of the pairs that steers the training, by whole groups where there are some. Unused
     where validation pairs stand apart."""
@@ -75,12 +68,6 @@ class PairData(RetrievalData):
     augment: Augment = Augment()
     """Random changes to the training images. A flip is one only where no caption says left or
     right; images are not blended."""
-
-    form: ClassVar[str] = "pairs"
-    usual_metric: ClassVar[tuple[str, str]] = (
-        "mean_recall",
-        "images are found by texts, and texts by images",
-    )
 
     def for_size(self, size: tuple[int, ...], /) -> Self:
         """The same for a model that reads images of this height and width; of any size if ()."""
@@ -98,3 +85,23 @@ class PairData(RetrievalData):
     def is_augmented(self) -> bool:
         """Are training images changed at random?"""
         return self.augment.changes
+
+
+class PairData(PictureTable):
+    """Images with a caption each: what belongs together is learned, and each is found by the
+    other."""
+
+    kind: Literal["pairs"]
+
+    test_path: str = ""
+    """The pairs opened once, for the verdict, where they stand apart. The candidates among which a
+    match is sought are those of this part: another number of them is another task."""
+
+    tokens: CaptionTokens = CaptionTokens()
+    """Tokens of the captions."""
+
+    form: ClassVar[str] = "pairs"
+    usual_metric: ClassVar[tuple[str, str]] = (
+        "mean_recall",
+        "images are found by texts, and texts by images",
+    )

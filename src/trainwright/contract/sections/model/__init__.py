@@ -37,6 +37,7 @@ MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
         "causal_lm": f"{_HERE}.causal_lm:CausalLm",
         "dual_encoder": f"{_HERE}.dual_encoder:DualEncoder",
         "bi_encoder": f"{_HERE}.bi_encoder:BiEncoder",
+        "vision_language": f"{_HERE}.vision_language:VisionLanguage",
         "pretrained": f"{_HERE}.pretrained:Pretrained",
         "imported": f"{_HERE}.imported:Imported",
         "auto": f"{_HERE}.selection:ModelSelection",

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self, final
 from trainwright.contract.sections.section import Section
 from trainwright.core.errors import Problem
 
-DataKind = Literal["table", "images", "tokens", "pairs", "text_pairs"]
+DataKind = Literal["table", "images", "tokens", "pairs", "text_pairs", "captions"]
 
 Trainer = Literal["loop", "library", "selection"]
 """`loop`: a network, trained step by step; `library`: fits itself; `selection`: one of several
@@ -60,7 +60,8 @@ class Traits:
     which it cannot be if `needs_files`. `runs_code`: it is code of the user's own, which no fix
     proposes.
     `has_attention`: causal, as `tracking.inspect` measures it. `ranks`: its score of a row ranks
-    the rows of a query. `writes_text`: it continues one token by token. `predicts` is what it can
+    the rows of a query. `writes_text`: it continues one token by token; `describes_images`: it
+    writes texts of images so. `predicts` is what it can
     predict beside classes and the mean of a number: `counts`, with a rate above 0, several
     `quantiles`, several numeric `targets`, and `labels`. `weighs_rows`: rows can count more or
     less. `adapters` are the kinds of `model.adapter`, with which a base is frozen.
@@ -80,6 +81,7 @@ class Traits:
     has_attention: bool = False
     ranks: bool = False
     writes_text: bool = False
+    describes_images: bool = False
     weighs_rows: bool = True
     table: TableDefaults = TableDefaults()
     files: tuple[str, ...] = ()
@@ -88,6 +90,11 @@ class Traits:
     predicts: frozenset[Predicted] = ANY_NUMBER
     adapters: frozenset[AdapterKind] = frozenset()
     fuses_head: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Does it write texts, whatever they begin with?"""
+        return self.writes_text or self.describes_images
 
 
 class ModelSection(Section):
@@ -145,6 +152,11 @@ class ModelSection(Section):
     def is_base_of_hub(self) -> bool:
         """Was its base found in the cache of the hub?"""
         return False
+
+    @property
+    def earlier_bundle(self) -> str:
+        """The bundle of an earlier run that it starts from, on this machine; empty without one."""
+        return ""
 
     @property
     def embedding_width(self) -> int:

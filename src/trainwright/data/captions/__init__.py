@@ -1,0 +1,1 @@
+"""Images with captions to write: tokens, encoding and division."""

@@ -1,0 +1,1 @@
+"""A decoder that reads images through a projector."""
