@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.causal_lm import CausalLm
-from trainwright.contract.sections.model.pretrained import Base
 from trainwright.core.errors import Problem
-from trainwright.core.hashing import hash_bytes
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.core.optional_dependencies import need_transformers
 from trainwright.data.encoders.encoding import Encoding
@@ -18,13 +16,13 @@ from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
 from trainwright.model.gpt.own_tokenizer import token_problems
 from trainwright.model.input_shape import Shape
+from trainwright.model.pretrained.decoder_base import describe_base
 from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 
 if TYPE_CHECKING:
     from torch import nn
 
-_TOKENIZER = "tokenizer.json"
 _OF_BASES = PretrainedFamily()
 
 
@@ -39,21 +37,8 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
 
         found = find_base(section, folder)
         config = json.dumps(found.config(), sort_keys=True)
-        longest, tokenizer = position_count(config), found.path / _TOKENIZER
-        base = Base(
-            reads="tokens",
-            config=config,
-            weights="" if section.weights == "none" else found.weights_hash(),
-            tokenizer=hash_bytes(tokenizer.read_bytes()) if tokenizer.is_file() else "",
-            longest=longest,
-            licence=found.licence(),
-            commit=found.commit,
-            folder=str(found.path),
-        )
-        if section.base not in ("none", base.model_copy(update={"folder": ""})):
-            raise unusable(
-                "the files of the base have changed", found=str(found.path), expected="the same"
-            )
+        longest = position_count(config)
+        base = describe_base(found, section, longest, "tokens")
         read = section.model_copy(update={"base": base})
         if read.block_count > MOST_LAYERS:
             raise unusable(

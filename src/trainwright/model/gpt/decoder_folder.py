@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.contract.sections.model.pretrained import Base
 from trainwright.core.errors import Mistake
-from trainwright.core.hashing import hash_bytes
 from trainwright.model.gpt.decoder_config import section_of
+from trainwright.model.pretrained.decoder_base import describe_base
 from trainwright.model.pretrained.hub_files import BaseFolder, find_base, unusable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-_TOKENIZER = "tokenizer.json"
 _EXPECTED = "every weight of its config.json"
 
 
@@ -38,22 +36,8 @@ def read_decoder(section: Gpt, folder: Path) -> Gpt:
             installed.
     """
     found = find_base(section, folder)
-    config = found.config()
-    tokenizer = found.path / _TOKENIZER
-    shaped, longest = section_of(section, config)
-    base = Base(
-        config=json.dumps(config, sort_keys=True),
-        weights="" if section.weights == "none" else found.weights_hash(),
-        tokenizer=hash_bytes(tokenizer.read_bytes()) if tokenizer.is_file() else "",
-        longest=longest,
-        licence=found.licence(),
-        commit=found.commit,
-        folder=str(found.path),
-    )
-    if section.base not in ("none", base.model_copy(update={"folder": ""})):
-        raise unusable(
-            "the files of the base have changed", found=str(found.path), expected="the same"
-        )
+    shaped, longest = section_of(section, found.config())
+    base = describe_base(found, section, longest)
     return shaped.model_copy(update={"base": base})
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.pretrained import Base, count_layers_of
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.pretrained import Base, DecoderOfBase, count_layers_of
+from trainwright.contract.sections.model.traits import Traits
 
 
-class CausalLm(ModelSection):
+class CausalLm(DecoderOfBase):
     """A model of transformers that predicts the next token, of any architecture: GPT-NeoX, Phi,
     Mistral, Gemma and others. Llama, Qwen2 and GPT-2 are those of `kind: gpt` too, which is faster
     and needs no transformers. Code that comes with a model is never run."""
@@ -55,18 +55,3 @@ class CausalLm(ModelSection):
     def has_base(self) -> bool:
         """Does it start from the weights of another model?"""
         return self.weights == "pretrained"
-
-    @property
-    def base_weights(self) -> str:
-        """SHA-256 of the weights of its base."""
-        return "" if self.base == "none" else self.base.weights
-
-    @property
-    def base_folder(self) -> str:
-        """Where the files of its base lie on this machine."""
-        return "" if self.base == "none" else self.base.folder
-
-    @property
-    def is_base_of_hub(self) -> bool:
-        """Was its base found in the cache of the hub?"""
-        return self.base != "none" and bool(self.base.commit)

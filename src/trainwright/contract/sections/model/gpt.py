@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, Tag
 
 from trainwright.contract.sections.model.adapter import DecoderAdapter, PromptTuning
-from trainwright.contract.sections.model.pretrained import Base, baseless_adapter
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.pretrained import Base, DecoderOfBase, baseless_adapter
+from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
 from trainwright.core.errors import Problem
 
@@ -69,7 +69,7 @@ RotaryScaling = Annotated[
 ]
 
 
-class Gpt(ModelSection):
+class Gpt(DecoderOfBase):
     """A transformer that predicts the next token from those before it (Radford et al. 2019), with
     the norm before each part. With `norm: rms`, `feed_forward: swiglu` and `tied: false` it is a
     Llama (Touvron et al. 2023, arXiv:2302.13971)."""
@@ -201,21 +201,6 @@ class Gpt(ModelSection):
     def prompt_length(self) -> int:
         """Trained vectors before each document."""
         return self.adapter.tokens if isinstance(self.adapter, PromptTuning) else 0
-
-    @property
-    def base_weights(self) -> str:
-        """SHA-256 of the weights of its base."""
-        return "" if self.base == "none" else self.base.weights
-
-    @property
-    def base_folder(self) -> str:
-        """Where the files of its base lie on this machine."""
-        return "" if self.base == "none" else self.base.folder
-
-    @property
-    def is_base_of_hub(self) -> bool:
-        """Was its base found in the cache of the hub?"""
-        return self.base != "none" and bool(self.base.commit)
 
     @property
     def head_width(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -85,6 +85,28 @@ class Base(Section):
 
     tokenizer_json: str = Field(default="", exclude=True, repr=False)
     """The tokenizer itself; not part of the plan."""
+
+
+class DecoderOfBase(ModelSection):
+    """A decoder that may start from a base; what was found in the files of that."""
+
+    if TYPE_CHECKING:  # A field of each decoder.
+        base: Literal["none"] | Base
+
+    @property
+    def base_weights(self) -> str:
+        """SHA-256 of the weights of its base."""
+        return "" if self.base == "none" else self.base.weights
+
+    @property
+    def base_folder(self) -> str:
+        """Where the files of its base lie on this machine."""
+        return "" if self.base == "none" else self.base.folder
+
+    @property
+    def is_base_of_hub(self) -> bool:
+        """Was its base found in the cache of the hub?"""
+        return self.base != "none" and bool(self.base.commit)
 
 
 class Pretrained(ModelSection):
