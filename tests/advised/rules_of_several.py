@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from advised.cases import ROWS, Case, csv
 
+Y = [at * 37 % 101 * 1.5 for at in range(ROWS)]
+LABELLED = {
+    "one": [at * 7 % 3 % 2 for at in range(ROWS)],
+    "two": [at * 11 % 5 % 2 for at in range(ROWS)],
+}
 BOTH = csv(
-    y=[at * 37 % 101 * 1.5 for at in range(ROWS)],
+    y=Y,
     v=[at * 53 % 97 * 0.5 for at in range(ROWS)],
-    one=[at * 7 % 3 % 2 for at in range(ROWS)],
-    two=[at * 11 % 5 % 2 for at in range(ROWS)],
+    **LABELLED,
     tags=[("red;blue", "red", "green;blue", "green")[at * 7 % 4] for at in range(ROWS)],
     gaps=[("red;blue", "red", "", "green")[at * 7 % 4] for at in range(ROWS)],
     words=[("few", "many")[at % 2] for at in range(ROWS)],
 )
 ODD = csv(
-    y=[at * 37 % 101 * 1.5 for at in range(ROWS)],
-    one=[at * 7 % 3 % 2 for at in range(ROWS)],
-    two=[at * 11 % 5 % 2 for at in range(ROWS)],
+    y=Y,
+    **LABELLED,
     tags=["red"] * ROWS,
     gaps=["red"] * ROWS,
     words=["few"] * ROWS,
     odd=["maybe" if at == 5 else at % 2 for at in range(ROWS)],
 )
 SAME = csv(
-    one=[at * 7 % 3 % 2 for at in range(ROWS)],
-    two=[at * 11 % 5 % 2 for at in range(ROWS)],
+    **LABELLED,
     three=[1] * ROWS,
 )
 NUMBERS = "data.target=[y, v]"
