@@ -46,7 +46,7 @@ training:
   mixed_precision: {precision}
   num_epochs: 100
   early_stopping: off
-  compute: {{compile: off}}
+  compute: {{compile: off, matrix_products: exact}}
   memory: {{head_loss: fused, activation_checkpointing: {recomputed}}}
   optimizer: {{learning_rate: 0.0001}}
   stop: {{max_steps: {steps}}}

@@ -76,19 +76,19 @@ def measure(steps: int, seeds: int) -> list[Point]:
         (folder / "plays.txt").write_text(_TEXT.read_text(encoding="utf-8")[:_CHARACTERS])
         contract = folder / "contract.yaml"
         contract.write_text(_CONTRACT.format(steps=steps), encoding="utf-8")
-        prepared = tw.prepare(contract)
+        prepared = [tw.prepare(contract, overrides=[f"seed={seed}"]) for seed in range(seeds)]
         grid = itertools.product(WIDTHS, KINDS, EXPONENTS, range(seeds))
         for width, kind, exponent, seed in grid:
             if kind == "mup" and width == WIDTHS[0]:
                 continue  # it is the usual model, bit for bit
             settings = (
+                f"seed={seed}",
                 f"model.width={width}",
                 f"model.heads={width // _HEAD}",
                 f"model.init={KINDS[kind]}",
                 f"training.optimizer.learning_rate={2.0**exponent!r}",
-                f"seed={seed}",
             )
-            run = tw.fit(prepared, overrides=settings, runs=folder / "runs", progress=False)
+            run = tw.fit(prepared[seed], overrides=settings, runs=folder / "runs", progress=False)
             found.append(Point(kind, width, exponent, seed, run.score))
             print(*found[-1], file=sys.stderr, flush=True)
     same = [one._replace(kind="mup") for one in found if one.width == WIDTHS[0]]
