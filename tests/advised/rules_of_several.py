@@ -162,18 +162,24 @@ CASES = (
         rows=BOTH,
     ),
     Case(
-        "remove training.refit",
-        (NUMBERS, SPARE, TREES, "training.refit=true"),
-        rows=BOTH,
-    ),
-    Case(
         "remove training.calibration",
         (LABELS, SPARE, TREES, "training.calibration=platt"),
         rows=BOTH,
     ),
     Case(
         "remove training.threshold",
-        (LABELS, SPARE, TREES, "training.threshold=0.4"),
+        (NUMBERS, "task=regression", SPARE, TREES, "training.threshold=0.4"),
+        rows=BOTH,
+    ),
+    Case(
+        "write metric.name: f1_macro, or a number for the threshold of every label",
+        (LABELS, SPARE, TREES, "training.threshold=auto"),
+        rows=BOTH,
+        does=("training.threshold=0.4",),
+    ),
+    Case(
+        "write model: {kind: boosting, class_weights: balanced}, or remove class_weights",
+        (LABELS, SPARE, "model={kind: forest, class_weights: balanced}"),
         rows=BOTH,
     ),
     Case(

@@ -96,14 +96,47 @@ def test_a_label_that_all_rows_have_gets_its_odds() -> None:
     np.testing.assert_allclose(scores[:, 2], 0.5 / (ROWS + 1))
 
 
-@pytest.mark.parametrize("labels", [False, True])
-def test_trees_of_a_target_are_those_that_it_has_alone(labels: bool) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_classes_of_each_label_weigh_as_in_scikit_learn(weighted: bool) -> None:
+    train = job(labels=True).train
+    counted = np.random.default_rng(3).uniform(0.5, 2, ROWS) if weighted else np.ones(ROWS)
+    numeric = train.inputs.dense().numeric.astype(np.float64)
+    section = Linear(kind="linear", class_weights="balanced", max_iterations=500)
+    given = counted if weighted else None
+    own = fit_linear(section, train.inputs.dense(), train.target, 3, (), weights=given)
+    for at, column in enumerate(train.target.T):
+        sums = np.array([counted[column == 0].sum(), counted[column == 1].sum()])
+        weights = counted * (counted.sum() / (2 * sums))[column]
+        model = LogisticRegression(max_iter=500).fit(numeric, column, weights)
+        expected = model.predict_proba(numeric)[:, 1]
+        np.testing.assert_allclose(own.score(train.inputs)[:, at], expected, rtol=1e-6)
+
+
+def test_a_second_training_grows_as_many_trees_of_each_target() -> None:
+    family, one = BoostingFamily(), job(labels=False)
+    section = Boosting(kind="boosting", max_trees=9, objective="squared_error")
+    none = one.validation.take(np.arange(0))
+    found = family.fit(section, replace(one, validation=none, rounds=(2, 9, 5)))
+    assert found.rounds == (2, 9, 5)
+    for at, trees in enumerate(found.rounds):
+        alone = section.model_copy(update={"max_trees": trees})
+        expected = family.fit(alone, replace(one, validation=none).of_target(at)).scorer
+        np.testing.assert_array_equal(
+            found.scorer.score(one.train.inputs)[:, at], expected.score(one.train.inputs)[:, 0]
+        )
+
+
+@pytest.mark.parametrize(
+    ("labels", "class_weights"), [(False, "none"), (True, "none"), (True, "balanced")]
+)
+def test_trees_of_a_target_are_those_that_it_has_alone(labels: bool, class_weights: str) -> None:
     family, one = BoostingFamily(), job(labels=labels)
     section = Boosting(
         kind="boosting",
         max_trees=25,
         early_stopping_rounds=5,
         objective="log_loss" if labels else "squared_error",
+        class_weights=class_weights,
     )
     together = family.fit(section, one).scorer.score(one.train.inputs)
     for at in range(3):
@@ -136,6 +169,14 @@ def test_losses_are_those_of_torch() -> None:
     expected = torch.nn.BCEWithLogitsLoss()(outputs, labels.float())
     torch.testing.assert_close(total / rows, expected)
     torch.testing.assert_close(loss.rows(outputs, labels).mean(), expected)
+
+    balanced = BinaryCrossEntropy(name="binary_cross_entropy", class_weights="balanced")
+    sums = np.array([[4.0, 6, 3], [5, 3, 6]])
+    weighed = build_loss(balanced, sums, device, several=True)
+    having, without = (torch.tensor(9 / (2 * one), dtype=torch.float32) for one in sums[::-1])
+    cells = torch.where(labels == 1, having, without)
+    expected = torch.nn.BCEWithLogitsLoss(weight=cells)(outputs, labels.float())
+    torch.testing.assert_close(weighed.total(outputs, labels).loss / rows, expected)
 
     numbers = SeveralNumbers("a, b, c", ("a", "b", "c"), (1.0, 2.0, 3.0), (1.0, 10.0, 100.0))
     values = torch.randn(9, 3, generator=draw).double() * 50

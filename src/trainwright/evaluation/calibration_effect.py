@@ -22,6 +22,7 @@ from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.evaluation.scored_part import Scored
 
 MEASURED = ("calibration_error", "log_loss", "brier")
+OF_LABELS = ("f1_macro", "f1_micro", "hamming_loss")
 OF_QUANTILES = ("coverage", "interval_width", "interval_score")
 
 
@@ -53,8 +54,9 @@ def measure_calibration(
     scored: Scored, before: Floats, metric: Metric, seed: int
 ) -> Mapping[str, Change]:
     """Expected calibration error, log loss and Brier score on the judged rows, or of quantiles the
-    coverage, width and score of their interval, whose scores were `before` the calibration, and the
-    contract's metric; before a threshold the likeliest class counts."""
+    coverage, width and score of their interval, whose scores were `before` the calibration, of
+    labels the metrics of their decisions, and the contract's metric; before a threshold the
+    likeliest class counts."""
     positive, rows = scored.target.positive_code, np.arange(len(scored.part))
     quantiles = scored.target.quantiles
     truth, costs = scored.part.target, scored.target.costs
@@ -70,7 +72,8 @@ def measure_calibration(
         costs=costs,
     )
     pair = (of_before, scored.answers())
-    names = tuple(dict.fromkeys((*(OF_QUANTILES if quantiles else MEASURED), metric.name)))
+    measured = OF_LABELS if scored.target.target_names else MEASURED
+    names = tuple(dict.fromkeys((*(OF_QUANTILES if quantiles else measured), metric.name)))
     lines = [MeasuredMetric(name, answers, rows) for name in names for answers in pair]
     draws = Resampling(scored.part.units, metric.resamples, seed)
     found = measure_lines(lines, metric, draws)

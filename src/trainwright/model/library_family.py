@@ -33,7 +33,8 @@ class LibraryJob:
     quantiles [N, K].
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
     numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
-    ranking."""
+    ranking. `rounds` are those of each of several targets, where an earlier training has found
+    them."""
 
     train: Part
     validation: Part
@@ -46,6 +47,7 @@ class LibraryJob:
     quantiles: tuple[float, ...] = ()
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
+    rounds: tuple[int, ...] = ()
 
     @property
     def are_several(self) -> bool:
@@ -96,14 +98,16 @@ class LibraryJob:
 @final
 @dataclass(frozen=True, slots=True)
 class LibraryFit:
-    """A fitted model, why the fit ended, and its warnings; `trees` if it grew some. `history` are
-    the validations: the step (of trees their number) and the values by name."""
+    """A fitted model, why the fit ended, and its warnings; `trees` if it grew some, `rounds` those
+    of each of several targets. `history` are the validations: the step (of trees their
+    number) and the values by name."""
 
     scorer: Scorer
     reason: str
     warnings: tuple[str, ...] = ()
     trees: int = 0
     history: Sequence[Mapping[str, float]] = ()
+    rounds: tuple[int, ...] = ()
 
 
 class LibraryFamily(Family[S]):

@@ -88,14 +88,26 @@ def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
         )
 
 
-def class_weight_problems(class_weights: str, task: LearningTask) -> Iterator[Problem]:
-    """Numbers have no classes."""
-    if class_weights != "none" and task.task != "classification":
+def class_weight_problems(
+    class_weights: str, task: LearningTask, *, of_labels: bool = True
+) -> Iterator[Problem]:
+    """Numbers have no classes; some families weigh only rows, not the cells of labels."""
+    if class_weights == "none" or task.task == "classification":
+        return
+    if task.task != "multilabel":
         yield Problem(
-            f"class_weights are for the classes of one target, and the task is {task.task}",
+            f"class_weights are for classes, and the task is {task.task}",
             path="model.class_weights",
             found=class_weights,
             fix="remove class_weights",
+        )
+    elif not of_labels:
+        yield Problem(
+            "one model serves all labels here, and a weight of a row would be that of each label",
+            path="model.class_weights",
+            found=class_weights,
+            expected="none, or a model of its own for each label (boosting, linear)",
+            fix="write model: {kind: boosting, class_weights: balanced}, or remove class_weights",
         )
 
 

@@ -44,7 +44,7 @@ from trainwright.objective.regression_losses import (
 )
 from trainwright.objective.several_losses import SeveralTargetsLoss
 
-_Plain = BinaryCrossEntropy | Ordinal | SquaredError | AbsoluteError | Poisson | ListNet | RankNet
+_Plain = Ordinal | SquaredError | AbsoluteError | Poisson | ListNet | RankNet
 
 
 def build_loss(
@@ -59,7 +59,8 @@ def build_loss(
     """Loss of a plan; of `several` targets the mean over those of a row.
 
     `class_rows` [C] are the training rows of each class, or the sums of their weights, for balanced
-    weights; empty without classes. `quantiles` are those of `metric.quantiles`, if any.
+    weights, of labels [2, L] those without and with each; empty without classes. `quantiles` are
+    those of `metric.quantiles`, if any.
     `passage_width` are the features of the embeddings of text pairs, 0 of other data.
     """
     if several:
@@ -69,6 +70,11 @@ def build_loss(
             raise AssertionError("the plan resolves the loss")
         case CrossEntropy():
             return _cross_entropy(section, class_rows, device)
+        case BinaryCrossEntropy():
+            balanced = section.class_weights == "balanced"
+            return BinaryCrossEntropyLoss(
+                label_weights=balanced_weights(class_rows).to(device) if balanced else None
+            )
         case Focal():
             return FocalLoss(section.gamma)
         case Huber():
@@ -85,8 +91,6 @@ def build_loss(
 
 def _without_settings(section: _Plain) -> TargetLoss:
     match section:
-        case BinaryCrossEntropy():
-            return BinaryCrossEntropyLoss()
         case Ordinal():
             return OrdinalLoss()
         case SquaredError():
@@ -115,8 +119,9 @@ def _cross_entropy(
 
 
 def balanced_weights(class_rows: Floats) -> torch.Tensor:
-    """rows / (classes x rows of the class), float32 [C]: their mean over the rows is 1."""
+    """rows / (classes x rows of the class), float32 [C] or [2, L]: their mean over the rows is
+    1."""
     assert len(class_rows)
     assert class_rows.min() > 0, "every class has a training row"
-    weights = class_rows.sum() / (len(class_rows) * class_rows)
+    weights = class_rows.sum(axis=0) / (len(class_rows) * class_rows)
     return torch.tensor(weights, dtype=torch.float32)

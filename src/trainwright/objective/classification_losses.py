@@ -144,17 +144,24 @@ class BinaryCrossEntropyLoss:
 
     Args:
         positive_weight: w, the weight of a positive relative to a negative.
+        label_weights: [2, L], what multiplies the loss of each of L labels that a row has not, and
+            that it has; or empty for none.
     """
 
-    def __init__(self, positive_weight: float = 1.0) -> None:
+    def __init__(self, positive_weight: float = 1.0, label_weights: Tensor | None = None) -> None:
         self._weight = positive_weight
+        self._label_weights = label_weights
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Loss of each target."""
         logits = in_fp32(outputs).view(target.shape)
         weight = None if self._weight == 1 else torch.full_like(logits[:1], self._weight)
+        truth, of_cells = target.to(logits.dtype), None
+        if self._label_weights is not None:
+            without, having = self._label_weights.to(logits.dtype)
+            of_cells = truth * having + (1 - truth) * without
         return functional.binary_cross_entropy_with_logits(
-            logits, target.to(logits.dtype), pos_weight=weight, reduction="none"
+            logits, truth, weight=of_cells, pos_weight=weight, reduction="none"
         )
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:

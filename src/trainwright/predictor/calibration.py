@@ -15,7 +15,9 @@ from trainwright.data.base.table import Floats, Integers
 
 Method = Literal["none", "platt", "isotonic", "temperature", "conformal"]
 
-FORMAT = 1
+FORMAT, LABELS_FORMAT = 1, 2
+"""Earlier versions would read the thresholds of labels and decide without them."""
+
 USUAL_THRESHOLD = 0.5
 _LEAST = 1e-12
 _NO_STEPS: Final = np.empty(0, np.int64)
@@ -41,8 +43,9 @@ class Calibration:
     whose results are divided by their sum. `shifts` are added to quantiles, one for each
     (`conformal`: `conformal_shifts`), and `step_shifts` to those of forecasts, one for each in the
     place of the step. `threshold` is the probability from which on a row is
-    given the positive class of two. `rows` are the validation rows that it was fitted on,
-    `tried` the cross-validated log loss of each method, if one was chosen.
+    given the positive class of two, `thresholds` are those of several labels. `rows` are the
+    validation rows that it was fitted on, `tried` the cross-validated log loss of each method, if
+    one was chosen.
     """
 
     method: Method = "none"
@@ -52,11 +55,12 @@ class Calibration:
     shifts: tuple[float, ...] = ()
     step_shifts: tuple[tuple[float, ...], ...] = ()
     threshold: float = USUAL_THRESHOLD
+    thresholds: tuple[float, ...] = ()
     rows: int = 0
     tried: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.method != "none" or self.threshold != USUAL_THRESHOLD
+        return self.method != "none" or self.threshold != USUAL_THRESHOLD or bool(self.thresholds)
 
     def apply(self, scores: Floats, steps: Integers = _NO_STEPS) -> Floats:
         """Calibrated probabilities [N, C] or quantiles [N, K], of forecasts so many `steps` [N]
@@ -81,8 +85,10 @@ class Calibration:
                 return _whole(np.stack([np.interp(p, one.x, one.y) for p, one in maps], axis=1))
 
     def decide(self, scores: Floats, positive: int) -> Integers | None:
-        """Codes [N] of probabilities [N, 2] by the threshold; None where the likeliest class
-        counts."""
+        """Codes [N] of probabilities [N, 2] by the threshold, of labels [N, L] whether a row is
+        given each; None where the likeliest class counts."""
+        if self.thresholds:
+            return (scores >= np.array(self.thresholds)).astype(np.int64)
         if self.threshold == USUAL_THRESHOLD:
             return None
         return np.where(scores[:, positive] >= self.threshold, positive, 1 - positive)
@@ -95,6 +101,9 @@ class Calibration:
         """`temperature 1.31`, or the method; and the threshold."""
         is_one = self.method == "temperature"
         method = f"temperature {self.temperature:.3g}" if is_one else self.method
+        if self.thresholds:
+            low, high = min(self.thresholds), max(self.thresholds)
+            return f"thresholds of {len(self.thresholds)} labels {low:.3g} to {high:.3g}"
         if self.threshold == USUAL_THRESHOLD:
             return method
         return f"{method} · threshold {self.threshold:.3g}"
@@ -105,6 +114,9 @@ class Calibration:
         Raises:
             ValueError: it cannot be one for so many outputs.
         """
+        if self.thresholds:
+            self._check_thresholds(outputs)
+            return
         if self.method == "conformal":
             self._check_shifts(outputs)
             return
@@ -125,6 +137,13 @@ class Calibration:
             if not 0 < one.y[0] <= one.y[-1] < 1:
                 raise ValueError("a calibration whose values are no probabilities")
 
+    def _check_thresholds(self, outputs: int) -> None:
+        others = (self.method != "none", self.threshold != USUAL_THRESHOLD, self.shifts)
+        if len(self.thresholds) != outputs or any(others):
+            raise ValueError(f"thresholds of other labels than {outputs}")
+        if not all(0 < one < 1 for one in self.thresholds):
+            raise ValueError("thresholds that are no probabilities")
+
     def _check_shifts(self, outputs: int) -> None:
         others = (self.lines, self.knots, self.threshold != USUAL_THRESHOLD)
         each = self.step_shifts or (self.shifts,)
@@ -139,7 +158,8 @@ class Calibration:
         return {
             **({"shifts": list(self.shifts)} if self.shifts else {}),
             **({"step_shifts": list(map(list, self.step_shifts))} if self.step_shifts else {}),
-            "format": FORMAT,
+            **({"thresholds": list(self.thresholds)} if self.thresholds else {}),
+            "format": LABELS_FORMAT if self.thresholds else FORMAT,
             "method": self.method,
             "temperature": self.temperature,
             "lines": [list(line) for line in self.lines],
@@ -156,7 +176,7 @@ class Calibration:
         Raises:
             KeyError, TypeError, ValueError: invalid content.
         """
-        if json["format"] != FORMAT:
+        if json["format"] not in (FORMAT, LABELS_FORMAT):
             raise ValueError(f"a calibration of format {json['format']!r}, expected {FORMAT}")
         return cls(
             method=json["method"],
@@ -169,6 +189,7 @@ class Calibration:
             shifts=tuple(map(float, json.get("shifts", ()))),
             step_shifts=tuple(tuple(map(float, one)) for one in json.get("step_shifts", ())),
             threshold=float(json["threshold"]),
+            thresholds=tuple(map(float, json.get("thresholds", ()))),
             rows=int(json["rows"]),
             tried={str(name): float(loss) for name, loss in json["tried"].items()},
         )

@@ -65,8 +65,9 @@ class Predictor:
         return FrameEncoding.of_kind(self.features).transform(part.frame)
 
     def decide(self, scores: Floats) -> Integers | None:
-        """Classes [N] chosen by a threshold, or of least expected cost where no threshold was
-        fitted to the costs; None where the highest probability counts."""
+        """Classes [N] (of labels [N, L] whether each is given) chosen by a threshold, or of least
+        expected cost where no threshold was fitted to the costs; None where the highest probability
+        counts."""
         decided = self.calibration.decide(scores, self.target.positive_code)
         if decided is not None or not self.target.costs:
             return decided
@@ -79,7 +80,8 @@ class Predictor:
         """Columns of predictions for scores; the first is called `prediction`."""
         columns = self.target.predictions(scores)
         if (decided := self.decide(scores)) is not None:
-            columns[0] = self.target.decode(decided).alias(columns[0].name)
+            chosen = self.target.decisions(decided)
+            columns[: len(chosen)] = chosen
         return columns
 
     def score_counterfactuals(self, inputs: Inputs) -> dict[str, Floats]:

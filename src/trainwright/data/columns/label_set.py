@@ -143,6 +143,14 @@ class LabelSet(Target):
             *named_columns(SCORE, self.names, scores),
         ]
 
+    def decisions(self, decided: Integers) -> list[pl.Series]:
+        """Whether a row is given each label."""
+        return named_columns(PREDICTION, self.names, decided)
+
+    def stored_decisions(self, frame: pl.DataFrame) -> Integers:
+        """As `decisions` wrote them."""
+        return read_named(frame, PREDICTION, self.names).astype(np.int64)
+
     def profile(
         self, scores: Floats, encoded: Integers | Floats, decided: Integers | None = None
     ) -> dict[str, Json]:

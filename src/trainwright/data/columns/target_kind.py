@@ -196,6 +196,11 @@ class Target(ABC):
         several targets `prediction_` and the name of the first."""
         return [pl.Series("prediction", scores[:, 0])]
 
+    def decisions(self, decided: Integers) -> list[pl.Series]:
+        """The first columns of `predictions` for what was decided: codes [N], or of labels [N, L]
+        whether a row is given each."""
+        return [self.decode(decided).alias("prediction")]
+
     @property
     def query(self) -> str:
         """The column within whose values rows are ranked; empty where they are not."""
@@ -230,6 +235,12 @@ class Target(ABC):
         """Encoded values [N] and scores [N, K] of a frame with the columns `target` and those of
         `predictions`."""
         return frame["target"].to_numpy(), np.stack([frame["prediction"].to_numpy()], axis=1)
+
+    def stored_decisions(self, frame: pl.DataFrame) -> Integers | None:
+        """Inverse of `decisions`; None where nothing is decided."""
+        if not self.classes:
+            return None
+        return np.asarray(self.encode(frame["prediction"].cast(pl.String)), np.int64)
 
     def category_values(self, encoded: Integers | Floats) -> tuple[Floats, tuple[str, ...]]:
         """What is averaged over the rows of a category [N, K], and what each column is called."""

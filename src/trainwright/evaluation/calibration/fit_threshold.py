@@ -129,6 +129,11 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
 def _threshold_problems(training: Training, metric: str, target: Target) -> list[Problem]:
     if training.threshold == 0.5:
         return []
+    if target.task == "multilabel":
+        # Imported here: few targets are labels.
+        from trainwright.evaluation.calibration.label_thresholds import label_threshold_problems
+
+        return list(label_threshold_problems(training, metric))
     if len(target.classes) != 2:
         return [
             Problem(

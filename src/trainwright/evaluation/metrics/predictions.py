@@ -26,8 +26,9 @@ class Answers:
     float64 class probabilities [N, C] (rows sum to 1), values [N, 1], or the `quantiles` [N, K],
     ascending in each row, with the median among them. `positive` is the code of the positive class
     of two, otherwise unused. `folds` is the fold [N] of each row, if models of folds scored them:
-    scores of two models are not ranked against each other. `decided` are the chosen classes [N]
-    where a threshold decides, not the highest probability. `queries` is the query [N] of each row
+    scores of two models are not ranked against each other. `decided` are the chosen classes [N],
+    of labels [N, L] whether each is given, where a threshold decides, not the highest
+    probability. `queries` is the query [N] of each row
     of a ranking. `levels` are what values are measured against: of series, and of texts. `costs`
     are those of errors, if the contract has any. Build it by `answers_of`.
     """
@@ -60,7 +61,8 @@ class Answers:
         scores = self.scores[:, at : at + 1]
         if self.are_labels:
             scores = np.concatenate([1 - scores, scores], axis=1)
-        return Answers(self.truth[:, at], scores, 1, self.folds)
+        decided = None if self.decided is None else self.decided[:, at]
+        return Answers(self.truth[:, at], scores, 1, self.folds, decided)
 
     @property
     def classes(self) -> int:

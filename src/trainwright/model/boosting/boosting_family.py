@@ -104,10 +104,12 @@ def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> Lib
     from trainwright.model.boosting.target_trees import BoostedTargets, fit_targets
 
     boosted: BoostedQuantiles | BoostedTargets
+    rounds: tuple[int, ...] = ()
     if job.are_several:
         count = job.train.target.shape[1]
         jobs = [_boosting_job(section, job.of_target(at)) for at in range(count)]
-        boosted = fit_targets(jobs, watching)
+        boosted = fit_targets(jobs, watching, job.rounds)
+        rounds = tuple(one.trees for one in boosted.each)
         names = [f"target {at}" for at in range(1, count + 1)]
     else:
         boosted = fit_quantiles(_boosting_job(section, job), job.quantiles, watching)
@@ -116,7 +118,7 @@ def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> Lib
     each = " · ".join(f"{one}: {of.trees}" for one, of in zip(names, boosted.each, strict=True))
     kept = f"{many(boosted.trees, 'tree')} kept ({each})"
     history = curve_history(boosted.metric, boosted.curve)
-    return LibraryFit(boosted, kept, said, boosted.trees, history)
+    return LibraryFit(boosted, kept, said, boosted.trees, history, rounds)
 
 
 def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:

@@ -46,16 +46,21 @@ def _mean(values: Sequence[float]) -> float:
 
 @final
 class GrowingTrees:
-    """The trees of one quantile or target while they grow; `value` is the validation value of the
-    newest round, and of ended trees the best."""
+    """The trees of one quantile or target while they grow, at most so many rounds; `value` is the
+    validation value of the newest round, and of ended trees the best."""
 
     def __init__(
-        self, job: BoostingJob, train: lightgbm.Dataset, validation: lightgbm.Dataset | None
+        self,
+        job: BoostingJob,
+        train: lightgbm.Dataset,
+        validation: lightgbm.Dataset | None,
+        most: int,
     ) -> None:
         self._booster = lightgbm.Booster(boosting_parameters(job), train)
         self._is_judged = validation is not None
         if validation is not None:
             self._booster.add_valid(validation, "validation")
+        self._most = most
         self._patience = job.section.early_stopping_rounds
         self._rounds = self._best_round = self._best_trees = 0
         self._best = math.inf
@@ -68,6 +73,7 @@ class GrowingTrees:
             return
         self._booster.update()
         self._rounds += 1
+        self.is_done = self._rounds >= self._most
         if not self._is_judged:
             return
         self.value = _value_of(self._booster.eval_valid())

@@ -295,7 +295,7 @@ def _check_values(before: Grown, values: Floats) -> None:
 def _slices(job: BoostingJob) -> Iterator[SomeRows]:
     """Validation rows in slices, with targets and weights as in LightGBM."""
     rows = job.validation
-    columns, weights = as_columns(rows.inputs), _class_weights(job)
+    columns, weights = as_columns(rows.inputs), weights_of_classes(job)
     for low, high in bounds(len(columns)):
         target = rows.target[low:high]
         counted = np.ones(len(target)) if weights is None else weights[target]
@@ -308,7 +308,7 @@ def _slices(job: BoostingJob) -> Iterator[SomeRows]:
 
 def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
     """All trees, including the earlier ones, whose last round is grown again to verify them."""
-    weights, parameters = _class_weights(job), boosting_parameters(job)
+    weights, parameters = weights_of_classes(job), boosting_parameters(job)
     grades = _grades(job)
     train = build_dataset(job.train, weights, grades)
     validation = (
@@ -351,7 +351,7 @@ def _own_metric(ranking: RankingJob, train: lightgbm.Dataset) -> Callable[..., A
     return ranking_metric(ranking, train)
 
 
-def _class_weights(job: BoostingJob) -> Floats | None:
+def weights_of_classes(job: BoostingJob) -> Floats | None:
     """Weight of a row of each class, [C]; None if all are equal."""
     train = job.train
     return weights_by_class(job.section.class_weights, train.target, job.outputs, train.weights)

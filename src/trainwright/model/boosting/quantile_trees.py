@@ -76,7 +76,9 @@ def fit_quantiles(
         else None
     )
     growing = [
-        GrowingTrees(replace(job, quantile=one, watch="pinball"), train, validation)
+        GrowingTrees(
+            replace(job, quantile=one, watch="pinball"), train, validation, job.section.max_trees
+        )
         for one in quantiles
     ]
     curve = grow_side_by_side(growing, job.section.max_trees, watching)

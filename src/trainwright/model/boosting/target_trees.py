@@ -12,7 +12,12 @@ import numpy as np
 from trainwright.data.base.table import Floats, Inputs
 from trainwright.model.boosting.growing_trees import NO_GRADES, GrowingTrees, grow_side_by_side
 from trainwright.model.boosting.lightgbm_dataset import build_dataset
-from trainwright.model.boosting.lightgbm_trees import Boosted, BoostingJob, watched_metric
+from trainwright.model.boosting.lightgbm_trees import (
+    Boosted,
+    BoostingJob,
+    watched_metric,
+    weights_of_classes,
+)
 from trainwright.model.boosting.several_boosted import SeveralBoosted, read_about, read_several
 from trainwright.model.tree_growth import CurvePoint, Watching
 
@@ -57,17 +62,22 @@ def read_targets(folder: Path) -> BoostedTargets:
     return BoostedTargets(*read_several(folder, about, count, outputs))
 
 
-def fit_targets(jobs: Sequence[BoostingJob], watching: Watching) -> BoostedTargets:
+def fit_targets(
+    jobs: Sequence[BoostingJob], watching: Watching, rounds: Sequence[int] = ()
+) -> BoostedTargets:
     """Grow the trees of all targets round by round. Those of a target end once its own validation
     value has not improved for `early_stopping_rounds` rounds, and are kept up to the best; they
-    are those that LightGBM grows for it alone. What is watched is the mean over the targets."""
+    are those that LightGBM grows for it alone. What is watched is the mean over the targets. With
+    `rounds` each target has so many."""
     growing = []
-    for job in jobs:
-        train = build_dataset(job.train, None, NO_GRADES)
+    limits = rounds or [job.section.max_trees for job in jobs]
+    for job, limit in zip(jobs, limits, strict=True):
+        weights = weights_of_classes(job)
+        train = build_dataset(job.train, weights, NO_GRADES)
         has_validation = len(job.validation.target) > 0
-        validation = build_dataset(job.validation, None, NO_GRADES, train)
-        growing.append(GrowingTrees(job, train, validation if has_validation else None))
-    curve = grow_side_by_side(growing, jobs[0].section.max_trees, watching)
+        validation = build_dataset(job.validation, weights, NO_GRADES, train)
+        growing.append(GrowingTrees(job, train, validation if has_validation else None, limit))
+    curve = grow_side_by_side(growing, max(limits), watching)
     metric = watched_metric(jobs[0])
     each = tuple(
         Boosted(one.kept(), job.outputs, metric) for one, job in zip(growing, jobs, strict=True)

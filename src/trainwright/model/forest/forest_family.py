@@ -35,8 +35,8 @@ class ForestFamily(LibraryFamily[Forest]):
         return {"feature_fraction": (1.0, "the usual one for numbers")}
 
     def problems(self, section: Forest, task: LearningTask) -> Iterator[Problem]:
-        """Numbers have no classes to weigh."""
-        yield from class_weight_problems(section.class_weights, task)
+        """Numbers have no classes to weigh, and labels share the trees."""
+        yield from class_weight_problems(section.class_weights, task, of_labels=False)
         yield from monotone_problems(section.monotone, "", task)
 
     def describe(self, section: Forest) -> str:

@@ -17,6 +17,7 @@ from trainwright.data.base.levels import quantiles_by_step
 from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.model.family import MEAN, LearnedNumber
+from trainwright.model.tree_objective import weights_by_class, weights_of_rows
 
 Link = Literal["identity", "log", "logistic", "softmax", "sigmoid"]
 
@@ -149,7 +150,8 @@ def fit_linear(
 
     `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs` 1.
     Of several targets [N, T] each is fitted by itself: labels where they are codes, 0 and 1.
-    `weights` [N] multiply the losses of the rows, in place of the section's `class_weights`.
+    `weights` [N] multiply the losses of the rows, in place of the section's `class_weights`, which
+    are counted in for each of several labels.
     A solver that has not converged is reported in `warnings` of the result.
     """
     assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
@@ -229,10 +231,17 @@ def _fit_each(
     """The functions of each target [N, T], one below the other."""
     of_labels = target.dtype.kind == "i"
     outputs = 2 if of_labels else 1
+
+    def counted(column: npt.NDArray[Any]) -> Floats | None:
+        if not of_labels or weights is None:
+            return weights
+        of_class = weights_by_class(section.class_weights, column, 2, weights)
+        return weights_of_rows(of_class, column, weights)
+
     each = [
         _fit_same(section, inputs, column, cardinalities)
         if of_labels and np.ptp(column) == 0
-        else fit_linear(section, inputs, column, outputs, cardinalities, weights=weights)
+        else fit_linear(section, inputs, column, outputs, cardinalities, weights=counted(column))
         for column in target.T
     ]
     tables = zip(*(one.categories for one in each), strict=True)

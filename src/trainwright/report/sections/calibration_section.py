@@ -13,6 +13,8 @@ from trainwright.report.figures.bars import Bar, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value
 
 _OF_PROBABILITIES = "Of calibration_error, log_loss and brier less is better"
+_OF_LABELS = "Of hamming_loss less is better"
+_MOST_LABELS = 8
 _OF_COSTS = "Of calibration_error, log_loss, brier and cost less is better"
 _BY_COSTS = (
     " A row is given the class of least expected cost; before metric.costs the likeliest counts."
@@ -69,6 +71,8 @@ def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[Calib
     decides = "" if usual else f" A row is positive from a probability of {threshold:.3g} on."
     if value.get("costs"):
         decides += _BY_COSTS if usual else _TO_COSTS
+    if thresholds := value.get("thresholds"):
+        decides = _of_each_label(thresholds)
     each = " Each fold by its own map and threshold; these are those of the run's model."
     return [
         CalibrationView(
@@ -92,7 +96,17 @@ def view_calibration(value: Mapping[str, Json], *, in_folds: bool) -> list[Calib
     ]
 
 
+def _of_each_label(thresholds: Mapping[str, Json]) -> str:
+    pairs = ((str(name), float(one)) for name, one in thresholds.items())
+    shown = [f"{name} from {one:.3g}" for name, one in pairs]
+    more = len(shown) - _MOST_LABELS
+    rest = f" and {more} more" if more > 0 else ""
+    return f" A row is given {', '.join(shown[:_MOST_LABELS])}{rest} on."
+
+
 def _better(changes: Mapping[str, Change]) -> str:
     if "coverage" in changes:
         return _OF_QUANTILES
+    if "hamming_loss" in changes:
+        return _OF_LABELS
     return _OF_COSTS if "cost" in changes else _OF_PROBABILITIES

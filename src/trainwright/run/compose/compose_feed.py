@@ -160,11 +160,18 @@ def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
 
 
 def class_rows(prepared: Prepared) -> Floats:
-    """Training rows of each class, or the sums of their weights; empty without classes."""
-    if not prepared.target.classes:
-        return np.zeros(0)
-    train = prepared.train
+    """Training rows of each class, or the sums of their weights, [C]; of labels [2, L] those
+    without and with each, which are alike for a label that all rows have or none; empty without
+    classes."""
+    train, target = prepared.train, prepared.target
     weights = train.weights if len(train.weights) else None
+    if target.task == "multilabel":
+        counted = np.ones(len(train)) if weights is None else weights
+        having = counted @ train.target
+        both = np.stack([counted.sum() - having, having])
+        return np.where(both.min(axis=0) > 0, both, counted.sum() / 2)
+    if not target.classes:
+        return np.zeros(0)
     counts = np.bincount(train.target, weights, minlength=prepared.target.outputs)
     return counts.astype(np.float64)
 

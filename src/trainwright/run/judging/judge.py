@@ -57,9 +57,18 @@ def judge_calibration(
         "method": calibration.method,
         "temperature": calibration.temperature,
         "threshold": calibration.threshold,
+        **_of_labels(calibration, scored),
         "rows": calibration.rows,
         "tried": dict(calibration.tried),
         **({"shifts": list(calibration.shifts)} if calibration.shifts else {}),
         **({"costs": list(map(list, scored.target.costs))} if scored.target.costs else {}),
         "changes": {name: one.to_json() for name, one in changes.items()},
     }
+
+
+def _of_labels(calibration: Calibration, scored: Scored) -> dict[str, Json]:
+    """The threshold of each label, if there are any."""
+    if not calibration.thresholds:
+        return {}
+    pairs = zip(scored.target.target_names, calibration.thresholds, strict=True)
+    return {"thresholds": dict(pairs)}

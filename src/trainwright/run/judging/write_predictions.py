@@ -51,7 +51,8 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     # For a text the target is a segment's tokens, the prediction its nats.
     predicted = target.predictions(scores)
     if scored.decided is not None:
-        predicted[0] = target.decode(scored.decided).alias("prediction")
+        chosen = target.decisions(scored.decided)
+        predicted[: len(chosen)] = chosen
     columns += [pl.Series(name, one) for name, one in part.inputs.levels.judged().items()]
     columns += [*target.truths(part.target), *predicted]
     if target.task == "retrieval":
@@ -119,9 +120,8 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
         levels=Levels(**{name: frame[name].to_numpy() for name in kept}),
         costs=target.costs,
     )
-    if not target.classes:
+    if (chosen := target.stored_decisions(frame)) is None:
         return answers
-    chosen = np.asarray(target.encode(frame["prediction"].cast(pl.String)), np.int64)
     # Of costs the cheapest class would count without decisions, not the likeliest.
     is_argmax = np.array_equal(chosen, answers.chosen()) and not target.costs
     return answers if is_argmax else replace(answers, decided=chosen)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.document import Contract
+from trainwright.data.base.messages import some
 from trainwright.data.base.table import Floats, Integers, Part
 from trainwright.evaluation.calibration.fit_calibration import CannotCalibrate, fit_calibration
 from trainwright.evaluation.calibration.fit_threshold import fit_threshold
@@ -22,6 +23,27 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted
 
 
+def decide_labels(
+    fitted: Fitted, scores: Floats, truth: npt.NDArray[Any], contract: Contract
+) -> Fitted:
+    """The same with the contract's threshold of each label, fitted to probabilities [N, L] of rows
+    with these labels [N, L]; with a warning where there is nothing to fit to."""
+    from trainwright.evaluation.label_thresholds import fit_label_thresholds
+
+    predictor, threshold = fitted.predictor, contract.training.threshold
+    names, said = predictor.target.target_names, fitted.warnings
+    if threshold == "auto":
+        thresholds = fit_label_thresholds(scores, truth, contract.metric.name)
+        same = [name for name, has in zip(names, truth.T, strict=True) if np.ptp(has) == 0]
+        if same:
+            what = f"{some(same)}: every validation row has it, or none does"
+            said = (*said, f"no threshold could be fitted for {what}; it is 1/2")
+    else:
+        thresholds = (threshold,) * len(names)
+    found = Calibration(thresholds=thresholds, rows=len(truth))
+    return replace(fitted, predictor=replace(predictor, calibration=found), warnings=said)
+
+
 def calibrate(
     fitted: Fitted, scores: Floats, truth: npt.NDArray[Any], units: Integers, contract: Contract
 ) -> Fitted:
@@ -30,6 +52,8 @@ def calibrate(
     training = contract.training
     assert training.calibration != "conformal", "checked with the prepared rows"
     target, threshold = fitted.predictor.target, training.threshold
+    if target.target_names:
+        return decide_labels(fitted, scores, truth, contract)
     try:
         found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
         calibrated, positive = found.apply(scores), target.positive_code

@@ -17,8 +17,8 @@ class Fitted:
     """A predictor and how its training ended. `kind` is as in the loop's `StopReason`; a predictor
     from an `interrupted` or `halted` training is not judged. `kept_step` is the step of its weights
     if it is not the last one, else 0; `length` the rounds or updates that the model took, 0 for one
-    fitted in one go. `history` are the validations: the step (of boosting the
-    trees) and the values by name."""
+    fitted in one go, `rounds` the trees of each of several targets. `history` are the validations:
+    the step (of boosting the trees) and the values by name."""
 
     predictor: Predictor
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
@@ -27,6 +27,7 @@ class Fitted:
     kept_step: int = 0
     history: Sequence[Mapping[str, float]] = ()
     length: int = 0
+    rounds: tuple[int, ...] = ()
 
 
 def check_ending(fitted: Fitted, flag: StopFlag) -> None:

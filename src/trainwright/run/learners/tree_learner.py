@@ -47,12 +47,19 @@ _LEAST_SECONDS = 10.0
 @final
 class TreeLearner:
     """Trees that grow in rounds. An interrupted run continues from its saved trees, to the same
-    final trees."""
+    final trees. With `rounds` each of several targets has so many."""
 
-    def __init__(self, section: ModelSection, family: TreeFamily[Any], plan: Plan) -> None:
+    def __init__(
+        self,
+        section: ModelSection,
+        family: TreeFamily[Any],
+        plan: Plan,
+        rounds: tuple[int, ...] = (),
+    ) -> None:
         self._section = section
         self._family = family
         self._plan = plan
+        self._rounds = rounds
         self._grown_with = family.environment()
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
@@ -60,7 +67,7 @@ class TreeLearner:
         name = run.folder.full_name
         with run.spent.training(name):
             budget = _Budget(self._plan.training_seconds - run.spent.used(name))
-            job = job_of(self._plan.contract, prepared)
+            job = replace(job_of(self._plan.contract, prepared), rounds=self._rounds)
             rules = TreeRules(run.added, self._family.watched(self._section, job))
             fitted = self._grow(job, run, budget, rules)
         predictor = Predictor(prepared.features, prepared.target, fitted.scorer)
@@ -68,12 +75,14 @@ class TreeLearner:
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         if budget.has_ended_it:
-            return Fitted(predictor, "budget", f"{trees} within the budget", (), 0, history, kept)
+            reason = f"{trees} within the budget"
+            return Fitted(predictor, "budget", reason, (), 0, history, kept, fitted.rounds)
         said = fitted.warnings
         if ending := rules.ending:
             reason = f"{ending.text}, {trees} kept"
-            return Fitted(predictor, ending.kind, reason, said, 0, history, kept)
-        return Fitted(predictor, "finished", fitted.reason, said, 0, history, kept)
+            return Fitted(predictor, ending.kind, reason, said, 0, history, kept, fitted.rounds)
+        rounds = fitted.rounds
+        return Fitted(predictor, "finished", fitted.reason, said, 0, history, kept, rounds)
 
     def _grow(
         self, job: LibraryJob, run: RunContext, budget: _Budget, rules: TreeRules

@@ -243,11 +243,9 @@ def training_knows_several(
         )
     if training.teacher != "none":
         yield _of_one("training.teacher", "a teacher teaches one target")
-    if training.refit:
-        yield _of_one("training.refit", "models of several targets are not trained again")
     if training.calibration != "none":
         yield _of_one("training.calibration", "a calibration is that of one target")
-    if training.threshold != 0.5:
+    if training.threshold != 0.5 and contract.task == "regression":
         yield _of_one("training.threshold", "a threshold decides between two classes")
 
 

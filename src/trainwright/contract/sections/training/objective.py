@@ -48,6 +48,11 @@ class BinaryCrossEntropy(Section):
 
     name: Literal["binary_cross_entropy"]
 
+    class_weights: Literal["none", "balanced"] = "none"
+    """How much a cell counts: `none`, all alike; `balanced`, for each label rows / (2 x rows that
+    have it) where a row has it, rows / (2 x rows that have it not) elsewhere. Probabilities are
+    then those of labels that half of the rows have."""
+
 
 class Focal(Section):
     """Cross-entropy in which easy rows fade: times (1 - p)^gamma (Lin et al. 2017,
