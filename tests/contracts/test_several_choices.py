@@ -14,7 +14,7 @@ import pytest
 import trainwright as tw
 from command import Ran, command, inside
 from trainwright.core.files import read_json
-from trainwright.evaluation.label_thresholds import fit_label_thresholds
+from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
@@ -68,8 +68,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "again",
             "training.refit=true",
             "training.threshold=0.3",
-            "model.kind=linear",
-            "model.max_trees=15",
+            "model={kind: linear}",
         )
         yield folder
 

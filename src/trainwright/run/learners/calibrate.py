@@ -28,7 +28,7 @@ def decide_labels(
 ) -> Fitted:
     """The same with the contract's threshold of each label, fitted to probabilities [N, L] of rows
     with these labels [N, L]; with a warning where there is nothing to fit to."""
-    from trainwright.evaluation.label_thresholds import fit_label_thresholds
+    from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
 
     predictor, threshold = fitted.predictor, contract.training.threshold
     names, said = predictor.target.target_names, fitted.warnings

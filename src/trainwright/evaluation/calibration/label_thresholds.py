@@ -11,8 +11,8 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import LIKELY
-from trainwright.evaluation.fit_calibration import CannotCalibrate
-from trainwright.evaluation.fit_threshold import fit_threshold
+from trainwright.evaluation.calibration.fit_calibration import CannotCalibrate
+from trainwright.evaluation.calibration.fit_threshold import fit_threshold
 
 OF_EACH_LABEL: Final = {"f1_macro": "f1", "hamming_loss": "accuracy"}
 """Metrics that are means over the labels: the best threshold of each is that of its own metric."""
