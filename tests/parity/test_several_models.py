@@ -116,7 +116,9 @@ def test_a_second_training_grows_as_many_trees_of_each_target() -> None:
     family, one = BoostingFamily(), job(labels=False)
     section = Boosting(kind="boosting", max_trees=9, objective="squared_error")
     of, nothing = one.validation, np.arange(0)
-    none = Part("validation", pl.DataFrame(), of.inputs.take(nothing), of.target[:0], nothing, nothing)
+    none = Part(
+        "validation", pl.DataFrame(), of.inputs.take(nothing), of.target[:0], nothing, nothing
+    )
     found = family.fit(section, replace(one, validation=none, rounds=(2, 9, 5)))
     assert found.rounds == (2, 9, 5)
     for at, trees in enumerate(found.rounds):
