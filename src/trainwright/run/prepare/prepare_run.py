@@ -242,6 +242,10 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     problems = target_problems(prepared, decided.contract)
     problems += _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
+    if prepared.target.task == "multilabel":
+        from trainwright.evaluation.calibration.label_thresholds import label_threshold_problems
+
+        problems += label_threshold_problems(decided.contract.training, metric)
     if prepared.target.query:
         from trainwright.evaluation.metrics.ranking_problems import ranking_problems
 
