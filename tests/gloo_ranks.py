@@ -63,6 +63,16 @@ class GlooStrategy:
         for parameter, there, total in zip(parameters, used.tolist(), sums, strict=True):
             parameter.grad = total.view_as(parameter).clone() if there else None
 
+    def gather(self, rows: Tensor) -> Tensor:
+        counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]
+        distributed.all_gather(counts, torch.tensor([len(rows)]))
+        sizes = [int(one) for one in counts]
+        padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+        padded[: len(rows)] = rows.detach()
+        of_ranks = [torch.empty_like(padded) for _ in range(self.world_size)]
+        distributed.all_gather(of_ranks, padded)
+        return torch.cat([one[:size] for one, size in zip(of_ranks, sizes, strict=True)])
+
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         return SingleProcess().gradient_norm(gradients)
 

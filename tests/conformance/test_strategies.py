@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 
 from faults.tiers import each  # noqa: E402
 from trainwright.core.errors import Mistake, PeerLost  # noqa: E402
@@ -89,6 +89,7 @@ class Broken:
             self.rank = 0
         self.device = strategy.device
         self.micro_batch, self.gradient_norm = strategy.micro_batch, strategy.gradient_norm
+        self._gather = strategy.gather
 
     def wrap(self, model: nn.Module) -> nn.Module:
         if self._fault != "weights of its own":
@@ -99,6 +100,10 @@ class Broken:
             for parameter, value in zip(model.parameters(), own, strict=True):
                 parameter.copy_(value)
         return model
+
+    def gather(self, rows: Tensor) -> Tensor:
+        found = self._gather(rows)
+        return rows.detach() if self._fault == "rows of its own" else found
 
     def reduce(self, packet: Packet) -> Packet:
         own = [parameter.grad for parameter in self._strategy._parameters]
@@ -119,6 +124,7 @@ FAULTS = {
     "gradients of its own": "update",
     "means for sums": "update",
     "rank of another": "protocol",
+    "rows of its own": "gather",
     "untold loss": "update",
     "untold targets": "update",
     "untold nonfinite": "packet",

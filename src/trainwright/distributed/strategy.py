@@ -76,6 +76,11 @@ class Strategy(Protocol):
         """
         ...
 
+    def gather(self, rows: Tensor) -> Tensor:
+        """Rows [N, ...] of every rank, one behind another in the order of the ranks, each of which
+        may have another N; without their graphs, and the same on every rank to the last bit."""
+        ...
+
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of the whole gradient, over all parameters and shards: a number where reading it
         is free (on a CPU), else a 0-d tensor on the device."""
@@ -107,6 +112,10 @@ class SingleProcess:
     def reduce(self, packet: Packet) -> Packet:
         """The packet itself."""
         return packet
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows themselves."""
+        return rows.detach()
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """L2 norm of all gradients."""

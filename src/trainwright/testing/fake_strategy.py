@@ -60,6 +60,10 @@ class FakeStrategy:
                 parameter.grad = add_gradients(gradients)
         return told
 
+    def gather(self, rows: Tensor) -> Tensor:
+        """Copies of the rows of all ranks."""
+        return torch.cat(self._exchange("rows", rows.detach().clone()))
+
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """Norm of the gradients, which are the same on every rank."""
         return SingleProcess().gradient_norm(gradients)

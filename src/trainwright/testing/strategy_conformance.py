@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
-from trainwright.distributed.rank_share import RankShare
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
@@ -29,16 +28,20 @@ from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints
 from trainwright.testing.fake_observers import RecordingObserver
+from trainwright.testing.gather_conformance import check_gather, check_shared_loss
+from trainwright.testing.rank_steps import (
+    NO_MEMORY,
+    STEP_ROWS,
+    assert_same_outcome,
+    assert_same_weights,
+    network_of_rank,
+    own_rows,
+)
 from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, read_number
 
 Check = Callable[[Strategy], Sequence[float]]
 
 _NAMES = ("input", "target", "counted")
-_STEPS = (18, 7, 3, 5)
-"""Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
-
-_FAR = 1e-12
-_NO_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
 def check_protocol(strategy: Strategy) -> Sequence[float]:
@@ -59,9 +62,9 @@ def check_update(strategy: Strategy) -> Sequence[float]:
             ours, alone = _Trained(strategy, max_norm), _Trained(SingleProcess(), max_norm)
             for work in _steps(accumulate):
                 outcome, expected = ours.make(work), alone.make(work)
-                _assert_same_outcome(outcome, expected)
+                assert_same_outcome(outcome, expected)
                 told += [read_number(outcome.loss), read_number(outcome.gradient_norm)]
-            told += _assert_same_weights(ours, alone)
+            told += assert_same_weights(ours.weights(), alone.weights())
     return told
 
 
@@ -74,8 +77,8 @@ def check_uneven_targets(strategy: Strategy) -> Sequence[float]:
         mask[-1] = 1.0
         batch = batch.with_tensors(counted=mask)
         one = work._replace(micro_batches=[batch], targets=int(mask.sum()))
-        _assert_same_outcome(ours.make(one), alone.make(one))
-    return _assert_same_weights(ours, alone)
+        assert_same_outcome(ours.make(one), alone.make(one))
+    return assert_same_weights(ours.weights(), alone.weights())
 
 
 def check_nonfinite(strategy: Strategy) -> Sequence[float]:
@@ -94,8 +97,8 @@ def check_nonfinite(strategy: Strategy) -> Sequence[float]:
         assert read_number(outcome.found_nonfinite) > 0
         assert not math.isfinite(read_number(outcome.loss))
         assert all(map(torch.equal, ours.weights(), before)), "a dropped update changes nothing"
-        _assert_same_outcome(ours.make(second), alone.make(second))
-        told += _assert_same_weights(ours, alone)
+        assert_same_outcome(ours.make(second), alone.make(second))
+        told += assert_same_weights(ours.weights(), alone.weights())
     return told
 
 
@@ -126,10 +129,10 @@ def check_out_of_memory(strategy: Strategy) -> Sequence[float]:
             memory = SplitOnOutOfMemory(tell=events.append)
             ours.step.handling_memory(memory)
             for work in _steps(2):
-                _assert_same_outcome(ours.make(work), alone.make(work))
-            told += _assert_same_weights(ours, alone)
+                assert_same_outcome(ours.make(work), alone.make(work))
+            told += assert_same_weights(ours.weights(), alone.weights())
             assert len(events) == 1, "each rank was told, once"
-            assert memory.was_split_at(_STEPS[0])
+            assert memory.was_split_at(STEP_ROWS[0])
             told.append(float(memory.snapshot().values["most_rows"]))
     return told
 
@@ -190,6 +193,8 @@ CHECKS: Mapping[str, Check] = {
     "uneven targets": check_uneven_targets,
     "nonfinite": check_nonfinite,
     "packet": check_packet,
+    "gather": check_gather,
+    "shared loss": check_shared_loss,
     "out of memory": check_out_of_memory,
     "exhausted memory": check_exhausted_memory,
     "stop on a signal": check_stop_on_a_signal,
@@ -206,7 +211,7 @@ class _Trained:
         self, strategy: Strategy, max_norm: float = math.inf, objective: Objective | None = None
     ) -> None:
         self._strategy = strategy
-        self.model = strategy.wrap(_network(strategy.rank))
+        self.model = strategy.wrap(network_of_rank(strategy.rank))
         # Without it Adam would make a full step of a gradient that is rounding alone.
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
         self.step = OptimizerStep(
@@ -215,7 +220,7 @@ class _Trained:
 
     def make(self, work: StepBatches) -> StepOutcome:
         """One update with this rank's rows of a step."""
-        return self.step(_own_rows(work, self._strategy))
+        return self.step(own_rows(work, self._strategy))
 
     def weights(self) -> list[Tensor]:
         """A copy of the weights."""
@@ -237,13 +242,13 @@ class _SmallMemory:
         loss = _masked(model, batch)
         if self._fails_here and self._passes == self._failing:
             if not self._in_backward:
-                raise RuntimeError(_NO_MEMORY)
+                raise RuntimeError(NO_MEMORY)
             loss.sum.register_hook(_fail)  # type: ignore[no-untyped-call]
         return loss
 
 
 def _fail(_: Tensor) -> None:
-    raise RuntimeError(_NO_MEMORY)
+    raise RuntimeError(NO_MEMORY)
 
 
 @final
@@ -258,7 +263,7 @@ class _RankRows:
         """Rows of the next step."""
         works = _steps(2)
         self._made += 1
-        return _own_rows(works[(self._made - 1) % len(works)], self._strategy)
+        return own_rows(works[(self._made - 1) % len(works)], self._strategy)
 
     def seek(self, samples: int) -> None:
         """Begin anew."""
@@ -297,18 +302,9 @@ def _run(
 
 def _pass(strategy: Strategy) -> None:
     """A forward and backward pass, after which packets may be exchanged."""
-    model = strategy.wrap(_network(0))
+    model = strategy.wrap(network_of_rank(0))
     with strategy.micro_batch(model, last=True):
         model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
-
-
-def _network(seed: int) -> nn.Module:
-    draw = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).double()
-    with torch.no_grad():
-        for one in model.parameters():
-            one.copy_(torch.randn(one.shape, generator=draw, dtype=torch.float64) / 3)
-    return model
 
 
 def _masked(model: nn.Module, batch: Batch) -> LossSum:
@@ -321,7 +317,7 @@ def _steps(accumulate: int) -> Sequence[StepBatches]:
     """Whole steps of rows with 0 to 2 targets each."""
     draw = torch.Generator().manual_seed(17)
     works, samples = [], 0
-    for rows in _STEPS:
+    for rows in STEP_ROWS:
         x, y = (torch.randn(rows, n, generator=draw, dtype=torch.float64) for n in (3, 2))
         lengths = torch.randint(0, 3, (rows, 1), generator=draw)
         lengths[0] = 2
@@ -331,28 +327,3 @@ def _steps(accumulate: int) -> Sequence[StepBatches]:
         batches = [Batch(dict(zip(_NAMES, part, strict=True))) for part in parts]
         works.append(StepBatches(batches, int(mask.sum()), rows, samples, 0, 0.0))
     return works
-
-
-def _own_rows(work: StepBatches, strategy: Strategy) -> StepBatches:
-    """This rank's rows of each micro-batch. Targets and rows remain those of the whole step."""
-    share = RankShare(strategy.rank, strategy.world_size)
-    batches = [batch.apply(lambda one: one[share.bounds(len(one))]) for batch in work.micro_batches]
-    return work._replace(micro_batches=batches)
-
-
-def _assert_same_outcome(ours: StepOutcome, alone: StepOutcome) -> None:
-    for one, other in (
-        (ours.loss, alone.loss),
-        (ours.gradient_norm, alone.gradient_norm),
-        (ours.found_nonfinite, alone.found_nonfinite),
-        (ours.clipped, alone.clipped),
-    ):
-        assert math.isclose(read_number(one), read_number(other), rel_tol=_FAR, abs_tol=_FAR)
-    assert (ours.rows, ours.targets, ours.samples) == (alone.rows, alone.targets, alone.samples)
-
-
-def _assert_same_weights(ours: _Trained, alone: _Trained) -> list[float]:
-    """The weights of a single process, up to rounding; all of them."""
-    for one, other in zip(ours.weights(), alone.weights(), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=_FAR)
-    return [value for one in ours.weights() for value in one.flatten().tolist()]

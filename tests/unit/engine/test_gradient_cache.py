@@ -13,15 +13,16 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from trainwright.contract.sections.model.dual_encoder import DualEncoder  # noqa: E402
-from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
+from trainwright.distributed.rank_share import RankShare  # noqa: E402
+from trainwright.distributed.strategy import Strategy  # noqa: E402
 from trainwright.engine.update.gradient_cache import GradientCache  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.dual_encoder.dual_encoder_family import DualEncoderFamily  # noqa: E402
 from trainwright.model.input_shape import PairShape  # noqa: E402
 from trainwright.objective.contrastive import ContrastiveLoss  # noqa: E402
-from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
+from trainwright.testing.fake_strategy import FakeRanks  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -114,14 +115,35 @@ def test_both_passes_draw_the_same_dropout() -> None:
     check_equal(cut, {name: one.grad for name, one in model.named_parameters()})
 
 
-def test_several_ranks_are_refused() -> None:
-    model = network()
-    cache = GradientCache(ContrastiveLoss())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    strategy = FakeStrategy(0, FakeRanks(2))
-    step = OptimizerStep(model, cache, optimizer, strategy=strategy)
-    with pytest.raises(Mistake, match="2 ranks"):
-        step.looking_ahead(cache.look_ahead)
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("cut", [1, 2])
+def test_ranks_give_the_gradient_of_one_process(ranks: int, cut: int) -> None:
+    """Of a dual encoder in fp64, with pairs that share an image or a caption with those of other
+    ranks."""
+    codes = torch.stack([torch.arange(ROWS) // 2, torch.arange(ROWS) % 7], dim=1)
+    batch, start = pairs(codes), network().double()
+    _, whole = gradients(copy.deepcopy(start), batch, [ROWS])
+    norm = sum(float(one.square().sum()) for one in whole.values()) ** 0.5
+
+    def trained(strategy: Strategy) -> dict[str, Tensor]:
+        model = strategy.wrap(copy.deepcopy(start))
+        cache = GradientCache(ContrastiveLoss())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        step = OptimizerStep(model, cache, optimizer, strategy=strategy)
+        share = RankShare(strategy.rank, strategy.world_size)
+        own = batch.apply(lambda one: one[share.bounds(len(one))])
+        sizes = [one.size(len(own.target)) for one in (RankShare(at, cut) for at in range(cut))]
+        step.looking_ahead(cache.look_ahead)(
+            StepBatches(own.split(sizes), ROWS, ROWS, ROWS, 0, 0.0)
+        )
+        return {
+            name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None
+        }
+
+    for found in FakeRanks(ranks).run(trained):
+        assert found.keys() == whole.keys()
+        for name, one in whole.items():
+            assert float((found[name] - one).abs().max()) <= 1e-12 * norm, name
 
 
 def test_the_temperature_stays_below_a_factor_of_100() -> None:

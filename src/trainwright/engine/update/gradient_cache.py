@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.data.loading.batch import Batch
+from trainwright.distributed.strategy import Strategy
+from trainwright.engine.execution.oom import is_out_of_memory
 from trainwright.engine.guards.rng_rewind import StepGenerators
 from trainwright.engine.update.look_ahead import Forward
 from trainwright.model.model_call import call_model
@@ -33,7 +35,10 @@ class GradientCache:
     of the loss of the whole step by them. Each micro-batch then runs again, with the same random
     numbers, and continues that gradient to the weights: the same update as that of the whole
     step at once, for another forward pass, and the activations of one micro-batch. A step of
-    one micro-batch has its loss directly.
+    one micro-batch on one rank has its loss directly.
+
+    Several ranks gather their outputs, and each computes the loss of the rows of all. It takes the
+    losses and gradients of its own; the sum of the gradients over the ranks is that of one process.
     """
 
     def __init__(self, loss: TargetLoss) -> None:
@@ -42,27 +47,47 @@ class GradientCache:
         self._seen: list[_Seen] = []
 
     def look_ahead(
-        self, model: nn.Module, micro_batches: Sequence[Batch], forward: Forward
+        self,
+        model: nn.Module,
+        micro_batches: Sequence[Batch],
+        forward: Forward,
+        strategy: Strategy,
     ) -> None:
         """Cache the gradients of the outputs of a step."""
         self._seen.clear()
-        if len(micro_batches) < 2:
+        if len(micro_batches) < 2 and strategy.world_size == 1:
             return
+        try:
+            of_batches = self._outputs(model, micro_batches, forward)
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                strategy.gather(torch.zeros(1, dtype=torch.int64, device=strategy.device))
+            raise
+        outputs = torch.cat(of_batches)
+        before = _rows_before(outputs, strategy)
+        if before is None:
+            return  # The step is undone on all ranks: see `Strategy.reduce`.
+        whole = strategy.gather(outputs).requires_grad_()
+        target = strategy.gather(torch.cat([batch.target for batch in micro_batches]))
+        with torch.enable_grad():
+            losses = self._loss.rows(whole, target)
+            (gradient,) = torch.autograd.grad(losses.sum(), whole)
+        own, sizes = slice(before, before + len(outputs)), [len(one) for one in of_batches]
+        of_each = torch.split(losses.detach()[own], sizes), torch.split(gradient[own], sizes)
+        self._seen = list(map(_Seen, micro_batches, *of_each))
+
+    def _outputs(
+        self, model: nn.Module, micro_batches: Sequence[Batch], forward: Forward
+    ) -> list[Tensor]:
+        """Outputs of each micro-batch, without their graphs; no random number is used up."""
         self._numbers.keep()
+        outputs = []
         with torch.no_grad():
-            outputs = []
             for batch in micro_batches:
                 with forward():
                     outputs.append(outputs_for(model, batch))
         self._numbers.put_back()
-        sizes = [len(one) for one in outputs]
-        whole = torch.cat(outputs).requires_grad_()
-        target = torch.cat([batch.target for batch in micro_batches])
-        with torch.enable_grad():
-            losses = self._loss.rows(whole, target)
-            (gradient,) = torch.autograd.grad(losses.sum(), whole)
-        of_each = torch.split(losses.detach(), sizes), torch.split(gradient, sizes)
-        self._seen = list(map(_Seen, micro_batches, *of_each))
+        return outputs
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """Summed loss of a micro-batch, with the gradient of the whole step."""
@@ -74,6 +99,16 @@ class GradientCache:
         # The value is the loss, the gradient the cached one.
         through = (outputs * seen.gradient).sum()
         return LossSum(seen.losses.sum() + (through - through.detach()), len(outputs))
+
+
+def _rows_before(outputs: Tensor, strategy: Strategy) -> int | None:
+    """Rows of the ranks before this one; None where memory ran out on one of them, which has said 0
+    in the place of its rows and one."""
+    said = torch.tensor([len(outputs) + 1], device=strategy.device)
+    rows = strategy.gather(said)
+    if not bool(rows.all()):
+        return None
+    return int((rows[: strategy.rank] - 1).sum())
 
 
 def outputs_for(model: nn.Module, batch: Batch) -> Tensor:

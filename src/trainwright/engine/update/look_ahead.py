@@ -8,36 +8,34 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.batch import Batch
+from trainwright.distributed.strategy import Strategy
 
 Forward = Callable[[], AbstractContextManager[Any]]
 """Number format of a forward pass."""
 
 
 class LookAhead(Protocol):
-    """Sees all micro-batches of a step before its passes.
+    """Sees all micro-batches of a step before its passes: those of this rank, and what the strategy
+    gathers of others.
 
     It must leave gradients, running statistics and random numbers as they were, and may be called
-    again for the same step in other micro-batches.
+    again for the same step in other micro-batches. A rank that it fails on for lack of memory must
+    not leave the others waiting.
     """
 
-    def __call__(self, model: nn.Module, micro_batches: Sequence[Batch], forward: Forward) -> None:
+    def __call__(
+        self,
+        model: nn.Module,
+        micro_batches: Sequence[Batch],
+        forward: Forward,
+        strategy: Strategy,
+    ) -> None:
         """See them."""
         ...
 
 
-def no_look_ahead(model: nn.Module, micro_batches: Sequence[Batch], forward: Forward) -> None:
+def no_look_ahead(
+    model: nn.Module, micro_batches: Sequence[Batch], forward: Forward, strategy: Strategy
+) -> None:
     """Nothing to see: a micro-batch has its loss by itself."""
-
-
-def on_several_ranks(ranks: int) -> Mistake:
-    """Error for a loss over all rows of a step where each rank would see its own alone."""
-    return Mistake(
-        Problem(
-            "a loss over all pairs of a step is computed on one rank",
-            found=f"{ranks} ranks",
-            expected="one: each rank would see its own pairs alone",
-            fix="train on one device, with more gradient_accumulation_steps",
-        )
-    )

@@ -20,7 +20,7 @@ from trainwright.engine.execution.precision import Full, LossScale, Precision, U
 from trainwright.engine.signals.custom_signals import OwnSignals, no_signals
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
-from trainwright.engine.update.look_ahead import LookAhead, no_look_ahead, on_several_ranks
+from trainwright.engine.update.look_ahead import LookAhead, no_look_ahead
 from trainwright.engine.update.oom_policy import (
     OutOfMemoryPolicy,
     RaiseOutOfMemory,
@@ -142,13 +142,7 @@ class OptimizerStep:
 
     def looking_ahead(self, look_ahead: LookAhead) -> Self:
         """This step, with `look_ahead` called before its passes: for a loss that depends on all
-        micro-batches.
-
-        Raises:
-            Mistake: several ranks train together, of which each would see its own pairs.
-        """
-        if self._strategy.world_size > 1:
-            raise on_several_ranks(self._strategy.world_size)
+        micro-batches of all ranks."""
         self._look_ahead = look_ahead
         return self
 
@@ -216,7 +210,7 @@ class OptimizerStep:
         model, strategy, targets = self._model, self._strategy, work.targets
         left, counted, total = len(work.micro_batches), 0, None
         try:
-            self._look_ahead(model, work.micro_batches, self._forward)
+            self._look_ahead(model, work.micro_batches, self._forward, strategy)
             for batch in work.micro_batches:
                 left -= 1
                 with strategy.micro_batch(model, last=not left):

@@ -1,0 +1,101 @@
+"""Conformance checks of distribution strategies: rows that are gathered, and a loss over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+
+from trainwright.data.loading.batch import Batch
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.update.gradient_cache import GradientCache
+from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
+from trainwright.engine.update.step import OptimizerStep
+from trainwright.objective.contrastive import ContrastiveLoss
+from trainwright.testing.rank_steps import (
+    NO_MEMORY,
+    STEP_ROWS,
+    assert_same_outcome,
+    assert_same_weights,
+    network_of_rank,
+    own_rows,
+)
+from trainwright.tracking.events import StepOutcome
+
+
+def check_gather(strategy: Strategy) -> Sequence[float]:
+    """Rows of all ranks in their order, of different numbers and types; none on one of them."""
+    rank, size = strategy.rank, strategy.world_size
+    told: list[float] = []
+    for kind in (torch.float64, torch.int64):
+        own = torch.full((rank, 2), rank, dtype=kind, requires_grad=kind.is_floating_point)
+        rows = strategy.gather(own)
+        expected = torch.cat([torch.full((one, 2), one, dtype=kind) for one in range(size)])
+        assert rows.dtype == kind
+        assert not rows.requires_grad
+        assert torch.equal(rows, expected)
+        told += [float(one) for one in rows.flatten()]
+    return [size, *told]
+
+
+def check_shared_loss(strategy: Strategy) -> Sequence[float]:
+    """A loss over all rows of a step, in one micro-batch and in two, where ranks have different
+    numbers of rows: the update of a single process in fp64. Once memory runs out on one rank."""
+    told: list[float] = []
+    for accumulate in (1, 2):
+        ours, alone = _Matched(strategy), _Matched(SingleProcess())
+        for work in _pairs(accumulate):
+            assert_same_outcome(ours.make(work), alone.make(work))
+        told += assert_same_weights(ours.weights(), alone.weights())
+    ours, alone = _Matched(strategy, fails=True), _Matched(SingleProcess())
+    for work in _pairs(2):
+        assert_same_outcome(ours.make(work), alone.make(work))
+    return [*told, *assert_same_weights(ours.weights(), alone.weights())]
+
+
+@final
+class _Matched:
+    """A model that is trained by a contrastive loss over the rows of all ranks; with `fails`,
+    memory runs out on the last rank in the second pass of the first step."""
+
+    def __init__(self, strategy: Strategy, *, fails: bool = False) -> None:
+        self._strategy = strategy
+        self.model = strategy.wrap(network_of_rank(strategy.rank))
+        self._passes = 0
+        if fails and strategy.rank == strategy.world_size - 1:
+            self.model.register_forward_pre_hook(self._fail)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.05, eps=1e-3)
+        cache = GradientCache(ContrastiveLoss())
+        step = OptimizerStep(self.model, cache, optimizer, strategy=strategy)
+        step = step.looking_ahead(cache.look_ahead)
+        self.step = step.handling_memory(SplitOnOutOfMemory())
+
+    def make(self, work: StepBatches) -> StepOutcome:
+        """One update with this rank's rows of a step."""
+        return self.step(own_rows(work, self._strategy))
+
+    def weights(self) -> list[Tensor]:
+        """A copy of the weights."""
+        return [one.detach().clone() for one in self.model.parameters()]
+
+    def _fail(self, *_: object) -> None:
+        self._passes += 1
+        if self._passes == 2:
+            raise RuntimeError(NO_MEMORY)
+
+
+def _pairs(accumulate: int) -> Sequence[StepBatches]:
+    """Whole steps of rows with codes, some of which they share."""
+    draw = torch.Generator().manual_seed(19)
+    works, samples = [], 0
+    for rows in STEP_ROWS:
+        x = torch.randn(rows, 3, generator=draw, dtype=torch.float64)
+        codes = torch.stack([torch.arange(rows) // 2, torch.arange(rows) % 5], dim=1)
+        parts = zip(*(torch.tensor_split(one, accumulate) for one in (x, codes)), strict=True)
+        samples += rows
+        batches = [Batch(dict(zip(("input", "target"), part, strict=True))) for part in parts]
+        works.append(StepBatches(batches, rows, rows, samples, 0, 0.0))
+    return works
