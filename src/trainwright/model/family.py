@@ -32,7 +32,8 @@ class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
     whether a column is a text, of a table the kind of each feature column by its name, the
     quantiles that are predicted of a number, none for one value, whether several documents stand in
-    a window of a text, and the number of targets or labels."""
+    a window of a text, the number of targets or labels, and whether the loss is computed from what
+    the head reads."""
 
     task: str
     metric: str
@@ -42,6 +43,7 @@ class LearningTask:
     quantiles: tuple[float, ...] = ()
     is_packed: bool = False
     targets: int = 1
+    fuses_head: bool = False
 
 
 @final
@@ -139,6 +141,10 @@ class NetworkFamily(Family[S]):
         """As `build`, for weights that are read into it afterwards."""
         return self.build(section, shape)
 
+    def build_of_bundle(self, section: S, shape: Shape) -> nn.Module:
+        """As `build_empty`; a base beside an adapter, which no bundle holds, has its weights."""
+        return (self.build if section.has_adapter else self.build_empty)(section, shape)
+
     def own_objective(self, section: S) -> Literal["usual"] | Callable[[Any, Any], Any]:  # noqa: ARG002
         """The training loss of a family that has one of its own, a function of model and batch."""
         return "usual"
@@ -190,9 +196,9 @@ class NetworkFamily(Family[S]):
         every = frozenset(name for name, _ in network.named_parameters(remove_duplicate=False))
         return every - adapter_names(network) - self.head_names(network)
 
-    def with_base(self, section: S, recorded: str) -> S:  # noqa: ARG002
-        """A section of a bundle that holds an adapter alone, with the files of its base: those of
-        the `recorded` folder, or of another one that has them.
+    def with_base(self, section: S, recorded: Mapping[str, str]) -> S:  # noqa: ARG002
+        """A section of a bundle that holds adapters alone, with the files of their bases: those of
+        the `recorded` folders, by the names of `base_places`, or of others that have them.
 
         Raises:
             Mistake: they are not on this machine, or are those of another base.

@@ -20,7 +20,7 @@ from torch.nn import functional
 from trainwright.checkpoint.files.tensor_file import write_tensors
 from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.core.files import read_json, write_json
+from trainwright.core.files import Json, read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.table import Floats, Inputs, Integers
@@ -130,12 +130,12 @@ class NetworkScorer:
                 "model": self._section.model_dump(mode="json"),
                 **self._shape.to_json(),
                 "target": self._target.to_json(),
-                **_place_of_base(self._section, folder),
+                **_places_of_bases(self._section, folder),
             },
         )
 
     def _outside(self) -> frozenset[str]:
-        """What the files of a base hold; a model of two bases is whole in its bundle."""
+        """What the files of the bases of its adapters hold."""
         if not self._section.has_adapter:
             return frozenset()
         return network_family(self._section).base_names(self._section, self._model)
@@ -225,17 +225,21 @@ def read_network(folder: Path) -> NetworkScorer:
         raise ValueError(f"{_ARCHITECTURE} names no network: {section.kind}")
     file = folder / weights_file_of(section)
     shape, family = shape_from_json(about), network_family(section)
-    if section.has_adapter:
-        recorded = about.get("base_folder", "")
-        section = family.with_base(section, str((folder / recorded).resolve()) if recorded else "")
-    beside = Path(section.base_folder).glob("*.safetensors") if section.has_adapter else ()
+    # Bundles of encoders with adapters were whole before.
+    is_beside = section.has_adapter and file.is_file()
+    if is_beside:
+        section = family.with_base(section, _recorded_places(about, folder))
+        build = family.build_of_bundle
+    else:
+        file, build = folder / family.weights_file, family.build_empty
+    places = section.base_places.values() if is_beside else ()
+    beside = [one for place in places for one in Path(place.folder).glob("*.safetensors")]
     _check_size(section, shape, sum(one.stat().st_size for one in (file, *beside)))
-    build = family.build if section.has_adapter else family.build_empty
     model = build(section, shape)
     weights = load_file(file)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise ValueError(f"{file.name} holds numbers that are not finite")
-    of_base = family.base_names(section, model) if section.has_adapter else frozenset()
+    of_base = family.base_names(section, model) if is_beside else frozenset()
     _load(model, weights, of_base)
     model.eval().requires_grad_(False)
     if of_base:
@@ -245,11 +249,25 @@ def read_network(folder: Path) -> NetworkScorer:
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)
 
 
-def _place_of_base(section: ModelSection, folder: Path) -> dict[str, str]:
-    """Where the base of an adapter lies, seen from its bundle, so that both may move together."""
-    if not section.has_adapter or section.is_base_of_hub or not section.base_folder:
+def _places_of_bases(section: ModelSection, folder: Path) -> dict[str, Json]:
+    """Where the bases of adapters lie, seen from their bundle, so that all may move together."""
+    if not section.has_adapter:
         return {}
-    return {"base_folder": Path(os.path.relpath(section.base_folder, folder)).as_posix()}
+    near = {
+        name: Path(os.path.relpath(place.folder, folder)).as_posix()
+        for name, place in section.base_places.items()
+        if place.folder and not place.is_of_hub
+    }
+    alone = {"base_folder": near.pop("")} if "" in near else {}
+    return {**alone, "base_folders": near} if near else {**alone}
+
+
+def _recorded_places(about: Json, folder: Path) -> dict[str, str]:
+    """Folders that `_places_of_bases` wrote."""
+    near = dict(about.get("base_folders", {}))
+    if alone := about.get("base_folder", ""):
+        near[""] = alone
+    return {name: str((folder / one).resolve()) for name, one in near.items()}
 
 
 def weights_file_of(section: ModelSection) -> str:

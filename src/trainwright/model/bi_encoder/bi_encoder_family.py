@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -12,14 +12,17 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.dual_encoder.dual_encoder_family import captions_that_fit, read_tower_base
+from trainwright.model.dual_encoder.tower_bases import (
+    OF_BASES,
+    locate_bases,
+    names_in_bases,
+    usual_rate,
+)
 from trainwright.model.family import LearningTask, NetworkFamily
 from trainwright.model.input_shape import Shape, TextPairShape, TextShape
-from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 
 if TYPE_CHECKING:
     from torch import nn
-
-_OF_BASES = PretrainedFamily()
 
 
 @final
@@ -37,19 +40,16 @@ class BiEncoderFamily(NetworkFamily[BiEncoder]):
     def tokenizer(self, section: BiEncoder) -> TextTokenizer:
         """That of the base, if there is one."""
         text = section.text
-        return _OF_BASES.tokenizer(text) if isinstance(text, Pretrained) else NO_TOKENIZER
+        return OF_BASES.tokenizer(text) if isinstance(text, Pretrained) else NO_TOKENIZER
 
     def remarks(self, section: BiEncoder) -> tuple[str, ...]:
         """Of the base."""
         text = section.text
-        return tuple(_OF_BASES.remarks(text)) if isinstance(text, Pretrained) else ()
+        return tuple(OF_BASES.remarks(text)) if isinstance(text, Pretrained) else ()
 
     def usual_training(self, section: BiEncoder) -> Mapping[str, tuple[Json, str]]:
-        """A base changes little."""
-        text = section.text
-        if not isinstance(text, Pretrained) or text.weights == "none":
-            return {}
-        return {"learning_rate": (1e-4, "the usual rate beside a base")}
+        """A base changes little, an adapter more."""
+        return usual_rate(section.bases)
 
     def problems(self, section: BiEncoder, _task: LearningTask) -> Iterator[Problem]:
         """Texts are no longer than a base reads."""
@@ -61,11 +61,23 @@ class BiEncoderFamily(NetworkFamily[BiEncoder]):
         Raises:
             Mistake: a base cannot be used.
         """
-        return _build(section, shape, is_empty=False)
+        return _build(section, shape, OF_BASES.build)
 
     def build_empty(self, section: BiEncoder, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
-        return _build(section, shape, is_empty=True)
+        return _build(section, shape, OF_BASES.build_empty)
+
+    def build_of_bundle(self, section: BiEncoder, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`."""
+        return _build(section, shape, OF_BASES.build_of_bundle)
+
+    def base_names(self, section: BiEncoder, network: nn.Module) -> frozenset[str]:
+        """Of a base that has an adapter."""
+        return names_in_bases(section.bases, network)
+
+    def with_base(self, section: BiEncoder, recorded: Mapping[str, str]) -> BiEncoder:
+        """See `NetworkFamily`."""
+        return section.model_copy(update=locate_bases(section.bases, recorded))
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Those of the encoder."""
@@ -73,25 +85,26 @@ class BiEncoderFamily(NetworkFamily[BiEncoder]):
 
         tower = network.get_submodule("text")
         is_own = type(tower).__module__.startswith("trainwright.")
-        yield from own_blocks(tower) if is_own else _OF_BASES.blocks(tower)
+        yield from own_blocks(tower) if is_own else OF_BASES.blocks(tower)
 
     def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:
         """Those of the base."""
-        return _OF_BASES.undecayed(network)
+        return OF_BASES.undecayed(network)
 
     def count_layers(self, section: BiEncoder) -> int:
         """Blocks of the encoder."""
         return section.block_count
 
 
-def _build(section: BiEncoder, shape: Shape, *, is_empty: bool) -> nn.Module:
+def _build(
+    section: BiEncoder, shape: Shape, build: Callable[[Pretrained, Shape], nn.Module]
+) -> nn.Module:
     from trainwright.model.bi_encoder.bi_encoder_network import BiEncoderNetwork
     from trainwright.model.dual_encoder.text_towers import build_text_tower
 
     assert isinstance(shape, TextPairShape), "the rules refuse other data"
     text = section.text
     if isinstance(text, Pretrained):
-        build = _OF_BASES.build_empty if is_empty else _OF_BASES.build
         tower = build(text, TextShape(shape.length, section.width))
     else:
         tower = build_text_tower(text, shape.vocabulary, shape.length, section.width)

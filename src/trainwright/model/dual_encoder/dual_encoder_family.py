@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.dual_encoder import DualEncoder, TextTower
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
+from trainwright.model.dual_encoder.tower_bases import (
+    OF_BASES,
+    locate_bases,
+    names_in_bases,
+    usual_rate,
+)
 from trainwright.model.family import LearningTask, MemoryFormat, NetworkFamily
 from trainwright.model.input_shape import ImageShape, PairShape, Shape, TextShape
-from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 
 if TYPE_CHECKING:
     from torch import nn
 
 _USUAL_LENGTH = 64
-_OF_BASES = PretrainedFamily()
-
-Side = Literal["image", "text"]
 
 
 @final
@@ -34,29 +36,27 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
         """What the files of its bases hold."""
         changed: dict[str, Pretrained] = {
             side: read_tower_base(tower, folder, side, section.width)
-            for side, tower in _bases(section).items()
+            for side, tower in section.bases.items()
         }
         return section.model_copy(update=changed)
 
     def tokenizer(self, section: DualEncoder) -> TextTokenizer:
         """That of the base of texts, if there is one."""
         text = section.text
-        return _OF_BASES.tokenizer(text) if isinstance(text, Pretrained) else NO_TOKENIZER
+        return OF_BASES.tokenizer(text) if isinstance(text, Pretrained) else NO_TOKENIZER
 
     def image_size(self, section: DualEncoder) -> tuple[int, ...]:
         """What the base of images reads."""
         image = section.image
-        return _OF_BASES.image_size(image) if isinstance(image, Pretrained) else ()
+        return OF_BASES.image_size(image) if isinstance(image, Pretrained) else ()
 
     def remarks(self, section: DualEncoder) -> tuple[str, ...]:
         """Of the bases."""
-        return tuple(one for base in _bases(section).values() for one in _OF_BASES.remarks(base))
+        return tuple(one for base in section.bases.values() for one in OF_BASES.remarks(base))
 
     def usual_training(self, section: DualEncoder) -> Mapping[str, tuple[Json, str]]:
-        """A base changes little."""
-        if all(base.weights == "none" for base in _bases(section).values()):
-            return {}
-        return {"learning_rate": (1e-4, "the usual rate beside a base")}
+        """A base changes little, an adapter more."""
+        return usual_rate(section.bases)
 
     def problems(self, section: DualEncoder, _task: LearningTask) -> Iterator[Problem]:
         """Captions are no longer than a base reads."""
@@ -68,25 +68,23 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
         Raises:
             Mistake: a base has batch norm, or cannot be used.
         """
-        return _build(section, shape, is_empty=False)
+        return _build(section, shape, OF_BASES.build)
 
     def build_empty(self, section: DualEncoder, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
-        return _build(section, shape, is_empty=True)
+        return _build(section, shape, OF_BASES.build_empty)
+
+    def build_of_bundle(self, section: DualEncoder, shape: Shape) -> nn.Module:
+        """See `NetworkFamily`."""
+        return _build(section, shape, OF_BASES.build_of_bundle)
 
     def base_names(self, section: DualEncoder, network: nn.Module) -> frozenset[str]:
         """Of each base that has an adapter."""
-        return frozenset(
-            f"{side}.{name}"
-            for side, tower in _bases(section).items()
-            for name in _OF_BASES.base_names(tower, network.get_submodule(side))
-        )
+        return names_in_bases(section.bases, network)
 
-    def count_frozen(self, section: DualEncoder, shape: Shape) -> int:
-        """Parameters of the bases beside their adapters."""
-        if not any(tower.has_adapter for tower in _bases(section).values()):
-            return 0
-        return self._counts(section, shape).frozen
+    def with_base(self, section: DualEncoder, recorded: Mapping[str, str]) -> DualEncoder:
+        """See `NetworkFamily`."""
+        return section.model_copy(update=locate_bases(section.bases, recorded))
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Those of the image encoder, then of the text encoder."""
@@ -94,11 +92,11 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
 
         for tower in (network.get_submodule("image"), network.get_submodule("text")):
             own = tower if type(tower).__module__.startswith("trainwright.") else None
-            yield from _OF_BASES.blocks(tower) if own is None else own_blocks(own)
+            yield from OF_BASES.blocks(tower) if own is None else own_blocks(own)
 
     def undecayed(self, network: nn.Module) -> Iterable[nn.Parameter]:
         """Those of the bases."""
-        return _OF_BASES.undecayed(network)
+        return OF_BASES.undecayed(network)
 
     def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
         """Set the layout of images and convolutions."""
@@ -129,17 +127,11 @@ def captions_that_fit(text: TextTower) -> Iterator[Problem]:
         )
 
 
-def _bases(section: DualEncoder) -> dict[Side, Pretrained]:
-    """The encoders that are bases of transformers."""
-    towers: dict[Side, object] = {"image": section.image, "text": section.text}
-    return {side: one for side, one in towers.items() if isinstance(one, Pretrained)}
-
-
-def read_tower_base(tower: Pretrained, folder: Path, side: Side, width: int) -> Pretrained:
+def read_tower_base(tower: Pretrained, folder: Path, side: str, width: int) -> Pretrained:
     """A base with what its files hold, whose head gives embeddings."""
     form = "images" if side == "image" else "table"
     try:
-        found = _OF_BASES.read_files(tower, folder, form)
+        found = OF_BASES.read_files(tower, folder, form)
     except Mistake as mistake:
         raise type(mistake)(_of_tower(one, side) for one in mistake.problems) from mistake
     assert found.base != "auto", "its files were read"
@@ -149,27 +141,27 @@ def read_tower_base(tower: Pretrained, folder: Path, side: Side, width: int) -> 
     return found.model_copy(update=update)
 
 
-def _of_tower(problem: Problem, side: Side) -> Problem:
+def _of_tower(problem: Problem, side: str) -> Problem:
     """A problem of a base, at the path of its encoder."""
     return replace(problem, path=problem.path.replace("model.", f"model.{side}.", 1))
 
 
-def _build(section: DualEncoder, shape: Shape, *, is_empty: bool) -> nn.Module:
+def _build(
+    section: DualEncoder, shape: Shape, build: Callable[[Pretrained, Shape], nn.Module]
+) -> nn.Module:
     from trainwright.model.dual_encoder.dual_encoder_network import (
         DualEncoderNetwork,
         build_own_towers,
     )
 
     assert isinstance(shape, PairShape), "the rules refuse other data"
-    build = _OF_BASES.build_empty if is_empty else _OF_BASES.build
     image, text = build_own_towers(section, shape)
-    bases = _bases(section)
     if image is None:
         of_images = ImageShape(shape.size, shape.mean, shape.deviation, section.width)
-        image = build(bases["image"], of_images)
+        image = build(section.bases["image"], of_images)
         _check_norms(image)
     if text is None:
-        text = build(bases["text"], TextShape(shape.length, section.width))
+        text = build(section.bases["text"], TextShape(shape.length, section.width))
     return DualEncoderNetwork(image, text, section.temperature)
 
 

@@ -90,10 +90,11 @@ class GptFamily(NetworkFamily[Gpt]):
 
         return adapt_decoder(_without_adapter(section, shape), section)
 
-    def with_base(self, section: Gpt, recorded: str) -> Gpt:
+    def with_base(self, section: Gpt, recorded: Mapping[str, str]) -> Gpt:
         """See `NetworkFamily`."""
         assert section.base != "none", "an adapter has a base"
-        return section.model_copy(update={"base": locate_base(section, section.base, recorded)})
+        base = locate_base(section, section.base, recorded.get("", ""))
+        return section.model_copy(update={"base": base})
 
     def unmerge(self, network: nn.Module) -> None:
         """The vectors of a prompt too."""

@@ -146,9 +146,9 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
         """See `NetworkFamily`."""
         return _adapted(_build(settled(section.base), shape, is_new=True), section)
 
-    def with_base(self, section: Pretrained, recorded: str) -> Pretrained:
+    def with_base(self, section: Pretrained, recorded: Mapping[str, str]) -> Pretrained:
         """See `NetworkFamily`."""
-        base = locate_base(section, settled(section.base), recorded)
+        base = locate_base(section, settled(section.base), recorded.get("", ""))
         return section.model_copy(update={"base": base})
 
     def head_names(self, network: nn.Module) -> frozenset[str]:

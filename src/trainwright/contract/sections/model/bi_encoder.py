@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field
@@ -15,12 +15,13 @@ from trainwright.contract.sections.model.dual_encoder import (
     labels_are_the_width,
 )
 from trainwright.contract.sections.model.pretrained import Pretrained
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.towers import TowerSection
+from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count
 from trainwright.core.errors import Problem
 
 
-class BiEncoder(ModelSection):
+class BiEncoder(TowerSection):
     """An encoder of texts whose embeddings of query and passage are compared by their cosine
     (Sentence-BERT: Reimers and Gurevych 2019, arXiv:1908.10084; trained with negatives of the batch
     as in DPR, Karpukhin et al. 2020, arXiv:2004.04906). The loss is over all pairs of a step,
@@ -54,6 +55,11 @@ class BiEncoder(ModelSection):
                 return 0
             case _:
                 assert_never(self.text)
+
+    @property
+    def bases(self) -> Mapping[str, Pretrained]:
+        """See `TowerSection`."""
+        return {"text": self.text} if isinstance(self.text, Pretrained) else {}
 
     @property
     def has_own_tokens(self) -> bool:

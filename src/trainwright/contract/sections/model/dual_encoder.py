@@ -9,7 +9,8 @@ from pydantic import Field, Tag
 
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.towers import TowerSection
+from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
 from trainwright.core.errors import Problem
 
@@ -58,7 +59,7 @@ ImageTower = Annotated[
 ]
 
 
-class DualEncoder(ModelSection):
+class DualEncoder(TowerSection):
     """An encoder of images and one of texts whose outputs are compared by their cosine (CLIP:
     Radford et al. 2021, arXiv:2103.00020). The loss is over all pairs of a step, however the step
     is divided into micro-batches."""
@@ -103,10 +104,10 @@ class DualEncoder(ModelSection):
         return self.image.block_count + layers
 
     @property
-    def base_weights(self) -> str:
-        """SHA-256 of the weights of its bases, in the order image, text."""
-        towers = (self.image, self.text)
-        return "+".join(one.base_weights for one in towers if isinstance(one, Pretrained))
+    def bases(self) -> Mapping[str, Pretrained]:
+        """See `TowerSection`."""
+        towers: dict[str, object] = {"image": self.image, "text": self.text}
+        return {side: one for side, one in towers.items() if isinstance(one, Pretrained)}
 
     @property
     def has_own_tokens(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from pydantic import Field
 from trainwright.contract.sections.model.adapter import LayerAdapter
 from trainwright.contract.sections.model.traits import (
     EVERYTHING,
+    BasePlace,
     ModelSection,
     TableDefaults,
     Traits,
@@ -86,6 +87,11 @@ class Base(Section):
     tokenizer_json: str = Field(default="", exclude=True, repr=False)
     """The tokenizer itself; not part of the plan."""
 
+    @property
+    def place(self) -> BasePlace:
+        """Where its files lie."""
+        return BasePlace(self.folder, bool(self.commit))
+
 
 class DecoderOfBase(ModelSection):
     """A decoder that may start from a base; what was found in the files of that."""
@@ -99,14 +105,9 @@ class DecoderOfBase(ModelSection):
         return "" if self.base == "none" else self.base.weights
 
     @property
-    def base_folder(self) -> str:
+    def base_places(self) -> Mapping[str, BasePlace]:
         """Where the files of its base lie on this machine."""
-        return "" if self.base == "none" else self.base.folder
-
-    @property
-    def is_base_of_hub(self) -> bool:
-        """Was its base found in the cache of the hub?"""
-        return self.base != "none" and bool(self.base.commit)
+        return {} if self.base == "none" else {"": self.base.place}
 
 
 class Pretrained(ModelSection):
@@ -169,14 +170,9 @@ class Pretrained(ModelSection):
         return "" if self.base == "auto" else self.base.weights
 
     @property
-    def base_folder(self) -> str:
+    def base_places(self) -> Mapping[str, BasePlace]:
         """Where the files of its base lie on this machine."""
-        return "" if self.base == "auto" else self.base.folder
-
-    @property
-    def is_base_of_hub(self) -> bool:
-        """Was its base found in the cache of the hub?"""
-        return self.base != "auto" and bool(self.base.commit)
+        return {} if self.base == "auto" else {"": self.base.place}
 
     def own_problems(self) -> Iterator[Problem]:
         """An adapter stands beside weights that exist."""

@@ -97,6 +97,15 @@ class Traits:
         return self.writes_text or self.describes_images
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class BasePlace:
+    """Where the files of a base lie on this machine, and whether that is the cache of the hub."""
+
+    folder: str
+    is_of_hub: bool
+
+
 class ModelSection(Section):
     """Base of the sections of families: `kind`, traits, and what depends on the settings."""
 
@@ -144,14 +153,10 @@ class ModelSection(Section):
         return ""
 
     @property
-    def base_folder(self) -> str:
-        """Where the files of its base lie on this machine; empty before they were read."""
-        return ""
-
-    @property
-    def is_base_of_hub(self) -> bool:
-        """Was its base found in the cache of the hub?"""
-        return False
+    def base_places(self) -> Mapping[str, BasePlace]:
+        """Where the base of each of its adapters lies, by the name of the encoder; that of a model
+        which is one encoder by the empty name. None before the files were read."""
+        return {}
 
     @property
     def earlier_bundle(self) -> str:
