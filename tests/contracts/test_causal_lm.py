@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from canary import Killed  # noqa: E402
@@ -21,10 +22,14 @@ from command import command, inside  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from made_decoders import write_decoder_project  # noqa: E402
 from trainwright.contract.sections.model.causal_lm import CausalLm  # noqa: E402
+from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
+from trainwright.core.files import read_json  # noqa: E402
+from trainwright.core.formatting import show_bytes  # noqa: E402
 from trainwright.model.attention.key_value_cache import KeyValueCache  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
+from trainwright.predictor.bundle import read_bundle  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -189,19 +194,154 @@ def test_random_weights_need_the_configuration_alone(contract: Path) -> None:
         train(contract, "other")
 
 
-def test_a_model_without_a_cache_writes_nothing(tmp_path: Path) -> None:
-    write_base("phi", tmp_path / "base")
-    section = CausalLm(kind="causal_lm", architecture="base", context=16)
-    family = network_family(section)
-    section = family.read_files(section, tmp_path)
-    network: Any = family.build(section, TokenShape(280))
+def test_a_model_without_a_cache_writes_what_transformers_writes(contract: Path) -> None:
+    """GPT-1 has no cache of keys and values: all of the text is read again for each token."""
+    shape = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 288}
+    write_base("openai-gpt", contract.parent / "base", **shape)
+    (contract.parent / "asked.jsonl").write_text(
+        "".join(
+            json.dumps({"question": f"the tide {n}", "answer": "was low"}) + "\n" for n in range(9)
+        )
+    )
+    padded = (
+        "--set",
+        "data.windows=padded",
+        "--set",
+        "questions=[{path: asked.jsonl, tokens: 3, target: none}]",
+    )
+    with inside(contract.parent):
+        ran = command("train", contract.name, "--run", "one", *padded)
+        assert ran.code in (0, 3), ran.err
+        assert "exact_match" in json.dumps(read_json(Path("runs/one/evaluation.json")))
+        words = ("generate", "one", "the tide", "--tokens", "9", "--temperature", "0", "--json")
+        made = command(*words)
+        assert made.code == 0, made.err
+        assert command("weights", "export", "one", "--to", "huggingface", "-o", "out").code == 0
+    opened = transformers.AutoModelForCausalLM.from_pretrained(contract.parent / "out").eval()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(contract.parent / "base" / "tokenizer.json")
+    )
+    given = tokenizer("the tide", return_tensors="pt").input_ids
+    begun = given.shape[1]
+    with torch.no_grad():
+        for _ in range(9):
+            logits = opened(given).logits[:, -1, :280]
+            given = torch.cat([given, logits.argmax(-1, keepdim=True)], dim=1)
+    assert json.loads(made.out)["text"] == tokenizer.decode(given[0, begun:])
 
-    class Blind(torch.nn.Module):
-        config = network.model.config
 
-        def forward(self, input_ids: Any, **_: Any) -> Any:
-            return transformers.modeling_outputs.CausalLMOutput(logits=torch.zeros(1, 1, 9))
+LORA = "model.adapter={kind: lora, rank: 2, alpha: 4, dropout: 0.1}"
 
-    network.model = Blind()
-    with pytest.raises(Mistake, match="has no cache"):
-        network.extend(torch.zeros(1, 1, dtype=torch.int64), KeyValueCache())
+
+def test_an_adapter_is_kept_alone_merged_and_refused_another_base(contract: Path) -> None:
+    base = contract.parent / "base"
+    write_base("gpt_neox", base)
+    with inside(contract.parent):
+        ran = command("train", contract.name, "--run", "one", "--set", LORA)
+        assert ran.code in (0, 3), ran.err
+        assert command("weights", "merge", "one", "-o", "out").code == 0
+        words = ("generate", "one", "the tide", "--tokens", "12", "--temperature", "0")
+        made = command(*words, "--with-base")
+        assert made.code == 0, made.err
+        assert "== base\n" in made.out
+        bundle = Path("runs/one/bundle")
+        names = [*load_file(bundle / "adapter.safetensors")]
+        (*_, newest) = sorted(Path("runs/one/checkpoints").glob("step-*"))
+        names += load_file(newest / "model.safetensors")
+        # Four layers in each of two blocks, two factors each; the head has none.
+        assert len(names) == 2 * 16
+        assert all(".lora_" in name for name in names)
+        network: Any = read_bundle(bundle).scorer.network  # type: ignore[attr-defined]
+        opened = transformers.AutoModelForCausalLM.from_pretrained("out").eval()
+        tokens = torch.randint(0, 280, (2, 16), generator=torch.Generator().manual_seed(0))
+        assert (opened(tokens).logits - network(tokens)).abs().max() < 1e-5
+        plain = transformers.AutoModelForCausalLM.from_pretrained("base").eval()
+        assert (plain(tokens).logits - network(tokens)).abs().max() > 1e-5
+        file = base / "model.safetensors"
+        moved = {name: one + 1e-3 for name, one in load_file(file).items()}
+        save_file(moved, file, metadata={"format": "pt"})
+        lost = command(*words)
+    assert lost.code == 2
+    assert "the adapter belongs to another base" in lost.err
+
+
+@pytest.mark.parametrize("adapter", [LORA, "model.adapter={kind: ia3}"], ids=["lora", "ia3"])
+def test_a_cut_run_of_an_adapter_has_the_same_bits(adapter: str, contract: Path) -> None:
+    write_base("mistral", contract.parent / "base")
+    whole = train(contract, "whole", adapter)
+    with pytest.raises(Killed):
+        train(contract, "cut", adapter, dies_at=random.Random().randint(1, 3))
+    assert bits(train(contract, "cut", adapter)) == bits(whole)
+
+
+def test_a_fused_head_trains_alike(contract: Path) -> None:
+    base = contract.parent / "base"
+    write_base("gemma", base)
+    fused = "training.memory.head_loss=fused"
+    plain, joined = train(contract, "plain"), train(contract, "joined", fused)
+    assert joined.signals["loss"] == pytest.approx(plain.signals["loss"], abs=2e-5)
+    kept = [run.ready.plan.memory.activations for run in (plain, joined)]
+    assert kept[1] < kept[0]
+    with pytest.raises(Killed):
+        train(contract, "cut", fused, LORA, dies_at=2)
+    resumed = bits(train(contract, "cut", fused, LORA))
+    assert resumed == bits(train(contract, "fused", fused, LORA))
+
+
+def test_a_fused_head_is_refused_where_logits_are_more_than_a_product(contract: Path) -> None:
+    base, fused = contract.parent / "base", "training.memory.head_loss=fused"
+    said = "does more after its last layer than a product with the head"
+    for kind, changes in (
+        ("phi", {}),
+        ("gemma2", {"num_key_value_heads": 1, "head_dim": 8, "final_logit_softcapping": 30.0}),
+        ("cohere", {"num_key_value_heads": 2, "logit_scale": 0.0625}),
+    ):
+        write_base(kind, base, **changes)
+        assert said in refused(contract, "data.windows=padded", fused), kind
+
+
+def test_an_adapter_that_cannot_be_trained_is_refused(contract: Path) -> None:
+    write_base("phi", contract.parent / "base")
+    assert "the base has no layer 'query' to adapt" in refused(
+        contract, "model.adapter={kind: lora, targets: [query]}"
+    )
+    assert "model.adapter" in refused(contract, "model.adapter={kind: prompt_tuning}")
+    own = ("model.weights=none", "data.vocabulary=bytes", "data.tokenizer=''")
+    assert "beside the weights of a base" in refused(contract, LORA, *own)
+    # The head is no target.
+    assert "the base has no layer 'lm_head' to adapt" in refused(
+        contract, "model.adapter={kind: lora, targets: [lm_head]}"
+    )
+
+
+def test_init_proposes_an_adapter_of_another_decoder(contract: Path) -> None:
+    write_base("gpt_neox", contract.parent / "base")
+    with inside(contract.parent):
+        ran = command("init", "text.txt", "--base", "base", "-o", "own.yaml")
+        assert ran.code == 0, ran.err
+        written = Path("own.yaml").read_text()
+        assert "kind: causal_lm" in written
+        assert "quantization" not in written
+        assert "kind: lora  # or rslora, dora, ia3\n" in written
+        few = ("--set", "training.stop.max_steps=2")
+        trained = command("train", "own.yaml", "--run", "own", *few)
+        assert trained.code in (0, 3), trained.err
+        plan = read_json(Path("runs/own/plan.json"))
+        parameters, memory = plan["estimate"]["parameters"], plan["memory"]
+        beside = memory["gradients"] + memory["optimizer"] + 4 * parameters
+        assert f"rank 4: {show_bytes(beside)}," in written
+
+
+def test_a_bundle_is_below_two_percent_of_its_base() -> None:
+    """Of a GPT-NeoX of 160 million weights, counted without them."""
+    config = transformers.GPTNeoXConfig(
+        hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
+        vocab_size=50_304, max_position_embeddings=2048,
+    ).to_json_string()  # fmt: skip
+    base = Base(reads="tokens", config=config, weights="0", longest=2048)
+    values = {"kind": "causal_lm", "architecture": "base", "context": 64, "base": base}
+    section = CausalLm.model_validate({**values, "adapter": {"kind": "lora", "rank": 8}})
+    family, shape = network_family(section), TokenShape(50_304)
+    frozen = family.count_frozen(section, shape)
+    assert frozen > 160e6
+    assert family.count_parameters(section, shape) < 0.02 * frozen

@@ -22,6 +22,7 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         quantiles=contract.metric.quantiles,
         is_packed=contract.data.is_packed,
         targets=facts.target.targets,
+        fuses_head=contract.training.memory.head_loss == "fused",
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from trainwright.contract.sections.model.adapter import Ia3
 from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.core.errors import Problem
+from trainwright.core.files import Json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.core.optional_dependencies import need_transformers
 from trainwright.data.encoders.encoding import Encoding
@@ -16,6 +18,7 @@ from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
 from trainwright.model.gpt.own_tokenizer import token_problems
 from trainwright.model.input_shape import Shape
+from trainwright.model.pretrained.base_location import locate_base
 from trainwright.model.pretrained.decoder_base import describe_base
 from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
@@ -60,27 +63,46 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
                 kind,
                 "an architecture whose attention is causal",
             )
+        if read.has_adapter:
+            from trainwright.model.causal_lm.causal_adapter import check_causal_targets
+
+            check_causal_targets(read)
         return read
 
+    def usual_training(self, section: CausalLm) -> Mapping[str, tuple[Json, str]]:
+        """As of our decoder."""
+        if not section.has_adapter:
+            return {}
+        if isinstance(section.adapter, Ia3):
+            return {"learning_rate": (3e-3, "the usual rate of (IA)3")}
+        return {"learning_rate": (2e-4, "the usual rate of an adapter")}
+
     def problems(self, section: CausalLm, task: LearningTask) -> Iterator[Problem]:
-        """Packed documents must not see each other."""
-        if not task.is_packed:
+        """Packed documents must not see each other, and a fused loss has to know the head."""
+        if not (task.is_packed or task.fuses_head):
             return
         from trainwright.model.causal_lm.causal_network import attention_window, try_abilities
 
         assert section.base != "none", "its files were read"
         config = section.base.config
-        window = attention_window(config)
-        if try_abilities(config).packs and not 0 < window < section.context:
-            return
+        window, abilities = attention_window(config), try_abilities(config)
         kind = json.loads(config)["model_type"]
-        yield Problem(
-            f"{kind} cannot keep the documents of a packed window apart",
-            path="data.windows",
-            found=f"packed, and a sliding window of {window:,} tokens" if window else "packed",
-            expected="padded or across",
-            fix="change it to padded",
-        )
+        if task.is_packed and (not abilities.packs or 0 < window < section.context):
+            yield Problem(
+                f"{kind} cannot keep the documents of a packed window apart",
+                path="data.windows",
+                found=f"packed, and a sliding window of {window:,} tokens" if window else "packed",
+                expected="padded or across",
+                fix="change it to padded",
+            )
+        if task.fuses_head and not abilities.fuses:
+            yield Problem(
+                f"{kind} does more after its last layer than a product with the head",
+                path="training.memory.head_loss",
+                found="fused",
+                expected="separate: a bias of the head, or a limit or factor of the logits",
+                fix="remove head_loss",
+            )
 
     def encoding_problems(self, section: CausalLm, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
@@ -108,15 +130,24 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
                 section.architecture,
                 "the folder of its files",
             )
-        from trainwright.model.causal_lm.causal_network import build_causal
-
-        return build_causal(section, is_new=False)
+        return _build(section, is_new=False)
 
     def build_empty(self, section: CausalLm, _shape: Shape, /) -> nn.Module:
         """See `NetworkFamily`."""
-        from trainwright.model.causal_lm.causal_network import build_causal
+        return _build(section, is_new=True)
 
-        return build_causal(section, is_new=True)
+    def with_base(self, section: CausalLm, recorded: Mapping[str, str]) -> CausalLm:
+        """See `NetworkFamily`."""
+        assert section.base != "none", "an adapter has a base"
+        base = locate_base(section, section.base, recorded.get("", ""))
+        return section.model_copy(update={"base": base})
+
+    def count_logits(self, section: CausalLm, _shape: Shape, /) -> int:
+        """See `NetworkFamily`."""
+        from trainwright.model.causal_lm.causal_network import embedding_rows
+
+        assert section.base != "none", "its files were read"
+        return 2 * section.context * embedding_rows(section.base.config)
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Layers of the decoder."""
@@ -126,8 +157,13 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
         """As of an encoder."""
         return _OF_BASES.undecayed(network)
 
-    def hub_layout(self, _section: CausalLm, network: nn.Module, /) -> HubLayout:
-        """The model as transformers opens it; weights that are tied stand there once."""
+    def hub_layout(self, section: CausalLm, network: nn.Module, /) -> HubLayout:
+        """The model as transformers opens it, an adapter merged into it; weights that are tied
+        stand there once."""
+        if section.has_adapter:
+            from trainwright.model.adapters.merge_adapter import merged
+
+            network = merged(network)
         model = network.get_submodule("model")
         config = dict(model.config.to_dict())  # type: ignore[operator,union-attr]
         config.pop("_name_or_path", None)
@@ -141,3 +177,14 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
     def count_layers(self, section: CausalLm) -> int:
         """Layers of the decoder."""
         return section.block_count
+
+
+def _build(section: CausalLm, *, is_new: bool) -> nn.Module:
+    from trainwright.model.causal_lm.causal_network import build_causal
+
+    network = build_causal(section, is_new=is_new)
+    if section.adapter != "none":
+        from trainwright.model.causal_lm.causal_adapter import adapt_causal
+
+        adapt_causal(network, section.adapter)
+    return network

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from trainwright.contract.sections.model.causal_lm import CausalLm
-from trainwright.core.errors import Mistake, Problem
+from trainwright.core.errors import Mistake
 from trainwright.model.attention.causal_attention import within_documents
 from trainwright.model.attention.key_value_cache import KeyValueCache
 from trainwright.model.pretrained.hub_files import (
@@ -29,16 +30,20 @@ _FEW = 2
 _TOKENS = 64
 _EQUAL = 1e-5
 _NAMED = 5
+_LARGE = 100
+"""Times the usual weights of a head: a limit of its logits shows."""
 
 
 @final
 class CausalNetwork(nn.Module):
-    """A causal language model of transformers, from tokens [B, L] to logits [B, L, V]."""
+    """A causal language model of transformers, from tokens [B, L] to logits [B, L, V]. `abilities`
+    are asked for when a text is written, and when the network is counted."""
 
-    def __init__(self, model: nn.Module, context: int) -> None:
+    def __init__(self, model: nn.Module, context: int, abilities: Callable[[], Abilities]) -> None:
         super().__init__()
         self.model = model
         self.context = context
+        self._abilities = abilities
 
     def forward(
         self,
@@ -47,30 +52,54 @@ class CausalNetwork(nn.Module):
     ) -> Float[Tensor, "B L V"]:
         """Logits of the next token at each position. In a packed window, `positions` start at 0 in
         each document, and documents do not attend to each other."""
+        logits: Tensor = self.model(**self._inputs(tokens, positions)).logits
+        return logits
+
+    def features(
+        self,
+        tokens: Int[Tensor, "B L"],
+        positions: Literal["running"] | Int[Tensor, "B L"] = "running",
+    ) -> Float[Tensor, "B L D"]:
+        """What the head reads at each position."""
+        model: Any = self.model
+        states: Tensor = model.base_model(**self._inputs(tokens, positions)).last_hidden_state
+        return states
+
+    @property
+    def head_weight(self) -> Float[Tensor, "V D"]:
+        """Weights of the head."""
+        model: Any = self.model
+        weight: Tensor = model.get_output_embeddings().weight
+        return weight
+
+    def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
+        """Logits of the token after the last of `tokens`, which follow those of the cache; `cache`
+        holds that of the model itself, which grows by them. For a model without one it holds the
+        tokens, which are all read again."""
+        if self._abilities().caches:
+            return self.extend_own(tokens, cache)
+        earlier = cache.foreign
+        read = tokens if earlier is None else torch.cat([earlier, tokens], dim=1)
+        cache.foreign, cache.length = read, read.shape[1]
+        logits: Tensor = self(read)[:, -1]
+        return logits
+
+    def extend_own(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
+        """The same by the cache of the model, which has one."""
+        given = self.model(input_ids=tokens, past_key_values=cache.foreign, use_cache=True)
+        cache.foreign = given.past_key_values
+        cache.length += tokens.shape[1]
+        logits: Tensor = given.logits[:, -1]
+        return logits
+
+    def _inputs(self, tokens: Tensor, positions: Literal["running"] | Tensor) -> dict[str, Any]:
         named: dict[str, Any] = {"input_ids": tokens, "use_cache": False}
-        if isinstance(positions, str) and tokens.is_meta:
+        if isinstance(positions, str) and tokens.is_meta and self._abilities().packs:
             # Transformers looks for packed documents in the values of the positions.
             positions = torch.arange(tokens.shape[1], device="meta").expand(tokens.shape)
         if not isinstance(positions, str):
             named |= {"position_ids": positions, "attention_mask": self._mask(positions)}
-        logits: Tensor = self.model(**named).logits
-        return logits
-
-    def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
-        """Logits of the token after the last of `tokens`, which follow those of the cache; the
-        cache of the model itself, which `cache` holds, grows by them.
-
-        Raises:
-            Mistake: this architecture has no such cache.
-        """
-        given = self.model(input_ids=tokens, past_key_values=cache.foreign, use_cache=True)
-        grown = getattr(given, "past_key_values", None)
-        if grown is None:
-            raise Mistake(_no_cache(type(self.model).__name__))
-        cache.foreign = grown
-        cache.length += tokens.shape[1]
-        logits: Tensor = given.logits[:, -1]
-        return logits
+        return named
 
     def _mask(self, positions: Tensor) -> Tensor:
         """Which tokens see each other, as the attention of the model takes it."""
@@ -85,11 +114,13 @@ class CausalNetwork(nn.Module):
 
 class Abilities(NamedTuple):
     """What a model of an architecture can do: predict without seeing what comes after, keep packed
-    documents apart, and go on from its own cache."""
+    documents apart, go on from its own cache, and give its logits as a product of what the head
+    reads and its weights."""
 
     is_causal: bool
     packs: bool
     caches: bool
+    fuses: bool
 
 
 @lru_cache(maxsize=8)
@@ -102,7 +133,7 @@ def try_abilities(config: str) -> Abilities:
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
         torch.manual_seed(0)
-        network = CausalNetwork(_few_layers(config), 8).eval()
+        network = CausalNetwork(_few_layers(config), 8, partial(try_abilities, config)).eval()
         tokens = torch.arange(3, 11)[None]
         whole = network(tokens)
         other = tokens.clone()
@@ -114,12 +145,13 @@ def try_abilities(config: str) -> Abilities:
 
         def extended() -> Tensor:
             cache = KeyValueCache()
-            network.extend(tokens[:, :5], cache)
+            network.extend_own(tokens[:, :5], cache)
             for at in (5, 6):
-                network.extend(tokens[:, at : at + 1], cache)
-            return network.extend(tokens[:, 7:], cache)
+                network.extend_own(tokens[:, at : at + 1], cache)
+            return network.extend_own(tokens[:, 7:], cache)
 
-        return Abilities(is_causal, packs, _equal(extended, whole[:, -1]))
+        caches = _equal(extended, whole[:, -1])
+        return Abilities(is_causal, packs, caches, _fuses(network, tokens))
 
 
 def build_causal(section: CausalLm, *, is_new: bool) -> CausalNetwork:
@@ -132,7 +164,8 @@ def build_causal(section: CausalLm, *, is_new: bool) -> CausalNetwork:
     config = known_config(json.loads(section.base.config), "tokens")
     with quiet():
         model = _draw(config) if is_new else _read(section.base.folder, config)
-    return CausalNetwork(model.train(), section.context)
+    abilities = partial(try_abilities, section.base.config)
+    return CausalNetwork(model.train(), section.context, abilities)
 
 
 def position_count(config: str) -> int:
@@ -169,6 +202,21 @@ def _few_layers(config: str) -> nn.Module:
         except Mistake:
             # Some shapes have settings for each layer.
             return _draw(known_config(values, "tokens"))
+
+
+def _fuses(network: CausalNetwork, tokens: Tensor) -> bool:
+    """Whether logits are the product of features and head, also where they are large. The head of
+    the network is changed."""
+    model: Any = network.model
+    head = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear) or "bias" in head.state_dict():
+        return False
+    head.weight.mul_(_LARGE)
+    whole = network(tokens)
+    largest = float(whole.abs().max().clamp(min=1))
+    return _equal(
+        lambda: functional.linear(network.features(tokens), head.weight) / largest, whole / largest
+    )
 
 
 def _equal(compute: Callable[[], Tensor], wanted: Tensor) -> bool:
@@ -215,12 +263,3 @@ def _read(folder: str, config: Any) -> nn.Module:
         )
     found: nn.Module = model
     return found
-
-
-def _no_cache(kind: str) -> Problem:
-    return Problem(
-        "the model has no cache of keys and values to write texts with",
-        found=kind,
-        expected="an architecture with one",
-        fix="open its folder in transformers",
-    )

@@ -20,18 +20,31 @@ def adapt_encoder(network: nn.Module, adapter: InLayers) -> nn.Module:
         Mistake: a target names no layer. MissingExtra: PEFT is not installed.
     """
     head = names_of_head(network)
-    kinds = _kinds(linear=isinstance(adapter, Ia3) or adapter.targets == "all")
-    named = network.named_modules()
-    layers = [name for name, one in named if isinstance(one, kinds)]
-    inside = [name for name in layers if f"{name}.weight" not in head]
-    if isinstance(adapter, Ia3):
-        _inject_factors(network, adapter, inside)
-    else:
-        inject_adapter(network, adapter, choose_layers(inside, adapter.targets))
+    layers = layers_to_adapt(network, adapter)
+    inject_into(network, adapter, [name for name in layers if f"{name}.weight" not in head])
     for name, parameter in network.named_parameters():
         if name in head:
             parameter.requires_grad_(True)
     return network
+
+
+def layers_to_adapt(network: nn.Module, adapter: InLayers) -> list[str]:
+    """Paths of the layers that an adapter can adapt, those of the head too."""
+    kinds = _kinds(linear=isinstance(adapter, Ia3) or adapter.targets == "all")
+    return [name for name, one in network.named_modules() if isinstance(one, kinds)]
+
+
+def inject_into(network: nn.Module, adapter: InLayers, layers: list[str]) -> None:
+    """Adapt those of the layers of a model of transformers that the adapter names; all other
+    parameters are frozen.
+
+    Raises:
+        Mistake: a target names no layer. MissingExtra: PEFT is not installed.
+    """
+    if isinstance(adapter, Ia3):
+        _inject_factors(network, adapter, layers)
+    else:
+        inject_adapter(network, adapter, choose_layers(layers, adapter.targets))
 
 
 def _inject_factors(network: nn.Module, adapter: Ia3, inside: list[str]) -> None:

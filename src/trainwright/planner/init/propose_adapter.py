@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
+from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.training.optimizer import AdamW
 from trainwright.core.errors import Mistake, Problem
@@ -12,6 +14,7 @@ from trainwright.core.formatting import show_bytes, show_count
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.model.families import network_family
+from trainwright.model.gpt.decoder_config import KNOWN
 from trainwright.model.input_shape import TokenShape
 from trainwright.planner.init.yaml_lines import comment, scalar
 from trainwright.planner.read_device import read_device
@@ -41,31 +44,48 @@ def propose_adapter(base: str, folder: Path) -> list[str]:
     found = _read(base, folder, _RANKS[0], 2)
     assert found.base != "none", "its files were read"
     assert found.base.tokenizer == hash_bytes(tokenizer.read_bytes()), "the same file"
-    context = min(found.base.longest, _USUAL_CONTEXT)
+    context = min(found.base.longest or _USUAL_CONTEXT, _USUAL_CONTEXT)
     sections = {rank: _read(base, folder, rank, context) for rank in _RANKS}
     memory = {rank: _bytes_beside(one) for rank, one in sections.items()}
     whole = _bytes_of_base(sections[_RANKS[0]])
     small = [rank for rank in _RANKS if _checkpoint(sections[rank]) <= _MOST_OF_BASE * whole]
     rank = max(small, default=_RANKS[0])
     each = ", ".join(f"{one}: {show_bytes(memory[one])}" for one in _RANKS)
-    quantised = _bytes_of_base(sections[rank].model_copy(update={"quantization": "nf4"}))
-    room = read_device(True).memory_bytes
-    is_large = bool(room) and whole + memory[rank] > room
-    bits = f"nf4  # the base in {show_bytes(quantised)} in place of {show_bytes(whole)}"
+    is_large = bool(room := read_device(True).memory_bytes) and whole + memory[rank] > room
+    few = _few(sections[rank])
     return [
         "  vocabulary: tokenizer",
         f"  tokenizer: {scalar(f'{base}/tokenizer.json')}",
         "model:",
-        "  kind: gpt",
+        f"  kind: {found.kind}",
         f"  architecture: {scalar(base)}  # {comment(_described(sections[rank]))}",
-        f"  context: {context}  # at most {found.base.longest:,}",
-        f"  {'' if is_large else '# '}quantization: {bits}",
+        f"  context: {context}  # at most {found.base.longest or context:,}",
+        *_quantised(sections[rank], whole, is_large=is_large),
         "  adapter:",
-        "    kind: lora  # or rslora, dora, ia3, prompt_tuning",
+        f"    kind: lora  # or {', '.join(_OTHERS[found.kind])}",
         f"    rank: {rank}  # weights, gradients and AdamW take at rank {each}",
         f"    alpha: {2 * rank}  # twice the rank",
-        f"    targets: all  # or {_few(sections[rank])}: a part of that",
+        f"    targets: all  # every linear layer but the head{few and f'; or a part: {few}'}",
     ]
+
+
+_OTHERS: Final = {
+    "gpt": ("rslora", "dora", "ia3", "prompt_tuning"),
+    "causal_lm": ("rslora", "dora", "ia3"),
+}
+_SHAPE: Final = TokenShape(1)
+"""The base says how many tokens there are."""
+
+_Decoder = Gpt | CausalLm
+
+
+def _quantised(section: _Decoder, whole: int, *, is_large: bool) -> list[str]:
+    """The line that holds the base in 4 bits, where its kind can."""
+    if not isinstance(section, Gpt):
+        return []
+    quantised = _bytes_of_base(section.model_copy(update={"quantization": "nf4"}))
+    bits = f"nf4  # the base in {show_bytes(quantised)} in place of {show_bytes(whole)}"
+    return [f"  {'' if is_large else '# '}quantization: {bits}"]
 
 
 def _find_tokenizer(base: Path) -> Path:
@@ -83,36 +103,51 @@ def _find_tokenizer(base: Path) -> Path:
     )
 
 
-def _read(base: str, folder: Path, rank: int, context: int) -> Gpt:
+def _read(base: str, folder: Path, rank: int, context: int) -> _Decoder:
+    """The section of a base: of our decoder where that has its shape."""
     adapter = {"kind": "lora", "rank": rank, "alpha": float(2 * rank)}
-    section = Gpt.model_validate(
-        {"kind": "gpt", "architecture": base, "context": context, "adapter": adapter}
-    )
-    found: Gpt = network_family(section).read_files(section, folder)
+    values = {"architecture": base, "context": context, "adapter": adapter}
+    section: _Decoder
+    if _model_type(folder / base) in ("", *KNOWN):
+        section = Gpt.model_validate({"kind": "gpt", **values})
+    else:
+        section = CausalLm.model_validate({"kind": "causal_lm", **values})
+    found: _Decoder = network_family(section).read_files(section, folder)
     return found
 
 
-def _trained(section: Gpt) -> int:
-    return network_family(section).count_parameters(section, TokenShape(section.vocabulary))
+def _model_type(base: Path) -> str:
+    """Empty where it cannot be read, which the reader of the base says."""
+    try:
+        return str(json.loads((base / "config.json").read_text(encoding="utf-8"))["model_type"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
-def _bytes_beside(section: Gpt) -> int:
+def _trained(section: _Decoder) -> int:
+    return network_family(section).count_parameters(section, _SHAPE)
+
+
+def _bytes_beside(section: _Decoder) -> int:
     moments = state_bytes(AdamW(name="adamw"))
     return round(_trained(section) * (_WITH_GRADIENT + moments))
 
 
-def _checkpoint(section: Gpt) -> float:
+def _checkpoint(section: _Decoder) -> float:
     return _trained(section) * (_WEIGHT + state_bytes(AdamW(name="adamw")))
 
 
-def _bytes_of_base(section: Gpt) -> int:
-    return network_family(section).frozen_bytes(section, TokenShape(section.vocabulary))
+def _bytes_of_base(section: _Decoder) -> int:
+    return network_family(section).frozen_bytes(section, _SHAPE)
 
 
-def _described(section: Gpt) -> str:
-    frozen = network_family(section).count_frozen(section, TokenShape(section.vocabulary))
+def _described(section: _Decoder) -> str:
+    frozen = network_family(section).count_frozen(section, _SHAPE)
     return f"{show_count(frozen)} weights, {show_bytes(4 * frozen)}"
 
 
-def _few(section: Gpt) -> str:
+def _few(section: _Decoder) -> str:
+    """A usual part of the layers of our decoder; empty for another one."""
+    if not isinstance(section, Gpt):
+        return ""
     return "[c_attn]" if section.positions == "learned" else "[q_proj, v_proj]"

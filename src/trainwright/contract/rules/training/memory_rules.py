@@ -172,7 +172,7 @@ def check_fused_head(contract: Contract, _written: frozenset[str]) -> Iterator[P
                 "head_loss: fused does not go with it",
                 path=path,
                 found=found,
-                expected="a decoder of kind gpt with cross-entropy, untaught, uncompiled, not fp16",
+                expected="a decoder with cross-entropy, untaught, uncompiled, not fp16",
                 fix="change it, or remove training.memory.head_loss",
             )
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.pretrained import Base, DecoderOfBase, count_layers_of
+from trainwright.contract.sections.model.adapter import LayerAdapter
+from trainwright.contract.sections.model.pretrained import (
+    Base,
+    DecoderOfBase,
+    baseless_adapter,
+    count_layers_of,
+)
 from trainwright.contract.sections.model.traits import Traits
+from trainwright.core.errors import Problem
 
 
 class CausalLm(DecoderOfBase):
@@ -17,7 +25,13 @@ class CausalLm(DecoderOfBase):
     and needs no transformers. Code that comes with a model is never run."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("tokens",), has_blocks=True, writes_text=True, files=("base",), needs_files=True
+        reads=("tokens",),
+        has_blocks=True,
+        fuses_head=True,
+        writes_text=True,
+        files=("base",),
+        needs_files=True,
+        adapters=frozenset({"lora", "rslora", "dora", "ia3"}),
     )
 
     kind: Literal["causal_lm"]
@@ -33,6 +47,9 @@ class CausalLm(DecoderOfBase):
     weights: Literal["pretrained", "none"] = "pretrained"
     """Initial weights: those of the base; or `none`, random ones as transformers draws them, for
     which only the configuration is read."""
+
+    adapter: Literal["none"] | LayerAdapter = "none"
+    """Weights that are trained beside those of the base, which stay as they are."""
 
     context: Annotated[int, Field(ge=2)] = 64
     """Tokens that the model sees at once, at most the positions of the base. A training row is a
@@ -55,3 +72,13 @@ class CausalLm(DecoderOfBase):
     def has_base(self) -> bool:
         """Does it start from the weights of another model?"""
         return self.weights == "pretrained"
+
+    @property
+    def has_adapter(self) -> bool:
+        """Is an adapter trained, and not the base?"""
+        return self.adapter != "none"
+
+    def own_problems(self) -> Iterator[Problem]:
+        """An adapter stands beside weights that exist."""
+        if self.has_adapter and not self.has_base:
+            yield baseless_adapter("model.weights", self.weights)
