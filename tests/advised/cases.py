@@ -21,7 +21,9 @@ from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
-Base = Literal["table", "network", "text", "images", "encoder", "pairs", "captions"]
+Base = Literal[
+    "table", "network", "text", "images", "encoder", "pairs", "captions", "text_pairs"
+]
 ROWS = 120
 LABELS = [("no", "yes")[at * 7 % 3 == 0] for at in range(ROWS)]
 NUMBERS = [at * 37 % 101 * 1.5 for at in range(ROWS)]
@@ -74,6 +76,11 @@ CONTRACTS: Mapping[Base, Values] = {
         },
         "training": {"num_epochs": 2, "batch_size": 8},
     },
+    "text_pairs": {
+        "data": {"kind": "text_pairs", "path": "asked.csv"},
+        "model": {"kind": "bi_encoder", "width": 8, "text": {"kind": "bag", "width": 8}},
+        "training": {"num_epochs": 2, "batch_size": 8},
+    },
     "images": {
         "data": {"kind": "images", "path": "pictures"},
         "model": {"kind": "resnet", "blocks": [1], "width": 4},
@@ -95,6 +102,14 @@ def csv(**changed: list[Any]) -> str:
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     return "\n".join(lines) + "\n"
+
+
+def asked(count: int = 60) -> str:
+    """A table of questions, of which four have one passage, and a group for each three."""
+    lines = (
+        f"where is thing {at},shelf {at // 4} of room {at % 4},g{at // 3}" for at in range(count)
+    )
+    return "\n".join(["query,passage,person", *lines]) + "\n"
 
 
 def edited(at: int, line: str) -> str:
@@ -133,6 +148,7 @@ def write_bases(folder: Path) -> Path:
     (folder / "notes.txt").write_text("\n\n".join(text for _, text in made()))
     write_folder(folder / "pictures", 60, 8)
     write_pairs(folder)
+    (folder / "asked.csv").write_text(asked())
     # Imported here: transformers takes seconds.
     from made_image_bases import write_image_base
     from made_texts import write_base, write_columns

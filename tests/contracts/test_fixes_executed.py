@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from advised import commands, findings, preflights, resuming
+from advised import commands, findings, preflights, resuming, searching
 from advised.tables import TABLES
 from fix_literals import FixLiteral, fix_literals, names_a_key_or_command
 
 EXECUTED = (
     *(case.fix for table in (*TABLES, preflights) for case in table.CASES),
     *(one.case.fix for one in findings.CASES),
-    *(one.fix for one in (*commands.CASES, *resuming.CASES)),
+    *(one.fix for one in (*commands.CASES, *resuming.CASES, *searching.CASES)),
 )
 
 NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
@@ -22,7 +22,6 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/folder/check_own_files.py: let it end",
         "engine/update/optimizer_in_backward.py",
         "engine/loader_feed.py",
-        "engine/update/look_ahead.py",
         "optim/layerwise_lr.py",
         "run/script/",
         "run/after/evaluate_rows.py: predict in the script",
@@ -57,12 +56,6 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/captions/caption_encoding.py: trainwright generate",
         "run/after/export_folder.py: ",
         "run/after/export_int8.py: ",
-    ),
-    "needs a run of a retrieval (test_search, test_text_pairs)": (
-        "data/modalities/text_pair_modality.py: write --as",
-        "data/pairs/new_pairs.py: write --as",
-        "cli/embeddings.py: ",
-        "predictor/embedding_index.py: build it again",
     ),
     "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs, "
     "test_vision_language)": (

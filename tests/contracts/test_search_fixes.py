@@ -1,0 +1,22 @@
+"""Commands that a fix names of an index or a search: typed, they do what was refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advised.commands import Refused, check_refused
+from advised.searching import CASES, make_searching
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_searching(tmp_path_factory.mktemp("searching"))
+
+
+@pytest.mark.parametrize("one", CASES, ids=str)
+def test_the_command_of_a_fix_works(made: Path, tmp_path: Path, one: Refused) -> None:
+    check_refused(one, made, tmp_path)
