@@ -27,7 +27,7 @@ TOOLS = {
     "evaluation/baselines/fit_baselines.py": {"Linear", "fit_linear"},
     "evaluation/experiments/probe.py": {"Linear", "fit_linear"},
     "planner/resolve/mirroring.py": {"Linear", "fit_linear"},
-    "planner/init/propose_adapter.py": {"Gpt"},
+    "planner/init/propose_adapter.py": {"base_of_decoder", "decoder_section"},
     "planner/init/propose_table.py": {"Boosting"},
 }
 """What uses a family as a tool, whatever the contract's model is: the linear baseline, the probe of

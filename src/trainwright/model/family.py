@@ -205,6 +205,10 @@ class NetworkFamily(Family[S]):
         """
         return section
 
+    def few_targets(self, section: S) -> tuple[str, ...]:  # noqa: ARG002
+        """A usual part of the layers that an adapter can adapt; none where none is usual."""
+        return ()
+
     def unmerge(self, network: nn.Module) -> None:
         """Take the adapter out of a network, which then computes what its base does."""
         from trainwright.model.adapters.shared_base import unmerge_adapter

@@ -96,6 +96,10 @@ class GptFamily(NetworkFamily[Gpt]):
         base = locate_base(section, section.base, recorded.get("", ""))
         return section.model_copy(update={"base": base})
 
+    def few_targets(self, section: Gpt) -> tuple[str, ...]:
+        """Queries and values (Hu et al. 2021, section 7.1)."""
+        return ("c_attn",) if section.positions == "learned" else ("q_proj", "v_proj")
+
     def unmerge(self, network: nn.Module) -> None:
         """The vectors of a prompt too."""
         from trainwright.model.gpt.gpt_network import GptNetwork

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 
-from trainwright.contract.sections.model.causal_lm import CausalLm
-from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.training.optimizer import AdamW
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import show_bytes, show_count
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.optional_dependencies import need_torch
+from trainwright.model.causal_lm.decoder_section import base_of_decoder, decoder_section
 from trainwright.model.families import network_family
-from trainwright.model.gpt.decoder_config import KNOWN
 from trainwright.model.input_shape import TokenShape
 from trainwright.planner.init.yaml_lines import comment, scalar
 from trainwright.planner.read_device import read_device
@@ -41,10 +39,9 @@ def propose_adapter(base: str, folder: Path) -> list[str]:
     """
     need_torch(_PATH, "an adapter")
     tokenizer = _find_tokenizer(folder / base)
-    found = _read(base, folder, _RANKS[0], 2)
-    assert found.base != "none", "its files were read"
-    assert found.base.tokenizer == hash_bytes(tokenizer.read_bytes()), "the same file"
-    context = min(found.base.longest or _USUAL_CONTEXT, _USUAL_CONTEXT)
+    found = base_of_decoder(_read(base, folder, _RANKS[0], 2))
+    assert found.tokenizer == hash_bytes(tokenizer.read_bytes()), "the same file"
+    context = min(found.longest or _USUAL_CONTEXT, _USUAL_CONTEXT)
     sections = {rank: _read(base, folder, rank, context) for rank in _RANKS}
     memory = {rank: _bytes_beside(one) for rank, one in sections.items()}
     whole = _bytes_of_base(sections[_RANKS[0]])
@@ -52,36 +49,37 @@ def propose_adapter(base: str, folder: Path) -> list[str]:
     rank = max(small, default=_RANKS[0])
     each = ", ".join(f"{one}: {show_bytes(memory[one])}" for one in _RANKS)
     is_large = bool(room := read_device(True).memory_bytes) and whole + memory[rank] > room
-    few = _few(sections[rank])
+    chosen = sections[rank]
+    few = ", ".join(network_family(chosen).few_targets(chosen))
     return [
         "  vocabulary: tokenizer",
         f"  tokenizer: {scalar(f'{base}/tokenizer.json')}",
         "model:",
-        f"  kind: {found.kind}",
-        f"  architecture: {scalar(base)}  # {comment(_described(sections[rank]))}",
-        f"  context: {context}  # at most {found.base.longest or context:,}",
-        *_quantised(sections[rank], whole, is_large=is_large),
+        f"  kind: {chosen.kind}",
+        f"  architecture: {scalar(base)}  # {comment(_described(chosen))}",
+        f"  context: {context}  # at most {found.longest or context:,}",
+        *_quantised(chosen, whole, is_large=is_large),
         "  adapter:",
-        f"    kind: lora  # or {', '.join(_OTHERS[found.kind])}",
+        f"    kind: lora  # or {', '.join(_others(chosen))}",
         f"    rank: {rank}  # weights, gradients and AdamW take at rank {each}",
         f"    alpha: {2 * rank}  # twice the rank",
-        f"    targets: all  # every linear layer but the head{few and f'; or a part: {few}'}",
+        f"    targets: all  # every linear layer but the head{few and f'; or a part: [{few}]'}",
     ]
 
 
-_OTHERS: Final = {
-    "gpt": ("rslora", "dora", "ia3", "prompt_tuning"),
-    "causal_lm": ("rslora", "dora", "ia3"),
-}
+_KINDS: Final = ("rslora", "dora", "ia3", "prompt_tuning")
 _SHAPE: Final = TokenShape(1)
 """The base says how many tokens there are."""
 
-_Decoder = Gpt | CausalLm
+
+def _others(section: ModelSection) -> list[str]:
+    """Kinds of adapters beside `lora`, in the order of the contract's."""
+    return [one for one in _KINDS if one in section.traits.adapters]
 
 
-def _quantised(section: _Decoder, whole: int, *, is_large: bool) -> list[str]:
+def _quantised(section: ModelSection, whole: int, *, is_large: bool) -> list[str]:
     """The line that holds the base in 4 bits, where its kind can."""
-    if not isinstance(section, Gpt):
+    if not section.traits.quantizes:
         return []
     quantised = _bytes_of_base(section.model_copy(update={"quantization": "nf4"}))
     bits = f"nf4  # the base in {show_bytes(quantised)} in place of {show_bytes(whole)}"
@@ -103,51 +101,28 @@ def _find_tokenizer(base: Path) -> Path:
     )
 
 
-def _read(base: str, folder: Path, rank: int, context: int) -> _Decoder:
-    """The section of a base: of our decoder where that has its shape."""
+def _read(base: str, folder: Path, rank: int, context: int) -> ModelSection:
     adapter = {"kind": "lora", "rank": rank, "alpha": float(2 * rank)}
-    values = {"architecture": base, "context": context, "adapter": adapter}
-    section: _Decoder
-    if _model_type(folder / base) in ("", *KNOWN):
-        section = Gpt.model_validate({"kind": "gpt", **values})
-    else:
-        section = CausalLm.model_validate({"kind": "causal_lm", **values})
-    found: _Decoder = network_family(section).read_files(section, folder)
-    return found
+    return decoder_section(base, folder, {"context": context, "adapter": adapter})
 
 
-def _model_type(base: Path) -> str:
-    """Empty where it cannot be read, which the reader of the base says."""
-    try:
-        return str(json.loads((base / "config.json").read_text(encoding="utf-8"))["model_type"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def _trained(section: _Decoder) -> int:
+def _trained(section: ModelSection) -> int:
     return network_family(section).count_parameters(section, _SHAPE)
 
 
-def _bytes_beside(section: _Decoder) -> int:
+def _bytes_beside(section: ModelSection) -> int:
     moments = state_bytes(AdamW(name="adamw"))
     return round(_trained(section) * (_WITH_GRADIENT + moments))
 
 
-def _checkpoint(section: _Decoder) -> float:
+def _checkpoint(section: ModelSection) -> float:
     return _trained(section) * (_WEIGHT + state_bytes(AdamW(name="adamw")))
 
 
-def _bytes_of_base(section: _Decoder) -> int:
+def _bytes_of_base(section: ModelSection) -> int:
     return network_family(section).frozen_bytes(section, _SHAPE)
 
 
-def _described(section: _Decoder) -> str:
+def _described(section: ModelSection) -> str:
     frozen = network_family(section).count_frozen(section, _SHAPE)
     return f"{show_count(frozen)} weights, {show_bytes(4 * frozen)}"
-
-
-def _few(section: _Decoder) -> str:
-    """A usual part of the layers of our decoder; empty for another one."""
-    if not isinstance(section, Gpt):
-        return ""
-    return "[c_attn]" if section.positions == "learned" else "[q_proj, v_proj]"

@@ -79,6 +79,7 @@ class Gpt(DecoderOfBase):
         has_blocks=True,
         has_attention=True,
         fuses_head=True,
+        quantizes=True,
         writes_text=True,
         files=("base",),
         adapters=frozenset({"lora", "rslora", "dora", "ia3", "prompt_tuning"}),

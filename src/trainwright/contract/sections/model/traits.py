@@ -65,7 +65,8 @@ class Traits:
     predict beside classes and the mean of a number: `counts`, with a rate above 0, several
     `quantiles`, several numeric `targets`, and `labels`. `weighs_rows`: rows can count more or
     less. `adapters` are the kinds of `model.adapter`, with which a base is frozen.
-    `fuses_head`: its loss can be computed from what its head reads.
+    `fuses_head`: its loss can be computed from what its head reads. `quantizes`: a base beside an
+    adapter can be held in 4 or 8 bits.
     """
 
     reads: tuple[DataKind, ...]
@@ -90,6 +91,7 @@ class Traits:
     predicts: frozenset[Predicted] = ANY_NUMBER
     adapters: frozenset[AdapterKind] = frozenset()
     fuses_head: bool = False
+    quantizes: bool = False
 
     @property
     def writes(self) -> bool:
