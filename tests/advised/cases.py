@@ -21,9 +21,7 @@ from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
-Base = Literal[
-    "table", "network", "text", "images", "encoder", "pairs", "captions", "text_pairs"
-]
+Base = Literal["table", "network", "text", "images", "encoder", "pairs", "captions", "text_pairs"]
 ROWS = 120
 LABELS = [("no", "yes")[at * 7 % 3 == 0] for at in range(ROWS)]
 NUMBERS = [at * 37 % 101 * 1.5 for at in range(ROWS)]
