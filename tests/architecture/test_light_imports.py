@@ -47,6 +47,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.attention.full_attention",
         "trainwright.model.attention.key_value_cache",
         "trainwright.model.ft_transformer.ft_transformer_network",
+        "trainwright.model.causal_lm.causal_adapter",
         "trainwright.model.causal_lm.causal_network",
         "trainwright.model.bi_encoder.bi_encoder_network",
         "trainwright.model.dual_encoder.dual_encoder_network",
