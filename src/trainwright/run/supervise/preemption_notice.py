@@ -64,7 +64,7 @@ def build_notices(section: Resume, folder: Path) -> NoticeSource:
     notice: Literal["off", "aws", "gcp", "azure"] | str = section.notice
     if notice == "off":
         return NoNotices()
-    # Imported here: few runs are told by their cloud.
+    # Imported here: few clouds send notices.
     from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
 
     match notice:

@@ -63,7 +63,7 @@ class VisionLanguage(ModelSection):
     """A decoder that reads an image before its text: a projector makes the states of an image
     encoder into embeddings, which stand before those of the tokens (LLaVA: Liu et al. 2023,
     arXiv:2304.08485). It is trained in stages, a contract each: `training.freeze` says what of
-    `image`, `projector` and `decoder` stays as it is, and `start` names the stage before."""
+    `image`, `projector` and `decoder` is frozen, and `start` names the stage before."""
 
     traits: ClassVar[Traits] = Traits(
         reads=("captions",),
