@@ -9,7 +9,7 @@ torch.manual_seed(0)
 inputs = torch.randn(1000, 8)
 targets = inputs.square().sum(dim=1)
 model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-9)  # far too low, so that it is told
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-9)  # far too low, so that it is reported
 
 
 def train(work: tw.StepBatches) -> tw.StepOutcome:
