@@ -161,6 +161,11 @@ def write_data(folder: Path) -> None:
             Image.fromarray(pixels).save(images / f"{at}.png")
     captions = [f"img/c{at % 3}/{at // 3}.png,{WORDS[at % 3]} {at}" for at in range(90)]
     (folder / "captions.csv").write_text("\n".join(["image,caption", *captions]) + "\n")
+    asked = [
+        f"where is {WORDS[at % 15]} {at},{WORDS[at % 15]} by {WORDS[at * 4 % 15]} {at}"
+        for at in range(90)
+    ]
+    (folder / "questions.csv").write_text("\n".join(["query,passage", *asked]) + "\n")
 
 
 def train(source: Path, folder: Path, name: str) -> Digests | str:
