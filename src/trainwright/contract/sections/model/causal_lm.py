@@ -49,7 +49,7 @@ class CausalLm(DecoderOfBase):
     which only the configuration is read."""
 
     adapter: Literal["none"] | LayerAdapter = "none"
-    """Weights that are trained beside those of the base, which stay as they are."""
+    """Weights that are trained beside those of the base, which are frozen."""
 
     context: Annotated[int, Field(ge=2)] = 64
     """Tokens that the model sees at once, at most the positions of the base. A training row is a
