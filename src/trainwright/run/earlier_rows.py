@@ -32,7 +32,6 @@ def check_unseen_rows(model: ModelSection, prepared: Prepared) -> None:
                     path="data",
                     found=f"{many(int(seen.sum()), 'image')} of {len(part):,} {noun}",
                     expected="parts that are divided as those of the earlier run",
-                    fix="give the same table, group, shares and split_seed as there, or files of "
-                    "validation and test rows",
+                    fix="divide the rows as that run does, or give each part a file of its own",
                 )
             )

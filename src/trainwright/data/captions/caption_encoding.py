@@ -118,7 +118,7 @@ def _nothing_behind(end: str) -> Problem:
         path="data.end",
         found=repr(end),
         expected="a text that has a token, such as the mark that ends a text of the decoder",
-        fix="write for example data.end: </s>",
+        fix="choose a text that the tokenizer knows",
     )
 
 
