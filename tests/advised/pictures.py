@@ -33,7 +33,55 @@ TWO = [
     for end in ("left.png", "right.png", "cls")
 ]
 
+TAGS = ("red;blue", "red", "blue", "green;red", "")
+TAGGED = {
+    "tagged.csv": "\n".join(
+        [
+            "image,label",
+            *(f"own/{label}/{name}.png,{TAGS[int(name) % 5]}" for name, label, _ in samples(60, 8)),
+        ]
+    )
+    + "\n"
+}
+LISTS = ("data.path=tagged.csv", 'data.labels={separator: ";", empty: none}')
+
 _CASES = (
+    Case(
+        "add them, or remove the images; if they have none, write data.labels.empty: none",
+        ("data.path=tagged.csv", 'data.labels={separator: ";"}'),
+        files={**FILES, **TAGGED},
+    ),
+    Case(
+        "name a table of images in data.path, or remove data.labels",
+        (OWN, 'data.labels={separator: ";", empty: none}'),
+        does=("data.path=tagged.csv",),
+        files={**FILES, **TAGGED},
+    ),
+    Case(
+        'write data.labels: {separator: ";", empty: none}, or remove data.labels',
+        ("data.path=tagged.csv", "data.labels={empty: none}"),
+        files={**FILES, **TAGGED},
+        leaves="has no label",
+    ),
+    Case(
+        'write data.labels: {separator: ";"}, or remove task',
+        ("data.path=tagged.csv", "task=multilabel"),
+        files={**FILES, **TAGGED},
+        leaves="label",
+    ),
+    Case("remove data.classes", (*LISTS, "data.classes=[red]"), files={**FILES, **TAGGED}),
+    Case(
+        "remove data.sampling",
+        (*LISTS, "data.sampling={kind: balanced}"),
+        files={**FILES, **TAGGED},
+    ),
+    Case(
+        "choose resnet, or remove data.labels",
+        (*LISTS, "model={kind: neighbours}", "-training"),
+        files={**FILES, **TAGGED},
+        does=("model={kind: resnet, blocks: [1], width: 4}",),
+        leaves="has no label",
+    ),
     Case(
         "name every class in data.classes, or mend the labels",
         (OWN, "data.classes=[bird, cat]"),

@@ -90,6 +90,8 @@ def _line(images: Sequence[Bytes]) -> Bytes:
 def _of_all_classes(prepared: Prepared, most: int) -> Integers:
     """The first training row of each class, then the second of each, and so on."""
     labels = prepared.train.target
+    if labels.ndim == 2:  # of several labels, the sets of them
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], labels[order])
     turn = np.empty(len(labels), np.int64)

@@ -38,9 +38,11 @@ def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[P
 
 def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """The task can be learned from the kind of data."""
-    kind, task, tasks = contract.data.kind, contract.task, contract.data.tasks
+    kind, task, tasks = contract.data.kind, contract.task, contract.data.possible_tasks
     if task == "auto" or task in tasks:
         return
+    if task in contract.data.tasks and task == "multilabel":
+        return  # its kind of data says what is missing
     yield Problem(
         f"data of kind {kind} has no {task}",
         path="task",
@@ -53,7 +55,7 @@ def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
 def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Losses of classes and of numbers are not exchanged."""
     loss = contract.training.loss
-    known = contract.data.tasks
+    known = contract.data.possible_tasks
     task = known[0] if len(known) == 1 else str(contract.task)
     if isinstance(loss, AutoLoss | LOSSES_OF_QUERIES | Dpo):
         return

@@ -15,7 +15,9 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers, PartName
+from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.class_folders import ClassFolders
 from trainwright.data.images.decoded_cache import DecodedImages, keep_images
 from trainwright.data.images.raw_images import RawImages, UnreadableImages, facts_of
 from trainwright.data.images.resolve_source import open_parts
@@ -24,7 +26,7 @@ from trainwright.data.sources.cache import open_cache
 
 def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> RawImages:
     """Read the images of every part, or find them in the cache; of a source of more than `most` as
-    many are decoded.
+    many are decoded. Where images have any number of labels, each different set of them is a name.
 
     Raises:
         DataMistake: every problem of a part at once. StorageFailed: the cache's disk.
@@ -34,6 +36,9 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
     kept: dict[PartName, DecodedImages] = {}
     problems: list[Problem] = []
     for part, source in open_parts(section, folder, cache).items():
+        if section.labels.separator and isinstance(source, ClassFolders):
+            problems.append(_one_class_each(source))
+            continue
         try:
             kept[part] = keep_images(source, rule, section.decoding.corrupt, cache, most)
         except DataMistake as mistake:
@@ -41,16 +46,26 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
     if problems:
         raise DataMistake(problems)
     _check_sizes(kept)
-    names = class_names(section.classes, kept["train"].records["label"])
-    labels = {part: label_codes(one.records["label"], names) for part, one in kept.items()}
-    _check_present(labels, names)
+    cells = _cells(kept, section)
+    separator = section.labels.separator
+    told = pl.concat(cells.values()) if separator else cells["train"]
+    names = class_names(section.classes, told)
+    labels = {part: label_codes(one, names) for part, one in cells.items()}
+    if not separator:
+        _check_present(labels, names)
+    facts = facts_of(
+        labels, names, tuple(replace(one.version, part=part) for part, one in kept.items())
+    )
+    if separator:
+        from trainwright.data.images.label_lists import count_of_labels
+
+        count = count_of_labels(cells["train"], separator)
+        facts = replace(facts, target=TargetFacts("labels", {}, len(names), 0, "text", count))
     return RawImages(
         images={part: one.inputs for part, one in kept.items()},
         labels=labels,
         names=names,
-        facts=facts_of(
-            labels, names, tuple(replace(one.version, part=part) for part, one in kept.items())
-        ),
+        facts=facts,
         notes=tuple(_notes(kept)),
         records={part: one.records for part, one in kept.items()},
         rule=kept["train"].rule,
@@ -58,6 +73,30 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
             part: UnreadableImages(one.dropped, one.dropped_names) for part, one in kept.items()
         },
     )
+
+
+def _one_class_each(source: ClassFolders) -> Problem:
+    return Problem(
+        "an image in a folder has the one label that the folder is called by",
+        path="data.labels.separator",
+        found=f"{source.written}, a folder with a folder for each class",
+        expected="a table of images, tar shards or TFRecord files",
+        fix="name a table of images in data.path, or remove data.labels",
+    )
+
+
+def _cells(kept: Mapping[PartName, DecodedImages], section: ImageData) -> dict[PartName, pl.Series]:
+    """The label of each image, or its labels in one order."""
+    found = {part: one.records["label"] for part, one in kept.items()}
+    if not section.labels.separator:
+        return found
+    # Imported here: few images have several labels.
+    from trainwright.data.images.label_lists import tidy_labels
+
+    return {
+        part: tidy_labels(cells, kept[part].records["name"], section.labels, "data.fields.label")
+        for part, cells in found.items()
+    }
 
 
 def class_names(written: tuple[str, ...], labels: pl.Series) -> tuple[str, ...]:

@@ -31,13 +31,14 @@ class Record(NamedTuple):
 class ImageRequest:
     """Request for a file of images: the file, its name in the contract or command, where image,
     label and group stand in it, and the contract path to blame. Where it is not `labelled` no label
-    is looked for."""
+    is looked for; with `may_be_empty` an image may have none."""
 
     file: Path
     written: str
     fields: ImageFields
     path: str
     labelled: bool
+    may_be_empty: bool = False
 
 
 class PictureSource(Protocol):

@@ -64,7 +64,7 @@ class TableOfImages:
     ) -> Record:
         label, group = (value or "" for value in told)
         called = name or f"row {row + 1}"
-        if self._asked.labelled and not label:
+        if self._asked.labelled and not (label or self._asked.may_be_empty):
             raise DataMistake(
                 Problem(
                     f"row {row + 1} has no label",

@@ -108,7 +108,7 @@ def _without_effect(section: ImageData) -> Iterator[Problem]:
     """What is written but could change nothing: where the test images are, what a label is and how
     large the images are stand in the files themselves."""
     usual = ImageData(kind="images", path=section.path).for_size(())
-    for name in ("val_path", "test_path", "fields", "decoding"):
+    for name in ("val_path", "test_path", "fields", "labels", "decoding"):
         written: object = getattr(section.for_size(()), name)
         if written == getattr(usual, name):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,14 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.images import ImageData
-from trainwright.contract.sections.data.split import GroupSplit, Split, StratifiedSplit
+from trainwright.contract.sections.data.split import GroupSplit, RandomSplit, Split, StratifiedSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import ImageInputs, Integers, Part, PartName
 from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.target import Classes
-from trainwright.data.columns.target_kind import NO_POSITIVE
+from trainwright.data.columns.target_kind import NO_POSITIVE, Target
 from trainwright.data.encoders.pixel_statistics import Pixels, fit_pixels
 from trainwright.data.images.image_files import read_pictures
 from trainwright.data.images.mnist import read_mnist
@@ -95,19 +95,42 @@ def _prepare_whole(raw: RawImages, section: ImageData, folds: Folds) -> Prepared
     reports = []
     for number in range(folds.count):
         chosen = rows_of_parts(folds.parts(number))
-        there = {raw.names[code] for code in np.unique(raw.labels["train"][chosen["train"]])}
-        absent = [name for name in raw.names if name not in there]
-        check_fold_classes(absent, number, "lower folds, or add images of other groups")
+        _check_fold(raw, section, chosen["train"], number)
         parts = {part: frame[chosen[part]] for part in PARTS}
-        reports.append(report_split(parts, folds.split, LABEL, (LABEL, _PIXELS), made=True))
+        of_classes = "" if section.labels.separator else LABEL
+        reports.append(report_split(parts, folds.split, of_classes, (LABEL, _PIXELS), made=True))
     return whole.with_folds(folds, reports)
+
+
+def _check_fold(raw: RawImages, section: ImageData, train: Integers, number: int) -> None:
+    """Every class, and each label both ways, is among the training images of a fold."""
+    if section.labels.separator:
+        _target(raw, section, train)
+        return
+    there = {raw.names[code] for code in np.unique(raw.labels["train"][train])}
+    absent = [name for name in raw.names if name not in there]
+    check_fold_classes(absent, number, "lower folds, or add images of other groups")
+
+
+def _target(raw: RawImages, section: ImageData, train: Integers) -> Target:
+    """What is predicted, by these images of the training files.
+
+    Raises:
+        DataMistake: a label that all of them have, or none.
+    """
+    if not section.labels.separator:
+        return Classes(LABEL, raw.names, _positive(raw))
+    # Imported here: few images have several labels.
+    from trainwright.data.images.label_lists import fit_image_labels
+
+    return fit_image_labels(_frame(raw, "train", grouped=False)[train], section.labels)
 
 
 def _prepared(raw: RawImages, section: ImageData, rows: Mapping[PartName, Integers]) -> Prepared:
     """The images with the given places in each part."""
     grouped = bool(section.fields.group)
-    target = Classes(LABEL, raw.names, _positive(raw))
-    parts = {part: _part(raw, part, rows[part], grouped=grouped) for part in rows}
+    target = _target(raw, section, rows["train"])
+    parts = {part: _part(raw, part, rows[part], target, grouped=grouped) for part in rows}
     inputs = {part: raw.images[_source(raw, part)].take(rows[part]) for part in rows}
     features = fit_pixels(inputs["train"].decoded()[1], raw.rule)
     compared = {
@@ -115,13 +138,14 @@ def _prepared(raw: RawImages, section: ImageData, rows: Mapping[PartName, Intege
         for part in rows
     }
     made = len(raw.facts.given) < len(PARTS) - 1
+    of_classes = "" if target.target_names else LABEL
     return Prepared(
         train=parts["train"],
         validation=parts["validation"],
         test=parts["test"],
         features=features,
         target=target,
-        split=report_split(compared, split_of(section), LABEL, (LABEL, _PIXELS), made=made),
+        split=report_split(compared, split_of(section), of_classes, (LABEL, _PIXELS), made=made),
         version=_version(raw, rows, features, target),
     )
 
@@ -142,7 +166,7 @@ def _check_together(raw: RawImages, section: ImageData) -> None:
     rare = [
         f"{name} ({images})" for name, images in raw.facts.target.classes.items() if images < count
     ]
-    if rare and not section.fields.group:
+    if rare and not (section.fields.group or section.labels.separator):
         raise DataMistake(
             Problem(
                 "classes have fewer images than there are folds",
@@ -155,30 +179,36 @@ def _check_together(raw: RawImages, section: ImageData) -> None:
 
 
 def split_of(section: ImageData) -> Split:
-    """How the images are divided: within each class, or by whole groups where they have some."""
+    """How the images are divided: by whole groups where they have some, else within each class, or
+    at random where they have any number of labels."""
     folds, validation = section.split.folds, section.validation
     test = 0.0 if fold_count(section) else section.test
     if section.fields.group:
         return GroupSplit(
             kind="group", column=_GROUP, validation=validation, test=test, folds=folds
         )
+    if section.labels.separator:
+        return RandomSplit(kind="random", validation=validation, test=test, folds=folds)
     return StratifiedSplit(kind="stratified", validation=validation, test=test, folds=folds)
 
 
 def image_part(
-    images: ImageInputs, labels: Integers, target: Classes, name: PartName, rows: Integers
+    images: ImageInputs, labels: Sequence[str], values: Integers, name: PartName
 ) -> Part:
-    """Images with label codes [N] as a part; its frame has the labels alone."""
-    frame = pl.DataFrame({LABEL: _named(labels, target.names)})
-    return Part(name, frame, images, labels, rows, np.arange(len(labels)))
+    """Images with their labels [N] and the encoded ones as a part; its frame has the labels
+    alone."""
+    frame, rows = pl.DataFrame({LABEL: labels}), np.arange(len(labels))
+    return Part(name, frame, images, values, rows, rows)
 
 
-def _part(raw: RawImages, part: PartName, rows: Integers, *, grouped: bool) -> Part:
+def _part(raw: RawImages, part: PartName, rows: Integers, target: Target, *, grouped: bool) -> Part:
     source = _source(raw, part)
     frame = _frame(raw, source, grouped=grouped)[rows]
     units = group_codes(frame[_GROUP]) if grouped else np.arange(len(rows))
-    labels = raw.labels[source][rows]
-    return Part(part, frame, raw.images[source].take(rows), labels, rows, units)
+    values = raw.labels[source][rows]
+    if target.target_names:
+        values = np.asarray(target.encode(target.cells(frame)), np.int64)
+    return Part(part, frame, raw.images[source].take(rows), values, rows, units)
 
 
 def _source(raw: RawImages, part: PartName) -> PartName:
@@ -187,7 +217,7 @@ def _source(raw: RawImages, part: PartName) -> PartName:
 
 def _frame(raw: RawImages, source: PartName, *, grouped: bool) -> pl.DataFrame:
     """The label of each image, and its group where images have one."""
-    frame = pl.DataFrame({LABEL: _named(raw.labels[source], raw.names)})
+    frame = pl.DataFrame({LABEL: names_of_codes(raw.labels[source], raw.names)})
     return frame.with_columns(raw.records[source][_GROUP]) if grouped else frame
 
 
@@ -199,12 +229,13 @@ def _positive(raw: RawImages) -> int:
     return raw.names.index(positive)
 
 
-def _named(labels: Integers, names: tuple[str, ...]) -> list[str]:
+def names_of_codes(labels: Integers, names: tuple[str, ...]) -> list[str]:
+    """The class of each image."""
     return [names[code] for code in labels.tolist()]
 
 
 def _version(
-    raw: RawImages, rows: Mapping[PartName, Integers], features: Pixels, target: Classes
+    raw: RawImages, rows: Mapping[PartName, Integers], features: Pixels, target: Target
 ) -> str:
     return hash_value(
         {

@@ -104,7 +104,10 @@ def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartNam
         if not written:
             continue
         try:
-            parts[part] = open_source(written, folder, section.fields, path, tables)
+            may_be_empty = bool(section.labels.separator)
+            parts[part] = open_source(
+                written, folder, section.fields, path, tables, may_be_empty=may_be_empty
+            )
         except DataMistake as mistake:
             problems += mistake.problems
     if problems:
@@ -134,6 +137,7 @@ def open_source(
     tables: Tables,
     *,
     labelled: bool = True,
+    may_be_empty: bool = False,
 ) -> PictureSource:
     """The source that is called `written`, relative to `folder`, or at a URL; unlabelled, a folder
     of this machine is all the images in it. Rows of a table, and what is fetched from elsewhere,
@@ -143,12 +147,12 @@ def open_source(
         DataMistake: it is none.
     """
     if is_remote(written):
-        asked = ImageRequest(folder / written, written, fields, path, labelled)
+        asked = ImageRequest(folder / written, written, fields, path, labelled, may_be_empty)
         return _open_remote(asked, folder, tables)
     at = folder / written
 
     def one(name: str) -> PictureSource:
-        asked = ImageRequest(folder / name, name, fields, path, labelled)
+        asked = ImageRequest(folder / name, name, fields, path, labelled, may_be_empty)
         return _open_file(asked, _tree(asked, folder, tables), tables)
 
     if at.is_dir():

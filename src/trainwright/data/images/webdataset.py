@@ -117,7 +117,7 @@ class TarShard:
         image = self._image(key, images)
         told = self._told(key, sample)
         label = self._class_of(key, sample.get("cls")) or told.get(fields.label, "")
-        if self._asked.labelled and not label:
+        if self._asked.labelled and not (label or self._asked.may_be_empty):
             raise self._mistake(
                 f"the sample {key!r} has no label",
                 ", ".join(f".{name}" for name in sample),

@@ -14,7 +14,6 @@ from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.base.table import Bytes, ImageInputs, Part
-from trainwright.data.columns.target import Classes
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.pixel_statistics import Pixels
@@ -46,7 +45,7 @@ MOST_JUDGED = 5_000
 
 @final
 class ImageModality(Modality[ImageData, RawImages]):
-    """Images with a label each."""
+    """Images with a label each, or with any number of labels."""
 
     section = ImageData
 
@@ -108,9 +107,8 @@ class ImageModality(Modality[ImageData, RawImages]):
         self, data: str, features: Encoding, target: Target, section: ImageData, _reading: Reading
     ) -> NewPart:
         """A folder, a table, shards, one image or an IDX file."""
-        assert isinstance(target, Classes), "images have a label each"
         pixels, fields = Pixels.of_kind(features), section.fields
-        found = labelled_images(Path(data), pixels, target, fields)
+        found = labelled_images(Path(data), pixels, target, fields, section.labels)
         ungrouped = fields.group if fields.group and not found.grouped else ""
         return NewPart(found.part, [found.version], ungrouped)
 

@@ -218,19 +218,20 @@ def find_image_faults(
     from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw, near_images
     from trainwright.data.quality.labels.image_labels import image_label_errors
 
-    checks: tuple[Check, ...] = (
-        duplicates.exact_duplicates,
-        duplicates.conflicting_labels,
-        class_balance.class_imbalance,
-        class_balance.rare_class,
-        class_balance.ordered_target,
-    )
+    checks: tuple[Check, ...] = (duplicates.exact_duplicates, duplicates.conflicting_labels)
+    of_classes = raw.facts.target.kind == "classes"
+    if of_classes:
+        checks += (
+            class_balance.class_imbalance,
+            class_balance.rare_class,
+            class_balance.ordered_target,
+        )
     of_pixels = blank_images(raw)
     of_labels: list[Finding] = []
     if effort == "all":
         known = groups_of_raw(raw) if groups is None else groups
         of_pixels += near_images(data, known, raw.decoded()[0])
-        of_labels = image_label_errors(raw, data, most_judged)
+        of_labels = image_label_errors(raw, data, most_judged) if of_classes else []
     of_rows = (one for check in checks for one in check(data))
     return worst_first([*_of_sample(raw, of_pixels), *file_faults(raw), *of_labels, *of_rows])
 

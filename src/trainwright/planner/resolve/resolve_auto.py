@@ -122,15 +122,15 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
     if query := query_of(contract.data):
         chosen = ("ranking", f"rows are ranked within {query}")
-    elif contract.data.tasks == ("retrieval",):
+    elif contract.data.possible_tasks == ("retrieval",):
         chosen = ("retrieval", "what belongs together is found")
-    elif contract.data.tasks == ("forecasting",):
+    elif contract.data.possible_tasks == ("forecasting",):
         chosen = ("forecasting", "series go on in time")
     elif contract.data.has_several_targets:
         chosen = several_task(target.kind)
     elif target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
-    elif contract.data.tasks == ("generation",):
+    elif contract.data.possible_tasks == ("generation",):
         chosen = ("generation", "a text is continued")
     else:
         chosen = ("classification", f"the target has {len(target.classes)} classes")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.images import Decoding, ImageData
+from trainwright.contract.sections.data.sampling import Balanced
+from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 
@@ -45,5 +47,70 @@ def check_pixel_limit(decoding: Decoding) -> Iterator[Problem]:
         )
 
 
-IMAGE_RULES = (images_in_folds_stand_together, images_fit_their_limit)
+def labels_of_images(
+    contract: Contract, data: ImageData, written: frozenset[str]
+) -> Iterator[Problem]:
+    """What several labels of an image go together with."""
+    if not data.labels.separator:
+        yield from _without_separator(contract, data)
+        return
+    # Imported here: few images have several labels.
+    from trainwright.contract.rules.target.several_rules import (
+        metrics_have_several,
+        training_knows_several,
+    )
+
+    yield from metrics_have_several(contract, data, written)
+    yield from training_knows_several(contract, data, written)
+    model = contract.model
+    if "labels" not in model.traits.predicts:
+        fitting = kinds_with(lambda one: "labels" in one.predicts and data.form in one.reads)
+        whole = kinds_with(
+            lambda one: "labels" in one.predicts and data.form in one.reads and not one.needs_files
+        )
+        yield Problem(
+            f"a model of kind {model.kind} predicts one label of an image",
+            path="model.kind",
+            found=model.kind,
+            expected=f"one of: {', '.join(fitting)}",
+            fix=f"choose {whole[-1]}, or remove data.labels",
+        )
+    if data.classes:
+        yield Problem(
+            "labels of a list are those of the training images, in alphabetical order",
+            path="data.classes",
+            found=", ".join(data.classes),
+            expected="no names beside data.labels.separator",
+            fix="remove data.classes",
+        )
+    if isinstance(data.sampling, Balanced):
+        yield Problem(
+            "balanced goes by the one class of an image",
+            path="data.sampling.kind",
+            found="balanced, beside data.labels.separator",
+            expected="a way that does not go by classes",
+            fix="remove data.sampling",
+        )
+
+
+def _without_separator(contract: Contract, data: ImageData) -> Iterator[Problem]:
+    if data.labels.empty == "none":
+        yield Problem(
+            "only images with a list of labels may have none",
+            path="data.labels.empty",
+            found="none, without data.labels.separator",
+            expected="a separator of the labels, or missing",
+            fix='write data.labels: {separator: ";", empty: none}, or remove data.labels',
+        )
+    elif contract.task == "multilabel":
+        yield Problem(
+            "what stands between two labels of an image is not said",
+            path="task",
+            found="multilabel, without data.labels.separator",
+            expected="a separator of the labels",
+            fix='write data.labels: {separator: ";"}, or remove task',
+        )
+
+
+IMAGE_RULES = (images_in_folds_stand_together, images_fit_their_limit, labels_of_images)
 """All of them, for the rules of each kind of data."""

@@ -55,7 +55,11 @@ def pairs_have_metrics(contract: Contract, _written: frozenset[str]) -> Iterator
     own = "pairs" if contract.data.is_paired else "tokens"
     fitting = [name for name, fact in METRICS.items() if fact.of == own]
     for path, name in named:
-        if name in METRICS and METRICS[name].of == unfit and contract.data.tasks == ("generation",):
+        if (
+            name in METRICS
+            and METRICS[name].of == unfit
+            and contract.data.possible_tasks == ("generation",)
+        ):
             prefix = "val_" if path.startswith("training.") else ""
             yield Problem(
                 f"{name} is no metric of data of kind {contract.data.kind}",

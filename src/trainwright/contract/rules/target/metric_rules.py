@@ -109,8 +109,8 @@ def mode_problems(stopping: EarlyStopping, name: str) -> Iterator[Problem]:
 
 def task_of(contract: Contract) -> str:
     """The task as written, else that of the data or of the metric; `auto` if none is known."""
-    if len(contract.data.tasks) == 1:
-        return contract.data.tasks[0]
+    if len(contract.data.possible_tasks) == 1:
+        return contract.data.possible_tasks[0]
     if contract.task == "auto" and contract.metric.name in METRICS:
         return METRICS[contract.metric.name].task
     return contract.task

@@ -37,7 +37,7 @@ def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterato
 
 def ranks_need_an_order(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Metrics and the loss of ranks are those of ordered classes."""
-    if contract.data.class_order or "classification" not in contract.data.tasks:
+    if contract.data.class_order or "classification" not in contract.data.possible_tasks:
         return
     for path, name in contract.named_metrics:
         if name in METRICS_OF_RANKS:

@@ -29,11 +29,11 @@ def asks_for_counts(contract: Contract) -> bool:
 
 def _may_be_count(contract: Contract) -> bool:
     """Forecasts are numbers, too, but no rates."""
-    return "regression" in contract.data.tasks
+    return "regression" in contract.data.possible_tasks
 
 
 def _may_be_number(contract: Contract) -> bool:
-    return any(task in contract.data.tasks for task in NUMERIC_TASKS)
+    return any(task in contract.data.possible_tasks for task in NUMERIC_TASKS)
 
 
 def model_predicts_counts(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -119,7 +119,7 @@ def quantiles_ascend(contract: Contract, written: frozenset[str]) -> Iterator[Pr
 def quantiles_are_of_numbers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Data that has no task of regression has no quantiles."""
     if contract.metric.quantiles and not _may_be_number(contract):
-        (task, *_) = contract.data.tasks
+        (task, *_) = contract.data.possible_tasks
         yield Problem(
             f"several quantiles are predicted of a number, not in a task of {task}",
             path="metric.quantiles",

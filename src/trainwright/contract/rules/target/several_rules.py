@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.sampling import Balanced
 from trainwright.contract.sections.data.split import StratifiedGroupSplit, StratifiedSplit
 from trainwright.contract.sections.data.table_data import TableData
@@ -100,13 +101,13 @@ def model_predicts_several(
     )
 
 
-def may_be_labels(contract: Contract, data: TableData) -> bool:
+def may_be_labels(contract: Contract, data: Feeding) -> bool:
     """Are labels predicted, as far as the contract says?"""
-    return contract.task == "multilabel" or bool(data.labels.separator)
+    return contract.task == "multilabel" or data.has_label_lists
 
 
 def metrics_have_several(
-    contract: Contract, data: TableData, _written: frozenset[str]
+    contract: Contract, data: Feeding, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """A metric of one number or of classes is none of several."""
     if not data.has_several_targets:
@@ -141,7 +142,7 @@ def metrics_have_several(
         )
 
 
-def _of_several(contract: Contract, data: TableData) -> list[str]:
+def _of_several(contract: Contract, data: Feeding) -> list[str]:
     task = "multilabel" if may_be_labels(contract, data) else str(contract.task)
     return [
         name
@@ -217,7 +218,7 @@ def _by_classes(path: str, kind: str, fix: str) -> Problem:
 
 
 def training_knows_several(
-    contract: Contract, data: TableData, _written: frozenset[str]
+    contract: Contract, data: Feeding, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """What a training does with one target alone."""
     training, loss = contract.training, contract.training.loss

@@ -108,8 +108,18 @@ class Feeding(Section):
         return self
 
     @property
+    def possible_tasks(self) -> tuple[str, ...]:
+        """What can be learned from it as it is written."""
+        return self.tasks
+
+    @property
     def has_several_targets(self) -> bool:
         """Is more than one value of a row predicted?"""
+        return False
+
+    @property
+    def has_label_lists(self) -> bool:
+        """Does one cell hold the labels of a row?"""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""`data` of `kind: images`: images with a label each."""
+"""`data` of `kind: images`: images with a label each, or with any number of labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import Field
 
 from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.folds import Folded
+from trainwright.contract.sections.data.table_data import LabelCells
 from trainwright.contract.sections.section import Auto, Count, Fraction, NonNegative, Section
 from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS
 
@@ -181,7 +182,7 @@ class ImageFields(Section):
 
 
 class ImageData(Feeding):
-    """Images of one size with a label each."""
+    """Images of one size with a label each, or with any number of labels."""
 
     kind: Literal["images"]
 
@@ -201,6 +202,10 @@ class ImageData(Feeding):
 
     fields: ImageFields = ImageFields()
     """Location of image, label and group."""
+
+    labels: LabelCells = LabelCells()
+    """How `fields.label` holds the labels of an image, for `task: multilabel`: in a table, tar
+    shards or TFRecord files."""
 
     classes: tuple[str, ...] = ()
     """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted. By
@@ -226,7 +231,7 @@ class ImageData(Feeding):
     """Random changes to the training images."""
 
     form: ClassVar[str] = "images"
-    tasks: ClassVar[tuple[str, ...]] = ("classification",)
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "multilabel")
     samplings: ClassVar[tuple[str, ...]] = ("uniform", "balanced", "blocks")
     sampling_limits: ClassVar[str] = "images have no columns"
     usual_metric: ClassVar[tuple[str, str]] = (
@@ -246,6 +251,21 @@ class ImageData(Feeding):
     def folding(self) -> Folded:
         """Whether the rows are cut into folds."""
         return self.split
+
+    @property
+    def possible_tasks(self) -> tuple[str, ...]:
+        """Several labels of an image, where they are separated; else one."""
+        return ("multilabel",) if self.labels.separator else ("classification",)
+
+    @property
+    def has_several_targets(self) -> bool:
+        """Has an image any number of labels?"""
+        return bool(self.labels.separator)
+
+    @property
+    def has_label_lists(self) -> bool:
+        """As `has_several_targets`."""
+        return bool(self.labels.separator)
 
     def for_size(self, size: tuple[int, ...], /) -> Self:
         """The same for a model that reads images of this height and width; of any size if ()."""

@@ -143,6 +143,11 @@ class TableData(Feeding):
         return not isinstance(self.target, str) or bool(self.labels.separator)
 
     @property
+    def has_label_lists(self) -> bool:
+        """Does one column hold the labels of a row?"""
+        return bool(self.labels.separator)
+
+    @property
     def class_order(self) -> tuple[str, ...]:
         """`order`."""
         return tuple(map(str, self.order))

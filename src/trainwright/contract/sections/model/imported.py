@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.traits import ANY_NUMBER, ModelSection, Traits
 from trainwright.contract.sections.section import Auto, Count, Section
 from trainwright.core.files import Json
 
@@ -37,6 +37,7 @@ class Imported(ModelSection):
         needs_files=True,
         runs_code=True,
         weighs_rows=False,
+        predicts=ANY_NUMBER | {"labels"},
     )
 
     kind: Literal["imported"]

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import ModelSection, Traits
+from trainwright.contract.sections.model.traits import ANY_NUMBER, ModelSection, Traits
 from trainwright.contract.sections.section import Count, Fraction
 
 
@@ -14,7 +14,12 @@ class ResNet(ModelSection):
     """A residual convolutional network (He et al. 2016, arXiv:1603.05027, with the norm before each
     convolution): a stem, stages of blocks of two 3x3 convolutions, the mean over the places."""
 
-    traits: ClassVar[Traits] = Traits(reads=("images",), has_blocks=True, has_convolutions=True)
+    traits: ClassVar[Traits] = Traits(
+        reads=("images",),
+        has_blocks=True,
+        has_convolutions=True,
+        predicts=ANY_NUMBER | {"labels"},
+    )
 
     kind: Literal["resnet"]
 
