@@ -189,7 +189,7 @@ def test_blended_labels_have_the_loss_of_soft_targets() -> None:
     first, second = (torch.rand(2, 5, 3, generator=draw) > 0.5).long()
     share = torch.rand(5, generator=draw)
     blended = Mixed(SeveralTargetsLoss(BinaryCrossEntropyLoss()))
-    total = blended(torch.nn.Identity(), (logits, first, second, share)).loss
+    total = blended(torch.nn.Identity(), (logits, first, second, share))[0]
     soft = share[:, None] * first + (1 - share[:, None]) * second
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, soft, reduction="none")
     torch.testing.assert_close(total, expected.mean(dim=1).sum())
