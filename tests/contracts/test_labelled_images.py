@@ -199,9 +199,18 @@ NET = """
 from torch import nn
 
 
+class Net(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        channels, height, width = shape.size
+        self.last = nn.Linear(channels * height * width, shape.outputs)
+
+    def forward(self, pixels):
+        return self.last((pixels / 255).flatten(1))
+
+
 def build(shape):
-    channels, height, width = shape.size
-    return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, shape.outputs))
+    return Net(shape)
 """
 
 
