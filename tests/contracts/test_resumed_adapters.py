@@ -108,19 +108,6 @@ def test_a_stage_goes_on_to_the_same_bits(project: Path, stage: str, adapter: st
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("adapter", [*ADAPTERS, "frozen"])
-def test_compiled_packed_and_accumulated(project: Path, adapter: str) -> None:
-    """Whole packed windows in compiled kernels, two micro-batches a step, beside what is frozen."""
-    on = "training.compute.compile=on"
-    if adapter != "frozen":
-        resume_at_random(contract_of(project, "chats", adapter), on)
-        return
-    frozen = ("model.adapter=none", "training.freeze={embedding: always}")
-    resume_at_random(contract_of(project, "chats", "lora"), *frozen, on)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", list(DATA))
 @pytest.mark.parametrize("quantization", ["nf4", "int8"])
 def test_beside_a_quantised_base(project: Path, stage: str, quantization: str) -> None:
