@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
+from canary import Killed  # noqa: E402
 from command import command, inside  # noqa: E402
-from contract_runs import train  # noqa: E402
+from contract_runs import bits, train  # noqa: E402
 from made_decoders import write_decoder_project  # noqa: E402
 from made_pictures import write_pairs  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
@@ -174,6 +177,27 @@ def test_captions_are_written_greedily_as_by_whole_passes(aligned: Path) -> None
         history.append(int(logits[0, -1].argmax()))
     written = text.words.decode(np.array(history[len(text.ask("")) :], np.uint16))
     assert written.startswith(one["text"])
+
+
+def test_a_run_cut_anywhere_has_the_same_bits(aligned: Path, tmp_path: Path) -> None:
+    """With dropout, augmentation and two micro-batches a step."""
+    shutil.copytree(aligned, tmp_path / "all", ignore=shutil.ignore_patterns("cut*", "start*"))
+    contract = tmp_path / "all" / "aligned.yaml"
+    settings = (
+        "training.num_epochs=1",
+        "training.batch_size=4",
+        "training.gradient_accumulation_steps=2",
+        "training.checkpointing={save_every_n_steps: 1}",
+        "data.augment={crop: 1, flip: true}",
+        "data.num_workers=0",
+        "model.decoder.dropout=0.1",
+    )
+    with inside(contract.parent):
+        whole = train(contract, "whole-run", *settings)
+        steps = len(whole.signals["loss"])
+        with pytest.raises(Killed):
+            train(contract, "cut", *settings, dies_at=random.Random().randint(1, steps - 1))
+        assert bits(train(contract, "cut", *settings)) == bits(whole)
 
 
 @pytest.mark.extended
