@@ -53,10 +53,20 @@ metric: {{name: perplexity, target: every_baseline, resamples: 100}}
 """
 
 
+THIRD = f"""\
+name: whole
+data: {DATA}
+model: {{kind: vision_language, start: runs/tuned}}
+training: {{num_epochs: 2, batch_size: 8, optimizer: {{learning_rate: 0.001,
+           learning_rate_factors: {{image: 0.1}}}}}}
+metric: {{name: bits_per_byte, target: baseline, resamples: 100}}
+"""
+
+
 def write_project(folder: Path) -> Path:
     write_decoder_project(folder)
     write_pairs(folder, 48)
-    for name, text in (("aligned", FIRST), ("tuned", SECOND)):
+    for name, text in (("aligned", FIRST), ("tuned", SECOND), ("whole", THIRD)):
         (folder / f"{name}.yaml").write_text(text)
     return folder
 
@@ -179,10 +189,53 @@ def test_captions_are_written_greedily_as_by_whole_passes(aligned: Path) -> None
     assert written.startswith(one["text"])
 
 
-def test_a_run_cut_anywhere_has_the_same_bits(aligned: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def tuned(aligned: Path) -> Path:
+    """The same with the second stage."""
+    pytest.importorskip("peft")
+    with inside(aligned):
+        ran = command("train", "tuned.yaml", "--run", "tuned")
+    assert ran.code in (0, 3), ran.err
+    return aligned
+
+
+def some_inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, 280, (3, 9), generator=draw)
+    return tokens, torch.randint(0, 256, (3, 3, 8, 8), generator=draw, dtype=torch.uint8)
+
+
+@pytest.mark.extended
+def test_later_stages_start_where_the_earlier_ones_ended(tuned: Path) -> None:
+    """The second from the first with an adapter that does nothing yet, the third from the second
+    with its adapter merged; each bundle is read without the files that it came from."""
+    tokens, pixels = some_inputs()
+    names = {"tuned": "aligned", "whole": "tuned"}
+    for name, before in names.items():
+        with inside(tuned):
+            run = train(tuned / f"{name}.yaml", f"start-of-{name}", "training.num_epochs=1")
+            from trainwright.model.families import network_family
+            from trainwright.run.input_shapes import shape_of
+
+            section = run.ready.plan.contract.model
+            fresh = network_family(section).build(section, shape_of(run.ready.prepared)).eval()
+        earlier = network_of(tuned / f"runs/{before}/bundle")
+        with torch.no_grad():
+            found, wanted = fresh(tokens, pixels), earlier(tokens, pixels)
+        assert (found - wanted).abs().max() < 1e-4, name
+    moved = tuned.parent / "alone"
+    shutil.copytree(tuned / "runs/tuned/bundle", moved)
+    assert torch.equal(network_of(moved)(tokens, pixels), earlier(tokens, pixels))
+
+
+@pytest.mark.parametrize("stage", ["aligned", pytest.param("tuned", marks=pytest.mark.extended)])
+def test_a_run_cut_anywhere_has_the_same_bits(
+    stage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """With dropout, augmentation and two micro-batches a step."""
-    shutil.copytree(aligned, tmp_path / "all", ignore=shutil.ignore_patterns("cut*", "start*"))
-    contract = tmp_path / "all" / "aligned.yaml"
+    folder = request.getfixturevalue(stage)
+    shutil.copytree(folder, tmp_path / "all", ignore=shutil.ignore_patterns("cut*", "start*"))
+    contract = tmp_path / "all" / f"{stage}.yaml"
     settings = (
         "training.num_epochs=1",
         "training.batch_size=4",
