@@ -48,7 +48,7 @@ CASES = (
     Case("remove purpose", ("purpose=adapter",)),
     Case(
         "write model.adapter: {kind: lora}, or remove purpose",
-        ("purpose=adapter",),
+        ("purpose=adapter", "data.exclude=[size, second, third]"),
         "encoder",
     ),
 )

@@ -73,7 +73,7 @@ CASES = (
     ),
     Case(
         "write a mapping with one of: "
-        "table, images, tokens, series, chats, preferences, pairs, text_pairs",
+        "table, images, tokens, series, chats, preferences, pairs, text_pairs, captions",
         ("data=3",),
         does=("data={kind: table, path: rows.csv, target: y}",),
     ),

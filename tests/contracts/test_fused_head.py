@@ -61,7 +61,6 @@ def test_a_run_cut_in_two_has_the_same_bits(contract: Path) -> None:
         "training.loss={name: focal}",
         "training.compute.compile=on",
         "training.mixed_precision=fp16",
-        "model={kind: causal_lm, architecture: base}",
     ],
 )
 def test_what_it_does_not_know_is_refused(contract: Path, setting: str) -> None:

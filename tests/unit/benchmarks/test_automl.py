@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 import automl
-from automl import OURS, THEIRS, Table
+from automl import Side, Table
 
 
 def rows(count: int = 300) -> pl.DataFrame:
@@ -29,7 +30,7 @@ def knows(share: float) -> Any:
         p = np.where(guess < share, 0.1 + 0.8 * truth, guess)
         # Another order of the columns than that of our classes.
         pl.DataFrame({">50K": p, "<=50K": 1 - p}).write_csv(folder / "predictions.csv")
-        return {"seconds": 1.0, "model": "peer"}
+        return Side(1.0, 2.0, 3.0, "peer")
 
     return run
 
@@ -42,8 +43,13 @@ def test_the_difference_is_paired_on_the_test_rows(
     monkeypatch.setattr(automl, "run_peer", knows(share))
     model = {"kind": "auto", "candidates": ["dummy", "linear"]}
     monkeypatch.setattr(automl, "MODEL", model)
-    pair = automl.compare_one(Table("adult", "roc_auc"), 36.0, 300, "none")
+    given = argparse.Namespace(seconds=36.0, rows=300, presets=["none"], keep=None)
+    (pair,) = automl.compare_one(Table("adult", "roc_auc"), given)
     assert pair.word == word
     assert pair.rows == 45
-    assert pair.kept == {OURS: "linear", THEIRS: "peer"}
+    assert (pair.ours.kept, pair.theirs.kept) == ("linear", "peer")
+    assert pair.ours.row_ms > 0
+    assert pair.ours.megabytes > 0
     assert pair.cells().count("|") == automl.HEAD.count("|")
+    held = "1 of 1" if word == "better" else "0 of 1"
+    assert f"at least as good on {held} tables" in automl.total_of([pair])

@@ -121,7 +121,10 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
         """
         import torch
 
-        if section.weights == "none" or torch.get_default_device().type == "meta":
+        if torch.get_default_device().type == "meta":
+            self._try_abilities(section)
+            return self.build_empty(section, shape)
+        if section.weights == "none":
             return self.build_empty(section, shape)
         assert section.base != "none", "its files were read"
         if not section.base.folder:
@@ -131,6 +134,14 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
                 "the folder of its files",
             )
         return _build(section, is_new=False)
+
+    def _try_abilities(self, section: CausalLm) -> None:
+        """Tried before a network is counted: what counts its calls would change the trial's, and
+        what was tried is kept."""
+        from trainwright.model.causal_lm.causal_network import try_abilities
+
+        assert section.base != "none", "its files were read"
+        try_abilities(section.base.config)
 
     def build_empty(self, section: CausalLm, _shape: Shape, /) -> nn.Module:
         """See `NetworkFamily`."""
