@@ -65,6 +65,7 @@ def rows(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.extended
 def test_the_page_shows_what_its_commands_say(
     extended: Zygote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_new_kind_of_data_goes_on_after_a_kill_to_the_same_bits(
     assert bits(spectra / "runs" / "cut") == bits(spectra / "runs" / "whole")
 
 
+@pytest.mark.extended
 def test_a_new_kind_of_data_is_checked_predicted_judged_and_reported(
     extended: Zygote, spectra: Path
 ) -> None:

@@ -47,6 +47,7 @@ main()
 than one of 2,048 takes, so that the save after it has room."""
 
 
+@pytest.mark.extended
 @pytest.mark.row("F-32")
 def test_the_training_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
     write_project(tmp_path, DEEP + TRAINING, rows=12_000)

@@ -56,6 +56,7 @@ def test_all_hand_made_loops_make_the_same_updates() -> None:
     assert found == {one.name: "" for one in HAND_MADE}
 
 
+@pytest.mark.extended
 def test_they_do_in_bf16_with_accumulation_too() -> None:
     others = [one for one in HAND_MADE if not one.only_tokens]
     found = measure.check("tiny_mlp", Setting("bf16", 4), others)
@@ -106,6 +107,7 @@ def ends(work: str, setting: Setting, gate: Gate) -> None:
     make(work, setting, False).start(gate)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("contender", "problem"),
     [
