@@ -49,7 +49,8 @@ def write_report(folder: RunFolder) -> Path:
     reached("report")
     contents = read_contents(folder)
     write_text(folder.report, render_report(contents))
-    purpose = (contents.plan.get("contract") or {}).get("purpose")
+    contract = contents.plan.get("contract")
+    purpose = contract.get("purpose") if isinstance(contract, dict) else None
     if purpose == "production" and contents.judged and not contents.damaged:
         # Imported here: few runs have a card.
         from trainwright.report.card.write_card import CARD, write_card
