@@ -10,7 +10,7 @@ from trainwright.contract.sections.model.adapter import Ia3, InLayers
 from trainwright.core.errors import Mistake, Problem
 from trainwright.model.adapters.inject_adapter import choose_layers, inject_adapter, quiet_kernels
 from trainwright.model.adapters.need_peft import ADAPTER_PATH, need_peft
-from trainwright.model.pretrained.sequence_classifier import is_of_encoder
+from trainwright.model.pretrained.sequence_classifier import encoder_prefix, is_of_encoder
 
 
 def adapt_encoder(network: nn.Module, adapter: InLayers) -> nn.Module:
@@ -72,14 +72,9 @@ def _inject_factors(network: nn.Module, adapter: Ia3, inside: list[str]) -> None
 
 def names_of_head(network: nn.Module) -> frozenset[str]:
     """Parameters beside the encoder: of the head, and of the pooler before it."""
-    prefix = f"{_prefix(network)}."
+    prefix = encoder_prefix(network)
     names = (name for name, _ in network.named_parameters(remove_duplicate=False))
     return frozenset(name for name in names if not is_of_encoder(name, prefix))
-
-
-def _prefix(network: Any) -> str:
-    prefix: str = network.base_model_prefix
-    return prefix
 
 
 def _model_type(network: Any) -> str:

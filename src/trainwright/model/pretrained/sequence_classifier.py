@@ -78,9 +78,9 @@ def _read(kind: Any, base: Base, config: Any) -> Any:
         raise unusable(
             "the weights of the base cannot be read", str(error), "weights of its config.json"
         ) from error
-    head = f"{network.base_model_prefix}."
+    prefix = encoder_prefix(network)
     other = (name[0] for name in loaded["mismatched_keys"])
-    lost = sorted(name for name in {*loaded["missing_keys"], *other} if is_of_encoder(name, head))
+    lost = sorted(name for name in {*loaded["missing_keys"], *other} if is_of_encoder(name, prefix))
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise unusable(
@@ -89,6 +89,17 @@ def _read(kind: Any, base: Base, config: Any) -> Any:
             "every weight of the encoder",
         )
     return network
+
+
+def encoder_prefix(network: nn.Module) -> str:
+    """How the names of the encoder's weights begin: with `base_model_prefix`, or, where no part is
+    called that (the encoders of images of CLIP and SigLIP), with the name of the largest part."""
+    name = str(network.base_model_prefix)
+    parts = dict(network.named_children())
+    if name not in parts:
+        sizes = {part: sum(p.numel() for p in one.parameters()) for part, one in parts.items()}
+        name = max(sizes, key=sizes.__getitem__)
+    return f"{name}."
 
 
 def is_of_encoder(name: str, prefix: str) -> bool:
