@@ -21,6 +21,7 @@ from trainwright.evaluation.metrics.answer_values import (
     exact_match,
     token_f1,
     values_of_answers,
+    values_of_choices,
 )
 from trainwright.evaluation.question_scores import AnsweredSet, clauses_of, score_questions
 
@@ -142,3 +143,15 @@ def test_scores_survive_json() -> None:
     assert type(scores).from_json(scores.to_json()) == scores
     assert scores.contaminated == 1
     assert clean.metric("acc").interval.value == pytest.approx(3 / 5)
+
+
+def test_a_likelihood_that_is_no_number_answers_nothing_rightly() -> None:
+    choices = ("one", "two", "three")
+    found = choose(np.array([-1.0, np.nan, -2.0]), np.ones(3), choices)
+    assert set(found.values()) == {-1}
+    (value,) = {
+        float(one[0]) for one in values_of_choices([found], [question(choices, 1)]).values()
+    }
+    assert value == 0.0
+    impossible = choose(np.array([-1.0, -np.inf, -2.0]), np.ones(3), choices)
+    assert set(impossible.values()) == {0}

@@ -23,13 +23,15 @@ FREQUENT = "most_frequent_answer"
 
 def choose(log_probabilities: Floats, tokens: Floats, choices: Sequence[str]) -> dict[str, int]:
     """The number of the chosen one of C choices by each metric, from their log-probabilities [C]
-    and tokens [C]."""
+    and tokens [C]; -1, which is never right, where one of them is not a number."""
     sizes = {
         "acc": np.ones(len(choices)),
         "acc_norm": np.array([len(one) for one in choices], np.float64),
         "acc_bytes": np.array([len(one.encode()) for one in choices], np.float64),
         "acc_tokens": tokens,
     }
+    if np.isnan(log_probabilities).any():
+        return dict.fromkeys(sizes, -1)
     return {name: int(np.argmax(log_probabilities / size)) for name, size in sizes.items()}
 
 
