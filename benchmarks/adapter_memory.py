@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple, final
 
 from page import goal, write_section
 from real import FOLDER
+from scales.run_measured import run_measured
 
 GOAL = 0.6
 _TEXT = FOLDER / "tinyshakespeare" / "input.txt"
@@ -52,7 +52,6 @@ training:
   stop: {{max_steps: {steps}}}
 metric: {{name: perplexity, target: baseline}}
 """
-_MET = (0, 3)
 
 
 @final
@@ -119,30 +118,6 @@ def contract_of(setting: Setting, steps: int) -> str:
     )
 
 
-def run(folder: Path, side: str, *words: str) -> dict[str, Any]:
-    """The report of a process that ran to its end in `folder`."""
-    report, here = folder / "report.json", Path(__file__).parent
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]),
-        "TRAINWRIGHT_CACHE": str(folder / "cache"),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
-    done = subprocess.run(
-        [sys.executable, str(here / "scales" / "measured.py"), str(report), side, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in _MET:
-        raise SystemExit(f"{side} ended with {done.returncode}:\n{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    return found
-
-
 def took(report: Mapping[str, Any]) -> Took:
     """What a report says of the memory."""
     return Took(report["megabytes"], report["stages"]["train"]["megabytes"])
@@ -157,8 +132,10 @@ def measure(setting: Setting, rounds: int, steps: int) -> dict[str, list[Took]]:
         subprocess.run(made, check=True, capture_output=True)
         (folder / "contract.yaml").write_text(contract_of(setting, steps), encoding="utf-8")
         for number in range(rounds):
-            ours = run(folder, "command", "train", "contract.yaml", "--run", f"ours-{number}")
-            theirs = run(folder, "script", "peft", str(folder), str(steps))
+            ours = run_measured(
+                folder, "command", "train", "contract.yaml", "--run", f"ours-{number}"
+            )
+            theirs = run_measured(folder, "script", "peft", str(folder), str(steps))
             for side, report in (("ours", ours), ("theirs", theirs)):
                 found[side].append(took(report))
                 stages = {k: round(v["megabytes"]) for k, v in report["stages"].items()}

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +24,7 @@ from typing import Any, Literal
 
 from page import PAGE, goal, write_section
 from scales import made
+from scales.run_measured import run_measured
 
 Kind = Literal["table", "text", "images"]
 
@@ -92,31 +91,6 @@ class Size:
         return self.ours[stage].seconds / self.ours["train"].seconds
 
 
-def run(folder: Path, kind: str, *words: str) -> dict[str, Any]:
-    """The report of a process that ran to its end in `folder`."""
-    report = folder / "report.json"
-    here = Path(__file__).parent
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]),
-        "TRAINWRIGHT_CACHE": str(folder / "cache"),
-        # As the command sets it: threads that wait by spinning take the cores from others.
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
-    done = subprocess.run(
-        [sys.executable, str(here / "scales" / "measured.py"), str(report), kind, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in _MET:
-        raise SystemExit(f"{kind} {words} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    return found
-
-
 def measure(kind: Kind, size: int, effort: int) -> Size:
     """Ours and the script at one size, on data that is made for it."""
     with tempfile.TemporaryDirectory() as name:
@@ -124,9 +98,9 @@ def measure(kind: Kind, size: int, effort: int) -> Size:
         _MAKERS[kind](size, folder / _PATHS[kind])
         contract = _CONTRACTS[kind].format(path=_PATHS[kind], effort=effort)
         (folder / "contract.yaml").write_text(contract, encoding="utf-8")
-        check = run(folder, "command", "check", "contract.yaml")
-        train = run(folder, "command", "train", "contract.yaml", "--run", "ours")
-        script = run(folder, "script", kind, _PATHS[kind], str(effort))
+        check = run_measured(folder, "command", "check", "contract.yaml")
+        train = run_measured(folder, "command", "train", "contract.yaml", "--run", "ours")
+        script = run_measured(folder, "script", kind, _PATHS[kind], str(effort))
     sides = {"check": check, "ours": train, "script": script}
     return Size(
         kind=kind,

@@ -52,7 +52,7 @@ _ARGUMENTS = (
 
 
 class Took(NamedTuple):
-    """What a process took: wall clock, and processor time over all its threads."""
+    """What a process took: wall time, and processor time over all its threads."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -176,7 +176,7 @@ def ratio_of(rows: Sequence[Mapping[str, Any]], unit: str) -> float:
 def show(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of the page."""
     head = (
-        "| side | round | wall clock | processor time | loss on the last tenth | by its own count |"
+        "| side | round | wall time | processor time | loss on the last tenth | by its own count |"
     )
     lines = [head, "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
@@ -192,8 +192,7 @@ def show(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     lines += [
         "",
-        f"Ours over nanoGPT: {wall:.2f} of the wall clock, {cpu:.2f} of the processor time "
-        f"({wanted}).",
+        f"Ours over nanoGPT: {wall:.2f} in wall time, {cpu:.2f} in processor time ({wanted}).",
     ]
     return "\n".join(lines)
 

@@ -42,7 +42,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "evaluation/explanations/contributions.py: trainwright explain RUN without rows",
         "run/after/explain_run.py: trainwright report",
         "run/after/explain_run.py: train a run with",
-        "cli/texts/generate.py: ",
+        "cli/texts/asked_texts.py: ",
         "cli/data/data_distil.py: ",
         "cli/texts/show_questions.py: ",
         "run/after/distil_chats.py: ",

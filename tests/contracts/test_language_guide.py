@@ -21,6 +21,7 @@ PAGES = [
     "adapters.md",
     "stages.md",
     "questions.md",
+    "vision-language.md",
 ]
 HEADINGS = dict.fromkeys(PAGES, "## An example") | {"distillation.md": "## Decoders"}
 

@@ -346,6 +346,12 @@ def test_what_other_commands_do_not_do_is_said(aligned: Path) -> None:
         asked = command("generate", "aligned", "shown/01.png", "--question", "what")
         assert asked.code == 2
         assert "trained without questions" in asked.err
+        turn = command("generate", "aligned", "shown/01.png", "--chat")
+        assert turn.code == 2
+        assert "not in turns" in turn.err
+        several = command("generate", "aligned", "shown/01.png", "--beside", "aligned")
+        assert several.code == 2
+        assert "do not write beside each other" in several.err
 
 
 @pytest.mark.extended

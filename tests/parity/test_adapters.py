@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from adamw_steps import tokens_of, trained
 from made_decoders import LLAMA, write_decoder
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.model.attention.key_value_cache import KeyValueCache
@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
 ]
 
-STEPS = 20
 _GPT2 = {"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 32, "vocab_size": 131}
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", LLAMA),
@@ -116,25 +115,6 @@ def peft_config(base: str, adapter: dict[str, Any]) -> Any:
         target_modules="all-linear" if targets == "all" else list(targets),
         task_type="CAUSAL_LM",
     )
-
-
-def tokens_of(rows: int = 3, length: int = 32) -> Tensor:
-    return torch.randint(0, 131, (rows, length), generator=torch.Generator().manual_seed(1))
-
-
-def trained(network: nn.Module, tokens: Tensor) -> list[float]:
-    parameters = [one for one in network.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=3e-3)
-    losses = []
-    for _ in range(STEPS):
-        out = network(tokens)
-        logits = out if isinstance(out, Tensor) else out.logits
-        loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
 
 
 @pytest.mark.parametrize(("base", "kind", "targets"), CASES)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
+from adamw_steps import tokens_of, trained
 from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.data.loading.batch import Batch
 from trainwright.model.families import network_family
@@ -25,7 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
 ]
 
-STEPS = 20
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -90,25 +90,6 @@ def peft_config(base: str, kind: str, targets: str | tuple[str, ...]) -> Any:
     )
 
 
-def tokens_of() -> Tensor:
-    return torch.randint(0, 131, (3, 24), generator=torch.Generator().manual_seed(1))
-
-
-def trained(network: nn.Module, tokens: Tensor) -> list[float]:
-    parameters = [one for one in network.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=3e-3)
-    losses = []
-    for _ in range(STEPS):
-        out = network(tokens)
-        logits = out if isinstance(out, Tensor) else out.logits
-        loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    return losses
-
-
 @pytest.mark.parametrize(("base", "kind", "targets"), CASES)
 def test_each_step_equals_that_of_peft(
     base: str, kind: str, targets: str | tuple[str, ...], tmp_path: Path
@@ -131,7 +112,7 @@ def test_each_step_equals_that_of_peft(
                 one.copy_(own[name])
     before = {name: one.clone() for name, one in own.items()}
 
-    tokens = tokens_of()
+    tokens = tokens_of(length=24)
     found, wanted = trained(ours, tokens), trained(theirs, tokens)
     assert found == pytest.approx(wanted, abs=2e-5)
     assert found[-1] < found[0]
@@ -158,7 +139,7 @@ def test_the_fused_head_has_the_loss_and_gradients_of_the_whole_logits(
     }
     written(kind, tmp_path / "base", **changes.get(kind, {}))
     _, network = ours_with(tmp_path / "base")
-    tokens = tokens_of()
+    tokens = tokens_of(length=24)
     batch = Batch({"tokens": tokens[:, :-1], "target": tokens[:, 1:]}, target="target", mask="all")
     loss, count = FusedHeadLoss(piece=300)(network, batch)
     assert count == 3 * 23

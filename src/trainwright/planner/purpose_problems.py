@@ -43,7 +43,7 @@ def _calibration(written: frozenset[str], target: Target) -> Iterator[Problem]:
         f"whether the {what} of a model for production are calibrated is not said",
         path=_CALIBRATION,
         found="nothing",
-        expected="a calibration, or none as it is written",
+        expected="a calibration, or that none is wanted",
         fix=f"write {_CALIBRATION}: {method}, or {_CALIBRATION}: none",
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import final
 
@@ -30,13 +29,7 @@ class CaptionWriter:
         self._text = CaptionEncoding.of_kind(predictor.features).text
         self._decoding = replace(decoding, stop=(self._text.end, *decoding.stop))
 
-    def write(
-        self,
-        pixels: Bytes,
-        question: str = "",
-        row: int = 0,
-        tell: Callable[[str], object] = lambda _: None,
-    ) -> Continuation:
+    def write(self, pixels: Bytes, question: str = "", row: int = 0) -> Continuation:
         """The caption of an image, uint8 [C, H, W], or the answer to a question about it. The
         random numbers depend on the seed of the options and `row` alone.
 
@@ -46,4 +39,4 @@ class CaptionWriter:
         given = torch.from_numpy(pixels[None].copy()).to(self._device)
         decoder = self._describer.about(given)
         generator = TextGenerator(decoder, self._text.words, self._decoding, self._device)
-        return generator.go_on(self._text.ask(question), row, tell)
+        return generator.go_on(self._text.ask(question), row)

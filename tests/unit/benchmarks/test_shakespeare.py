@@ -79,7 +79,7 @@ def test_the_ratio_is_the_median_over_the_rounds() -> None:
         for side, seconds in zip(("nanogpt", "ours"), pair, strict=True)
     ]
     assert shakespeare.ratio_of(rows, "wall_seconds") == 0.4
-    assert "0.40 of the wall clock" in shakespeare.show(rows)
+    assert "0.40 in wall time" in shakespeare.show(rows)
     assert "at a loss of at most 1.88, missed)." in shakespeare.show(rows)
     better = [{**row, "loss": 1.8} for row in rows]
     assert "at a loss of at most 1.88)." in shakespeare.show(better)

@@ -13,8 +13,10 @@ import typer
 from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
 
 if TYPE_CHECKING:
-    from trainwright.predictor.text_generation import TextGenerator
+    from trainwright.cli.texts.asked_texts import AskedTexts
+    from trainwright.predictor.text_generation import DecodingOptions, TextGenerator
     from trainwright.run.after.generate_text import Asked
+    from trainwright.tracking.run_folder import RunFolder
 
 _NO_FILE = Path("-")
 
@@ -85,109 +87,43 @@ def generate(
     Adapters on one base, and the base, write beside each other; the base is held once. A model that
     writes of images gets the path of an image, or with --from a table or a folder of them."""
     from trainwright.cli.output.damage import naming_damage
+    from trainwright.cli.texts.asked_texts import AskedTexts
     from trainwright.core.code_permission import code_allowed
     from trainwright.core.optional_dependencies import need_torch
     from trainwright.run.folder.planned_contract import find_run
 
-    _check_request(prompt, prompts, output)
+    asked = AskedTexts(prompt, prompts, output, question, chat, tuple(beside), with_base, as_json)
+    asked.check()
     need_torch("", "a decoder")
     from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
-    from trainwright.run.after.caption_images import writes_of_images
-    from trainwright.run.after.generate_text import open_generator, read_prompts
 
     ends = (DOCUMENT_END, *(one for one in stop if one))
     decoding = DecodingOptions(tokens, temperature, top_k, top_p, ends, seed)
     folders = [find_run(one, runs) for one in (run, *beside)]
     with code_allowed(allow_code), naming_damage(folders[0]):
-        if beside or with_base:
-            from trainwright.cli.texts.generate_beside import generate_beside
-
-            _check_alone(prompts)
-            generate_beside(folders, prompt, decoding, chat, with_base, as_json=as_json)
-            return None
-        if writes_of_images(folders[0]):
-            from trainwright.cli.texts.generate_captions import ImagesAsked, generate_captions
-
-            _check_images(chat=chat)
-            images = ImagesAsked.of(prompt, prompts, question, output, _NO_FILE)
-            return generate_captions(folders[0], images, decoding, as_json=as_json)
-        _check_texts(question)
-        generator, reader = open_generator(folders[0], decoding, is_chat=chat)
-        alone = prompts == _NO_FILE
-        asked = [reader.read(prompt)] if alone else list(read_prompts(prompts, reader))
-    if alone:
-        return _generate_one(generator, asked[0], as_json=as_json)
-    return _generate_all(generator, asked, output)
+        _write(folders, asked, decoding)
 
 
-def _check_request(prompt: str, prompts: Path, output: Path) -> None:
-    from trainwright.cli.init_predict import check_folder
-    from trainwright.core.errors import Mistake, Problem
+def _write(folders: Sequence[RunFolder], asked: AskedTexts, decoding: DecodingOptions) -> None:
+    """Write with the models of the runs, in the way that theirs do."""
+    from trainwright.run.after.caption_images import writes_of_images
+    from trainwright.run.after.generate_text import open_generator, read_prompts
 
-    if bool(prompt) == (prompts != _NO_FILE):
-        raise Mistake(
-            Problem(
-                "one prompt is needed, or a file of prompts",
-                found="both" if prompt else "neither",
-                fix='trainwright generate RUN "Once upon a time"',
-            )
-        )
-    if output == _NO_FILE:
-        return
-    if prompts == _NO_FILE or output.suffix != ".jsonl":
-        raise Mistake(
-            Problem(
-                "the texts of a file of prompts are written as .jsonl",
-                path="-o",
-                found=str(output),
-                expected="--from FILE beside it, and a name that ends in .jsonl",
-                fix="trainwright generate RUN --from PROMPTS.txt -o TEXTS.jsonl",
-            )
-        )
-    check_folder(output)
+    if writes_of_images(folders[0]):
+        from trainwright.cli.texts.generate_captions import generate_captions
 
+        asked.check_images()
+        return generate_captions(folders[0], asked, decoding)
+    asked.check_texts()
+    if asked.is_comparison:
+        from trainwright.cli.texts.generate_beside import generate_beside
 
-def _check_images(*, chat: bool) -> None:
-    from trainwright.core.errors import Mistake, Problem
-
-    if chat:
-        raise Mistake(
-            Problem(
-                "the model of this run writes of images, not in turns",
-                path="--chat",
-                fix="leave out --chat, and ask by --question",
-            )
-        )
-
-
-def _check_texts(question: str) -> None:
-    from trainwright.core.errors import Mistake, Problem
-
-    if question:
-        raise Mistake(
-            Problem(
-                "the model of this run reads no images that something could be asked of",
-                path="--question",
-                found=question[:80],
-                expected="a run of kind vision_language",
-                fix="leave out --question, and write it as the prompt",
-            )
-        )
-
-
-def _check_alone(prompts: Path) -> None:
-    from trainwright.core.errors import Mistake, Problem
-
-    if prompts != _NO_FILE:
-        raise Mistake(
-            Problem(
-                "adapters write beside each other for one prompt at a time",
-                path="--from",
-                found=str(prompts),
-                expected="a prompt in its place",
-                fix="leave out --from, or --beside and --with-base",
-            )
-        )
+        return generate_beside(folders, asked, decoding)
+    generator, reader = open_generator(folders[0], decoding, is_chat=asked.is_chat)
+    if asked.are_many:
+        prompts = list(read_prompts(asked.prompts, reader))
+        return _generate_all(generator, prompts, asked.output)
+    return _generate_one(generator, reader.read(asked.prompt), as_json=asked.as_json)
 
 
 def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:

@@ -150,10 +150,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
-    family = network_family(section)
-    undecayed, factors = frozenset(family.undecayed(model)), family.width_factors(section, model)
-    learning = Learning(model, objective, feed, undecayed, network.outside, factors)
-    updates = build_updates(training, learning, network.state, length)
+    updates = build_updates(training, _learning(section, network, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)
@@ -209,6 +206,13 @@ def _build(
     outside = family.base_names(section, model)
     state = ModuleState(model, section.base_weights if outside else "", outside)
     return _Learned(model, state, shape, loss, build_objective(contract, loss), outside)
+
+
+def _learning(section: ModelSection, network: _Learned, feed: Feed) -> Learning:
+    """What the optimizer is built for."""
+    family, model = network_family(section), network.model
+    undecayed, factors = frozenset(family.undecayed(model)), family.width_factors(section, model)
+    return Learning(model, network.objective, feed, undecayed, network.outside, factors)
 
 
 def _build_measured(

@@ -22,6 +22,7 @@ from trainwright.contract.rules.availability import unavailable
 from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import TaskKind
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.optional_dependencies import need_torch
@@ -69,22 +70,28 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document, raw)
-        if decided.contract.model.earlier_bundle:
-            # Imported here: few models start from the run of another contract.
-            from trainwright.run.earlier_rows import check_unseen_rows
-
-            check_unseen_rows(decided.contract.model, prepared)
+        unchecked = _of_earlier_run(decided.contract.model, prepared)
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
-    said = (*document.notes, *filter(None, [str(teacher.get("note", ""))]))
+    said = (*document.notes, *unchecked, *filter(None, [str(teacher.get("note", ""))]))
     notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     read = (*raw.facts.files, *(one.file.version for one in asked))
     files = FilesRead(read, document.source.folder, since)
     return Ready(document, raw, device, decided, prepared, files, teacher=teacher, questions=asked)
+
+
+def _of_earlier_run(model: ModelSection, prepared: Prepared) -> list[str]:
+    """As `check_unseen_rows`, where the model starts from the run of another contract."""
+    if not model.earlier_bundle:
+        return []
+    # Imported here: few models do.
+    from trainwright.run.earlier_rows import check_unseen_rows
+
+    return check_unseen_rows(model, prepared)
 
 
 def _taught(

@@ -11,6 +11,7 @@ from trainwright.contract.rules.data.pair_rules import (
     images_are_whole,
     pixels_fit_their_limit,
 )
+from trainwright.contract.rules.data.token_rules import tokenizer_problems
 from trainwright.contract.sections.data.captions import CaptionData
 from trainwright.core.errors import Problem
 
@@ -22,21 +23,7 @@ def tokenizer_is_named(
     _contract: Contract, data: CaptionData, _written: frozenset[str]
 ) -> Iterator[Problem]:
     """A tokenizer is named where it is used."""
-    if data.vocabulary == "tokenizer" and not data.tokenizer:
-        yield Problem(
-            "no tokenizer is named",
-            path="data.tokenizer",
-            expected="the path of a tokenizer.json",
-            fix="add tokenizer: tokenizer.json",
-        )
-    if data.tokenizer and data.vocabulary != "tokenizer":
-        yield Problem(
-            "the tokenizer has no effect",
-            path="data.tokenizer",
-            found=f"vocabulary {data.vocabulary}",
-            expected="vocabulary: tokenizer beside it",
-            fix="write vocabulary: tokenizer, or remove tokenizer",
-        )
+    yield from tokenizer_problems(data.vocabulary, data.tokenizer)
 
 
 def question_is_apart(

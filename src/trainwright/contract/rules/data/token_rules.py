@@ -20,21 +20,7 @@ def vocabulary_is_whole(
     _contract: Contract, data: TokenFeeding, written: frozenset[str]
 ) -> Iterator[Problem]:
     """A tokenizer is named where it is used, and a size where one is made."""
-    if data.vocabulary == "tokenizer" and not data.tokenizer:
-        yield Problem(
-            "no tokenizer is named",
-            path="data.tokenizer",
-            expected="the path of a tokenizer.json",
-            fix="add tokenizer: tokenizer.json",
-        )
-    if data.tokenizer and data.vocabulary != "tokenizer":
-        yield Problem(
-            "the tokenizer has no effect",
-            path="data.tokenizer",
-            found=f"vocabulary {data.vocabulary}",
-            expected="vocabulary: tokenizer beside it",
-            fix="write vocabulary: tokenizer, or remove tokenizer",
-        )
+    yield from tokenizer_problems(data.vocabulary, data.tokenizer)
     if "data.vocabulary_size" in written and data.vocabulary != "bpe":
         yield Problem(
             f"a vocabulary of {data.vocabulary} has its own size",
@@ -42,6 +28,25 @@ def vocabulary_is_whole(
             found=str(data.vocabulary_size),
             expected="vocabulary: bpe beside it",
             fix="write vocabulary: bpe, or remove vocabulary_size",
+        )
+
+
+def tokenizer_problems(vocabulary: str, tokenizer: str) -> Iterator[Problem]:
+    """A tokenizer is named where it is used, and nowhere else."""
+    if vocabulary == "tokenizer" and not tokenizer:
+        yield Problem(
+            "no tokenizer is named",
+            path="data.tokenizer",
+            expected="the path of a tokenizer.json",
+            fix="add tokenizer: tokenizer.json",
+        )
+    if tokenizer and vocabulary != "tokenizer":
+        yield Problem(
+            "the tokenizer has no effect",
+            path="data.tokenizer",
+            found=f"vocabulary {vocabulary}",
+            expected="vocabulary: tokenizer beside it",
+            fix="write vocabulary: tokenizer, or remove tokenizer",
         )
 
 

@@ -109,7 +109,7 @@ class Feeding(Section):
 
     @property
     def possible_tasks(self) -> tuple[str, ...]:
-        """What can be learned from it as it is written."""
+        """Tasks that these settings allow."""
         return self.tasks
 
     @property
