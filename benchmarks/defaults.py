@@ -131,6 +131,7 @@ def decided(work: Workload) -> Plan:
             "data": {"kind": "tokens" if isinstance(work.section, Gpt) else "images", "path": "-"},
             "model": work.section.model_dump(),
             "training": {
+                "num_epochs": 1,
                 "batch_size": work.batch,
                 "gradient_accumulation_steps": 1,
                 "effective_batch_size": work.batch,
