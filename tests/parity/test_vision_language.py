@@ -78,7 +78,7 @@ def test_loss_and_gradients_are_those_of_a_loop_by_hand(positions: Any) -> None:
             parameter.data += 0.2 * torch.randn_like(parameter)
     store = captions(section.context_length)
     rows = np.array([3, 0, 4, 1, 2])
-    batch = Trimmed(store.lengths, store.shapes).form(store.take(0, rows), rows)
+    batch = Trimmed(store.lengths, store.shapes, ("pixels",)).form(store.take(0, rows), rows)
     total, targets = Supervised(CrossEntropyLoss())(network, batch)
     (total / targets).backward()
     found = {name: one.grad.clone() for name, one in network.named_parameters()}

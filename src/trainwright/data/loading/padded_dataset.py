@@ -7,7 +7,6 @@ from typing import final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.permutation import Positions
@@ -20,9 +19,6 @@ from trainwright.data.loading.document_batch import (
 )
 from trainwright.data.text.chunks import LongDocuments, count_within, cut_documents
 from trainwright.data.text.padding import PaddedShapes
-
-_PIXELS = 4
-"""Dimensions of a batch of images."""
 
 
 @final
@@ -79,11 +75,13 @@ class Trimmed:
     Args:
         lengths: of each row of the store, [N].
         shapes: how wide micro-batches are, and how many places they may have.
+        beside: names of tensors whose second axis is no position of a text.
     """
 
-    def __init__(self, lengths: Integers, shapes: PaddedShapes) -> None:
+    def __init__(self, lengths: Integers, shapes: PaddedShapes, beside: Sequence[str] = ()) -> None:
         self.lengths = lengths
         self._shapes = shapes
+        self._beside = beside
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
         """The rows of each micro-batch of a step."""
@@ -95,11 +93,9 @@ class Trimmed:
         width = int(self._shapes.widths(lengths.max(initial=1)))
         counted = np.arange(width) < lengths[:, None]
 
-        def cut(one: Tensor) -> Tensor:
-            # Of an image [B, C, H, W] nothing is a position of the text.
-            return one if one.ndim == _PIXELS else one[:, :width].contiguous()
-
-        return batch.apply(cut).with_mask(torch.from_numpy(counted))
+        short = batch.apply(lambda one: one[:, :width].contiguous())
+        beside = {name: batch[name] for name in self._beside}
+        return short.with_tensors(**beside).with_mask(torch.from_numpy(counted))
 
     def widest(self, most: int) -> Positions:
         """The rows of the widest micro-batch of at most so many: the longest ones."""

@@ -179,8 +179,10 @@ def class_rows(prepared: Prepared) -> Floats:
 def _forming(store: RowDataset) -> Collate:
     """Collate function of a micro-batch."""
     match store:
-        case PaddedDataset() | CaptionDataset():
+        case PaddedDataset():
             return Trimmed(store.lengths, store.shapes)
+        case CaptionDataset():
+            return Trimmed(store.lengths, store.shapes, beside=("pixels",))
         case PackedDataset():
             return PackedBatches(store.packing)
         case TokenizedRows():
