@@ -19,6 +19,26 @@ CASES = (
         ("training.teacher={bundle: teacher, top_k: 4}",),
         leaves="the teacher cannot be used",
     ),
+    Case(
+        "remove training.teacher.hidden, or change model.kind",
+        ("training.teacher={bundle: teacher, hidden: {weight: 0.5}}",),
+        leaves="the teacher cannot be used",
+    ),
+    Case(
+        "remove training.compute.compile, or training.teacher.hidden",
+        (
+            "training.teacher={bundle: teacher, hidden: {weight: 0.5}}",
+            "training.compute.compile=on",
+        ),
+        "network",
+        leaves="the teacher cannot be used",
+    ),
+    Case(
+        "remove training.teacher.hidden",
+        ("training.teacher={bundle: teacher, hidden: {weight: 0.5}}",),
+        "text",
+        leaves="the teacher cannot be used",
+    ),
     Case("remove training.teacher, or data.augment", (TEACHER, "data.augment.mixup=0.2"), "images"),
     Case(
         "remove training.teacher, or change model.kind",

@@ -56,6 +56,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/captions/caption_encoding.py: trainwright generate",
         "run/after/export_folder.py: ",
         "run/after/export_int8.py: ",
+        "run/teacher/teacher_states.py: ",
     ),
     "needs a base in a folder (test_decoder_bases, test_causal_lm, test_adapter_runs, "
     "test_vision_language)": (

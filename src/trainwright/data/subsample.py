@@ -84,4 +84,7 @@ def _taken(part: Part, rows: Integers) -> Part:
         units=part.units[rows],
         weights=part.weights[rows] if len(part.weights) else part.weights,
         soft_targets=part.soft_targets[rows] if len(part.soft_targets) else part.soft_targets,
+        teacher_states=part.teacher_states[rows]
+        if len(part.teacher_states)
+        else part.teacher_states,
     )

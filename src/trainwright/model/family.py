@@ -153,6 +153,11 @@ class NetworkFamily(Family[S]):
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Blocks from first to last, as in `InBlocks`; none for a network without."""
 
+    def head(self, network: nn.Module) -> nn.Linear | None:  # noqa: ARG002
+        """The layer that gives the outputs of a row and reads one vector of it, its hidden state;
+        None where there is none."""
+        return None
+
     def count_logits(self, _section: S, _shape: Shape, /) -> int:
         """Numbers of a row that only a separate head keeps: logits and their gradient."""
         return 0

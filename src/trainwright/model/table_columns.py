@@ -34,6 +34,13 @@ class TableNetwork(nn.Module):
         """Residual blocks from first to last; an MLP has none."""
         return [module for module in self.body.children() if isinstance(module, Residual)]
 
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer."""
+        *_, last = self.body.children()
+        assert isinstance(last, nn.Linear)
+        return last
+
     def forward(
         self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]
     ) -> Float[Tensor, "B outputs"]:

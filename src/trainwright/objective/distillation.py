@@ -3,7 +3,8 @@ arXiv:1503.02531, section 2."""
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,8 @@ from torch.nn import functional
 
 from trainwright.data.loading.batch import Batch
 from trainwright.model.model_call import call_model
-from trainwright.objective.losses import LossSum, TargetLoss, in_fp32
+from trainwright.model.row_state import projected, reading_state, state_distance
+from trainwright.objective.losses import LossSum, Objective, TargetLoss, in_fp32
 
 SOFT_TARGET = "soft_target"
 """Name of the teacher's predictions in a batch."""
@@ -19,13 +21,17 @@ SOFT_TARGET = "soft_target"
 _TINY = 1e-30
 """Least probability whose logarithm is taken."""
 
-_BESIDE = frozenset({SOFT_TARGET, "weight"})
+TEACHER_STATE = "teacher_state"
+"""Name of its hidden states."""
+
+_BESIDE = frozenset({SOFT_TARGET, TEACHER_STATE, "weight"})
 
 
 @final
 class Distilled:
     """(1 - weight) x the loss of the targets + weight x the distance from the teacher, for batches
-    whose tensors `soft_target`, [B, C] or [B], and `weight` [B], if any, are no inputs.
+    whose tensors `soft_target`, [B, C] or [B], `teacher_state` [B, D] and `weight` [B], if any, are
+    no inputs.
 
     Of classes the distance is T^2 KL(p || q), where p are the teacher's probabilities at the
     temperature T, proportional to their power 1 / T, and q = softmax(logits / T): the factor keeps
@@ -63,3 +69,36 @@ class Distilled:
             teacher = torch.softmax(teacher.clamp_min(_TINY).log() / by, dim=1)
         log_q = functional.log_softmax(outputs / by, dim=1)
         return by**2 * functional.kl_div(log_q, teacher, reduction="none").sum(dim=1)
+
+
+@final
+class DistilledStates:
+    """Another objective + factor x the distance between the hidden state of each row and that of
+    the teacher, `teacher_state` [B, D] in the batch (Romero et al. 2015, arXiv:1412.6550, equation
+    3). `head_of` gives the layer whose input is the state; a projection to the teacher's width is
+    that of `add_projection`.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        head_of: Callable[[nn.Module], nn.Linear | None],
+        factor: float,
+        distance: Literal["cosine", "mse"],
+    ) -> None:
+        self._objective = objective
+        self._head_of = head_of
+        self._factor = factor
+        self._distance = distance
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """Summed loss of a micro-batch."""
+        head = self._head_of(model)
+        assert head is not None, "a model without a state was refused"
+        with reading_state(head) as state:
+            loss = self._objective(model, batch)
+            own = in_fp32(projected(model, state()))
+        rows = self._factor * state_distance(own, batch[TEACHER_STATE], self._distance)
+        if "weight" in batch:
+            rows = batch["weight"] * rows
+        return LossSum(loss.sum + rows.sum(), loss.targets)

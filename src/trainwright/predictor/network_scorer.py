@@ -31,6 +31,7 @@ from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape, shape_from_json
 from trainwright.model.model_call import call_model
+from trainwright.model.row_state import reading_state
 from trainwright.objective.fused_head_loss import HeadlessDecoder
 from trainwright.objective.output_link import OutputLink
 
@@ -102,6 +103,30 @@ class NetworkScorer:
         assert not self._model.training, "a scorer's model is in evaluation mode"
         with torch.no_grad():
             return self._portions.complete(partial(self._ordered, inputs))
+
+    @property
+    def head(self) -> nn.Linear | None:
+        """The layer that reads the hidden state of a row; None where none does."""
+        return network_family(self._section).head(self._model)
+
+    def hidden_states(self, inputs: Inputs) -> npt.NDArray[np.float32]:
+        """What the head reads of each row, [N, D].
+
+        Raises:
+            Mistake: as `score`.
+        """
+        assert not self._model.training, "a scorer's model is in evaluation mode"
+        with torch.no_grad():
+            return self._portions.complete(partial(self._states, inputs))
+
+    def _states(self, inputs: Inputs) -> npt.NDArray[np.float32]:
+        head, order = self.head, inputs.scoring_order()
+        assert head is not None, "a model without a state was refused"
+        given = inputs.take(order) if len(order) else inputs
+        with reading_state(head) as state:
+            blocks = [state().float().cpu() for _ in self._outputs(given)]
+        states: npt.NDArray[np.float32] = torch.cat(blocks).numpy()
+        return states[np.argsort(order, kind="stable")] if len(order) else states
 
     @property
     def kind(self) -> str:

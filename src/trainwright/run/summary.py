@@ -6,7 +6,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
 from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
@@ -79,6 +79,8 @@ def describe_plan(decided: Plan) -> str:
         parts.append("then again on training and validation rows")
     if isinstance(teacher := contract.training.teacher, Teacher):
         parts.append(f"learns from {teacher.bundle} ({teacher.weight:.0%} of the loss)")
+        if isinstance(teacher.hidden, TeacherStates):
+            parts.append("and its hidden states")
     parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
 

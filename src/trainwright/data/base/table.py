@@ -272,6 +272,9 @@ NO_WEIGHTS: Floats = np.empty(0)
 NO_SOFT_TARGETS: Floats = np.empty((0, 0))
 """Those of rows without a teacher."""
 
+NO_STATES: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
+"""Hidden states of rows without a teacher that shows them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -283,7 +286,8 @@ class Part:
     the bootstrap resamples (its group under a group split, a time block under a time split,
     otherwise the row itself). `weights` float64 [N] say how much each row counts in the training;
     empty where all count alike. `soft_targets` float64 [N, C] are what a teacher predicts of them;
-    without one [0, 0].
+    without one [0, 0]. `teacher_states` float32 [N, D] are its hidden states of them, [0, 0] where
+    they are not learned.
     """
 
     name: PartName
@@ -294,6 +298,7 @@ class Part:
     units: Integers
     weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
     soft_targets: Floats = field(default_factory=lambda: NO_SOFT_TARGETS)
+    teacher_states: npt.NDArray[np.float32] = field(default_factory=lambda: NO_STATES)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -4,7 +4,7 @@
     <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
     <folder>/texts/<key>/       tokens.u · lengths.i64 · entry.json
     <folder>/downloads/<key>/   data · entry.json
-    <folder>/values/<key>/      data (JSON), or soft targets (npy) · entry.json
+    <folder>/values/<key>/      data (JSON), or soft targets and states (npy) · entry.json
     <folder>/locks/<key>        held while an entry is built
     <folder>/.../.tmp-<key>-*   an unfinished entry
 
@@ -62,6 +62,9 @@ TOKENS, LENGTHS = "tokens.u", "lengths.i64"
 
 SOFT_TARGETS = "soft_targets.npy"
 """The file of what a teacher predicts."""
+
+TEACHER_STATES = "teacher_states.npy"
+"""The file of its hidden states."""
 
 SOFT_TOKENS = ("positions.npy", "soft_tokens.npy", "soft_logs.npy")
 """Those of what a decoder predicts of the tokens of a text."""
@@ -241,7 +244,8 @@ class Cache:
 
 _SHELVES: tuple[Shelf, ...] = ("tables", "images", "texts", "downloads", "values")
 _KEPT = frozenset(
-    {_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS, SOFT_TARGETS, *SOFT_TOKENS}
+    {_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS}
+    | {SOFT_TARGETS, TEACHER_STATES, *SOFT_TOKENS}
 )
 
 

@@ -31,6 +31,13 @@ class FtTransformerFamily(NetworkFamily[FtTransformer]):
         assert isinstance(network, FtTransformerNetwork)
         return network.blocks
 
+    def head(self, network: nn.Module) -> nn.Linear:
+        """The layer that reads [CLS]."""
+        from trainwright.model.ft_transformer.ft_transformer_network import FtTransformerNetwork
+
+        assert isinstance(network, FtTransformerNetwork)
+        return network.head
+
     def count_layers(self, section: FtTransformer) -> int:
         """Blocks."""
         return section.layers

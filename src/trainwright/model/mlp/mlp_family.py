@@ -37,6 +37,13 @@ class MlpFamily(NetworkFamily[Mlp]):
         """None."""
         return ()
 
+    def head(self, network: nn.Module) -> nn.Linear:
+        """The last layer of the body."""
+        from trainwright.model.table_columns import TableNetwork
+
+        assert isinstance(network, TableNetwork)
+        return network.head
+
     def count_layers(self, section: Mlp) -> int:
         """Hidden layers."""
         return len(section.hidden)

@@ -157,6 +157,12 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
 
         return names_of_head(network)
 
+    def head(self, network: nn.Module) -> nn.Linear | None:
+        """The layer of the outputs; None where it reads every token, as that of a causal model."""
+        from trainwright.model.pretrained.sequence_classifier import output_layer
+
+        return output_layer(network)
+
     def hub_layout(self, section: Pretrained, network: nn.Module) -> HubLayout | None:
         """The encoder with the adapter merged into it; the bundle of one without is such a folder
         itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from trainwright.model.pretrained.hub_files import (
     unfit,
     unusable,
 )
+from trainwright.model.row_state import PROJECTION
 
 _NAMED = 5
 
@@ -107,6 +108,23 @@ def is_of_encoder(name: str, prefix: str) -> bool:
     of batches are no weights, and earlier bases have none."""
     is_other = ".pooler." in name or name.endswith(".num_batches_tracked")
     return name.startswith(prefix) and not is_other
+
+
+_TOKENS_READ = "score"
+"""How transformers calls a head that reads every token."""
+
+
+def output_layer(network: nn.Module) -> nn.Linear | None:
+    """The last linear layer beside the encoder, which gives the outputs from one vector of a row;
+    None where there is no such layer."""
+    prefix, outputs = encoder_prefix(network), cast(Any, network).config.num_labels
+    found = {
+        name: layer
+        for name, layer in network.named_modules()
+        if isinstance(layer, nn.Linear) and layer.out_features == outputs
+    }
+    beside = [name for name in found if not name.startswith((prefix, PROJECTION))]
+    return found[beside[-1]] if beside and _TOKENS_READ not in beside else None
 
 
 def _logits(_module: nn.Module, _inputs: object, given: Any) -> Tensor:

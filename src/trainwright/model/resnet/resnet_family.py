@@ -31,6 +31,13 @@ class ResNetFamily(NetworkFamily[ResNet]):
         assert isinstance(network, ImageNetwork)
         return network.blocks
 
+    def head(self, network: nn.Module) -> nn.Linear:
+        """The layer that reads the mean over the places."""
+        from trainwright.model.resnet.resnet_network import ImageNetwork
+
+        assert isinstance(network, ImageNetwork)
+        return network.head
+
     def lay_out(self, network: nn.Module, memory_format: MemoryFormat) -> None:
         """Set the layout of images and convolutions."""
         import torch

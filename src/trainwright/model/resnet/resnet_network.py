@@ -79,6 +79,13 @@ class ImageNetwork(nn.Module):
         """Residual and downsampling blocks, from first to last."""
         return [module for module in self.body.children() if isinstance(module, Residual | _Shrink)]
 
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer."""
+        *_, last = self.body.children()
+        assert isinstance(last, nn.Linear)
+        return last
+
     def forward(
         self, pixels: UInt8[Tensor, "B C H W"] | Float[Tensor, "B C H W"]
     ) -> Float[Tensor, "B outputs"]:

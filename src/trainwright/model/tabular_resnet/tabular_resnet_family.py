@@ -39,6 +39,13 @@ class TabularResNetFamily(NetworkFamily[TabularResNet]):
         assert isinstance(network, TableNetwork)
         return network.blocks
 
+    def head(self, network: nn.Module) -> nn.Linear:
+        """The last layer of the body."""
+        from trainwright.model.table_columns import TableNetwork
+
+        assert isinstance(network, TableNetwork)
+        return network.head
+
     def count_layers(self, section: TabularResNet) -> int:
         """Residual blocks."""
         return section.blocks

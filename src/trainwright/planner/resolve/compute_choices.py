@@ -113,6 +113,8 @@ def _compiling(contract: Contract, training: Training, work: Work, device: Devic
         return {"compile": ("off", "the fused loss is a kernel of its own")}
     if contract.model.is_quantized:
         return {"compile": ("off", "the bits of the base are turned back outside of a graph")}
+    if training.learns_states:
+        return {"compile": ("off", "hidden states are read outside of a graph")}
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"
         return {"compile": ("off", f"there is no {what}")}

@@ -19,6 +19,7 @@ from trainwright.checkpoint.states.eval_weights_state import EVALUATED, MODEL, W
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
+from trainwright.model.row_state import PROJECTION
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
@@ -74,7 +75,10 @@ def export_checkpoint(folder: RunFolder, step: int, output: Path) -> Exported:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
     """
     snapshot, doubt = _of_checkpoint(folder, step)
-    return Exported(_write(snapshot.tensors, output), doubt)
+    # What only the training needs is no weight of the model.
+    beside = f"{PROJECTION}."
+    kept = {name: one for name, one in snapshot.tensors.items() if not name.startswith(beside)}
+    return Exported(_write(kept, output), doubt)
 
 
 def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:

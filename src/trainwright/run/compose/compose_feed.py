@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.objective import CrossEntropy
-from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
 from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import Floats
 from trainwright.data.loading.batch import Batch, element_targets, row_targets
@@ -37,7 +38,8 @@ from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.model.families import network_family
-from trainwright.objective.distillation import Distilled
+from trainwright.model.row_state import add_projection
+from trainwright.objective.distillation import Distilled, DistilledStates
 from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
 from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.preference_losses import ByPair
@@ -120,9 +122,7 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
     if isinstance(teacher := contract.training.teacher, Teacher):
         if contract.data.has_soft_tokens:
             return DistilledTokens(loss, teacher.weight, teacher.temperature)
-        return Distilled(
-            loss, teacher.weight, teacher.temperature, classes=contract.task == "classification"
-        )
+        return _taught(contract, teacher, loss)
     if contract.data.is_paired:
         return ByPair(loss)
     if contract.task == "retrieval":
@@ -130,6 +130,25 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
     if contract.data.weight_column:
         return RowWeighted(loss)
     return Mixed(loss) if contract.data.is_blended else Supervised(loss)
+
+
+def _taught(contract: Contract, teacher: Teacher, loss: TargetLoss) -> Objective:
+    """Loss of rows with a teacher."""
+    is_class = contract.task == "classification"
+    taught = Distilled(loss, teacher.weight, teacher.temperature, classes=is_class)
+    if not isinstance(states := teacher.hidden, TeacherStates):
+        return taught
+    head_of = network_family(contract.model).head
+    return DistilledStates(taught, head_of, states.weight, states.distance)
+
+
+def with_projection(contract: Contract, model: nn.Module, prepared: Prepared) -> nn.Module:
+    """A network, which learns its states from the teacher's where the data has some."""
+    if width := prepared.train.teacher_states.shape[1]:
+        head = network_family(contract.model).head(model)
+        assert head is not None, "a model without a state was refused"
+        add_projection(model, head, width)
+    return model
 
 
 def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:

@@ -58,6 +58,7 @@ from trainwright.run.compose.compose_feed import (
     feed_gauges,
     rows_of_data,
     target_unit,
+    with_projection,
 )
 from trainwright.run.compose.compose_memory import ModelParts
 from trainwright.run.compose.compose_optimizer import build_updates
@@ -195,7 +196,7 @@ def _build(
     seed_generators(contract.seed)
     shape, training = shape_of(prepared), contract.training
     family = network_family(section)
-    model = family.build(section, shape).to(device)
+    model = with_projection(contract, family.build(section, shape), prepared).to(device)
     family.lay_out(model, settled(training.compute.memory_format))
     recompute(family.blocks(model), training.memory.activation_checkpointing)
     quantiles = prepared.target.quantiles

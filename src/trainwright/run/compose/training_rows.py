@@ -46,7 +46,7 @@ from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.text.padding import padded_shapes
 from trainwright.data.types import Prepared
-from trainwright.objective.distillation import SOFT_TARGET
+from trainwright.objective.distillation import SOFT_TARGET, TEACHER_STATE
 from trainwright.objective.output_link import OutputLink
 
 Drawn: TypeAlias = tuple[RowDataset, Sampler]
@@ -143,8 +143,9 @@ def mean_weights(part: Part) -> npt.NDArray[np.float32]:
 
 
 def _beside(part: Part, prepared: Prepared) -> dict[str, npt.NDArray[np.float32]]:
-    """What the loss knows of training rows beside the target: their weights [N], and what a teacher
-    predicts of them, as the loss compares it: probabilities [N, C], or standardised values [N]."""
+    """What the loss knows of training rows beside the target: their weights [N], what a teacher
+    predicts of them, as the loss compares it: probabilities [N, C], or standardised values [N], and
+    its hidden states [N, D]."""
     found: dict[str, npt.NDArray[np.float32]] = {}
     if len(part.weights):
         found["weight"] = mean_weights(part)
@@ -153,6 +154,8 @@ def _beside(part: Part, prepared: Prepared) -> dict[str, npt.NDArray[np.float32]
         found[SOFT_TARGET] = (
             OutputLink(prepared.target).learned(torch.tensor(scores)).float().numpy()
         )
+    if len(part.teacher_states):
+        found[TEACHER_STATE] = part.teacher_states
     return found
 
 

@@ -11,6 +11,7 @@ from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
+from trainwright.model.row_state import remove_projection
 from trainwright.optim.lr_schedule import build_schedule
 from trainwright.optim.plateau import Plateau
 from trainwright.planner.estimate import scheduled_steps
@@ -51,6 +52,7 @@ class NetworkLearner:
             best = composed.saving.checkpoints.best_valid()
             if isinstance(best, Loaded):
                 composed.model.restore(evaluated_part(best.parts))
+                remove_projection(composed.job.model)
                 passed_over = f"a better checkpoint than {best.name} is not used"
                 rejected = tuple(f"{passed_over}: {why}" for why in best.rejected)
                 warnings = (*cut, *rejected)
@@ -61,6 +63,7 @@ class NetworkLearner:
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)
+        remove_projection(composed.job.model)
         made = ended.progress.step
         return Fitted(predictor, ended.kind, reason, cut, history=history, length=made)
 

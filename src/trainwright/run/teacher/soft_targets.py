@@ -12,14 +12,14 @@ import polars as pl
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
 from trainwright.core.errors import ContractMistake, Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.base.table import Bytes, Floats, Part
 from trainwright.data.dispatch import part_as_read, rows_as_given
 from trainwright.data.read_table import Raw
-from trainwright.data.sources.cache import SOFT_TARGETS, open_cache
+from trainwright.data.sources.cache import SOFT_TARGETS, TEACHER_STATES, open_cache
 from trainwright.data.types import Prepared
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.input_rows import GivenRows
@@ -27,6 +27,7 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_model
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.folder.trained_rows import find_trained_rows
+from trainwright.run.teacher.teacher_states import check_states, states_of_rows
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 TEACHER_PATH = "training.teacher.bundle"
@@ -39,8 +40,9 @@ _UNKNOWN = (
 def teach(
     prepared: Prepared, contract: Contract, raw: Raw, folder: Path
 ) -> tuple[Prepared, dict[str, Json]]:
-    """The data with what the contract's teacher predicts of the training rows, and what the record
-    says of the teacher: its `path`, the `sha256` of its bundle and the `note` of a doubt.
+    """The data with what the contract's teacher predicts of the training rows, with its hidden
+    states of them where the contract asks for them, and what the record says of the teacher: its
+    `path`, the `sha256` of its bundle and the `note` of a doubt.
 
     Raises:
         Mistake: there is no such model, it cannot read the rows, it predicts something else, or it
@@ -54,17 +56,28 @@ def teach(
     note = _check_unseen(teacher, place, prepared, contract, raw)
     within = RunFolder(place).bundle if is_run_folder(place) else place
     digest = hash_file(within / MANIFEST)
-    key = hash_value({"teacher": digest, "rows": prepared.version})
+    parts: dict[str, Json] = {"teacher": digest, "rows": prepared.version}
+    has_states = isinstance(section.hidden, TeacherStates)
+    if has_states:
+        check_states(teacher, contract.model, prepared)
+        parts["states"] = 1
+    key = hash_value(parts)
 
     def write(entry: Path) -> Json:
         rows = rows_as_given(raw, contract.data, prepared.train)
         np.save(entry / SOFT_TARGETS, _scores(teacher, rows, prepared), allow_pickle=False)
+        if has_states:
+            rows = rows_as_given(raw, contract.data, prepared.train)
+            np.save(entry / TEACHER_STATES, states_of_rows(teacher, rows), allow_pickle=False)
         return {}
 
     cache = open_cache(contract.data.cache_folder, folder)
     found, _ = cache.entry("values", key, f"soft targets of {section.bundle}", write)
     scores: Floats = np.load(found / SOFT_TARGETS, allow_pickle=False)
     train = replace(prepared.train, soft_targets=scores)
+    if has_states:
+        states = np.load(found / TEACHER_STATES, allow_pickle=False)
+        train = replace(train, teacher_states=states)
     about: dict[str, Json] = {"path": section.bundle, "sha256": digest, "note": note}
     return replace(prepared, train=train, version=key), about
 

@@ -23,6 +23,7 @@ from trainwright.run.compose.compose_feed import (
     build_feed,
     build_objective,
     class_rows,
+    with_projection,
     with_workers,
 )
 from trainwright.run.input_shapes import shape_of
@@ -55,7 +56,8 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     section = contract.model
     numbers = RandomState().snapshot()
     torch.manual_seed(contract.seed)
-    model = build_network(section, shape_of(prepared)).to(device)
+    network = build_network(section, shape_of(prepared))
+    model = with_projection(contract, network, prepared).to(device)
     RandomState().restore(numbers)
     quantiles = prepared.target.quantiles
     width = section.embedding_width if contract.data.is_one_way else 0

@@ -9,11 +9,12 @@ from trainwright.contract.rules.target.regression_rules import asks_for_counts
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import AutoLoss, CrossEntropy, SquaredError
-from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
 from trainwright.core.errors import Problem
 
 _PATH = "training.teacher"
 _REMOVE = "remove training.teacher"
+_NO_STATES = "remove training.teacher.hidden"
 
 
 def check_teacher(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
@@ -23,6 +24,7 @@ def check_teacher(contract: Contract, written: frozenset[str]) -> Iterator[Probl
         yield from _data_problems(contract)
         yield from _token_problems(contract, written)
         yield from _model_problems(contract, teacher)
+        yield from _state_problems(contract, teacher)
         yield from _training_problems(contract)
 
 
@@ -97,6 +99,30 @@ def _model_problems(contract: Contract, teacher: Teacher) -> Iterator[Problem]:
             expected="cross_entropy for classes, mse for numbers",
             fix=f"{_REMOVE}, or training.loss",
         )
+
+
+def _state_problems(contract: Contract, teacher: Teacher) -> Iterator[Problem]:
+    model = contract.model
+    if not isinstance(teacher.hidden, TeacherStates):
+        return
+    if contract.training.compute.compile == "on":
+        yield Problem(
+            "hidden states are read outside of a compiled graph",
+            path="training.compute.compile",
+            found=f"on, beside {_PATH}.hidden",
+            expected="off",
+            fix=f"remove training.compute.compile, or {_PATH}.hidden",
+        )
+    if model.traits.has_row_state:
+        return
+    fitting = kinds_with(lambda one: one.has_row_state and contract.data.form in one.reads)
+    yield Problem(
+        f"a model of kind {model.kind} has no hidden state of a row",
+        path=f"{_PATH}.hidden",
+        found=model.kind,
+        expected=f"one of these models: {', '.join(fitting)}" if fitting else "rows, not tokens",
+        fix=f"{_NO_STATES}, or change model.kind" if fitting else _NO_STATES,
+    )
 
 
 def _training_problems(contract: Contract) -> Iterator[Problem]:

@@ -18,7 +18,11 @@ class FtTransformer(ModelSection):
     `training.optimizer`."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("table",), ranks=True, has_blocks=True, predicts=EVERYTHING
+        reads=("table",),
+        ranks=True,
+        has_blocks=True,
+        predicts=EVERYTHING,
+        has_row_state=True,
     )
 
     kind: Literal["ft_transformer"]

@@ -13,7 +13,9 @@ from trainwright.contract.sections.section import Auto, Count, Fraction
 class Mlp(ModelSection):
     """A multi-layer perceptron over scaled numbers and embedded categories."""
 
-    traits: ClassVar[Traits] = Traits(reads=("table",), ranks=True, predicts=EVERYTHING)
+    traits: ClassVar[Traits] = Traits(
+        reads=("table",), ranks=True, predicts=EVERYTHING, has_row_state=True
+    )
 
     kind: Literal["mlp"]
 

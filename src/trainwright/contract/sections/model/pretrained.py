@@ -31,6 +31,7 @@ _TRAITS = Traits(
     table=TableDefaults(reduce=("none", _TOKENS), terms=(20_000, _TOKENS)),
     adapters=frozenset({"lora", "rslora", "dora", "ia3"}),
     predicts=EVERYTHING,
+    has_row_state=True,
 )
 
 _OF_CLASSES = ("id2label", "label2id")

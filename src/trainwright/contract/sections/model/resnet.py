@@ -19,6 +19,7 @@ class ResNet(ModelSection):
         has_blocks=True,
         has_convolutions=True,
         predicts=ANY_NUMBER | {"labels"},
+        has_row_state=True,
     )
 
     kind: Literal["resnet"]

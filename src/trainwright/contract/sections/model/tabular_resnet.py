@@ -14,7 +14,11 @@ class TabularResNet(ModelSection):
     not the paper's BatchNorm, so that an update does not depend on how its batch is divided."""
 
     traits: ClassVar[Traits] = Traits(
-        reads=("table",), ranks=True, has_blocks=True, predicts=EVERYTHING
+        reads=("table",),
+        ranks=True,
+        has_blocks=True,
+        predicts=EVERYTHING,
+        has_row_state=True,
     )
 
     kind: Literal["tabular_resnet"]

@@ -66,7 +66,8 @@ class Traits:
     `quantiles`, several numeric `targets`, and `labels`. `weighs_rows`: rows can count more or
     less. `adapters` are the kinds of `model.adapter`, with which a base is frozen.
     `fuses_head`: its loss can be computed from what its head reads. `quantizes`: a base beside an
-    adapter can be held in 4 or 8 bits.
+    adapter can be held in 4 or 8 bits. `has_row_state`: its head reads one vector of a row, which a
+    teacher can show.
     """
 
     reads: tuple[DataKind, ...]
@@ -92,6 +93,7 @@ class Traits:
     adapters: frozenset[AdapterKind] = frozenset()
     fuses_head: bool = False
     quantizes: bool = False
+    has_row_state: bool = False
 
     @property
     def writes(self) -> bool:

@@ -168,3 +168,8 @@ class Training(Section):
 
     validation: ValidationPass = ValidationPass()
     """How the validation rows are scored during the training."""
+
+    @property
+    def learns_states(self) -> bool:
+        """Are hidden states of a teacher learned?"""
+        return self.teacher != "none" and self.teacher.hidden != "none"
