@@ -68,6 +68,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.pretrained.image_classifier",
         "trainwright.model.pretrained.sequence_classifier",
         "trainwright.model.residual",
+        "trainwright.model.row_state",
         "trainwright.model.resnet.resnet_network",
         "trainwright.model.mlp.mlp_network",
         "trainwright.model.table_columns",
