@@ -10,6 +10,7 @@ python benchmarks/results.py [--data FOLDER] [--threads 2] [--again] [SET ...]
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import runpy
@@ -45,6 +46,7 @@ ORDER = (
     "parkinsons",
     "sms-spam",
     "banking77",
+    "emoji",
     "fashion",
 )
 """The sets, from the quickest on."""
@@ -71,11 +73,12 @@ processes that wanted a core when the run began and when it ended, is above 2.
 
 `adult`, `banking77` and `fashion` are judged on their official test parts, `bike`, `etth1` and
 `airline` on the newest times, `insteval` on students that the training has none of, `parkinsons` by
-five folds of whole people, in the mean error of its two targets. `sms-spam` is a
-fifth of the messages, without 403 copies. The encoders of texts are BERTs of 2 layers of width 128
-that start from random weights and see the training rows alone; `linear` beside them is TF-IDF with
-a linear model. Figures of these encoders and of the network for images on a quiet machine stand in
-the [benchmarks](benchmarks.md#encoders-of-texts).
+five folds of whole people, in the mean error of its two targets. `emoji` finds the name of a
+picture among 353: two encoders from random weights beside a ridge regression from 16 x 16 pixels to
+TF-IDF. `sms-spam` is a fifth of the messages, without 403 copies. The encoders of texts are BERTs
+of 2 layers of width 128 that start from random weights and see the training rows alone; `linear`
+beside them is TF-IDF with a linear model. Figures of these encoders and of the network for images
+on a quiet machine stand in the [benchmarks](benchmarks.md#encoders-of-texts).
 
 A difference of 0 is that of a choice that is the linear model itself. The forecasts of `airline`
 are calibrated on the years 1955 to 1957, whose errors were smaller than those before and after: the
@@ -88,7 +91,7 @@ def measure(name: str, data: Path, threads: int) -> Row:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         (folder / "data").symlink_to(data.resolve())
-        write_texts(name, data, folder)
+        write_rows(name, data, folder)
         text = contract_of(name)
         (folder / "contract.yaml").write_text(text, encoding="utf-8")
         words = ["train", "contract.yaml", "--runs", str(folder / "runs"), "--run", "one", "--json"]
@@ -116,7 +119,7 @@ def row_of(judged: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]
     metric = contract["metric"]["name"]
     others = {name: one for name, one in evaluation["gains"].items() if name != "dummy"}
     values = {name: evaluation["baselines"][name][metric]["value"] for name in others}
-    higher = metric in ("accuracy", "roc_auc", "ndcg")
+    higher = metric in ("accuracy", "roc_auc", "ndcg", "image_to_text_recall_at_1")
     best = sorted(values, key=lambda name: values[name], reverse=higher)[0]
     return {
         "metric": metric,
@@ -137,14 +140,27 @@ def chosen_by(run: Path) -> dict[str, Any]:
     return {"model": f"auto: {read_json(ladder)['chosen']}"} if ladder.is_file() else {}
 
 
-def write_texts(name: str, data: Path, folder: Path) -> None:
-    """Rows, tokenizer and configuration of an encoder of texts, for sets that have one."""
+def write_rows(name: str, data: Path, folder: Path) -> None:
+    """Rows, tokenizer and configuration of an encoder of texts, for sets that have one; the two
+    tables of `emoji`."""
+    if name == "emoji":
+        write_emoji(data, folder)
     for setting in SETTINGS:
         if setting.name == name:
             WRITERS[name](data, folder)
             texts = pl.read_csv(folder / "train.csv")["text"].to_list()
             write_base = runpy.run_path(str(MAKE_BASE))["write_base"]
             write_base(texts, folder / "base", setting.layers, setting.width)
+
+
+def write_emoji(data: Path, folder: Path) -> None:
+    """Pictures without skin tones. A fifth, by the MD5 of the path, is for the test."""
+    table = pl.read_csv(data / "emoji-captions" / "captions.csv")
+    plain = table.filter(pl.col("skin_tone_variant") == 0).select("image", "caption", "group")
+    fifths = [int(hashlib.md5(one.encode()).hexdigest(), 16) % 5 for one in plain["image"]]
+    is_test = pl.Series(fifths) == 0
+    plain.filter(~is_test).write_csv(folder / "pairs.csv")
+    plain.filter(is_test).write_csv(folder / "test.csv")
 
 
 def contract_of(name: str) -> str:

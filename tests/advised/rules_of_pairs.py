@@ -27,6 +27,7 @@ _CASES = (
         ("model.text={kind: pretrained, architecture: base, max_length: 900}",),
     ),
     Case("write norm: group", ("model.image.norm=batch",)),
+    Case("change it to 8", ("model.image.pool_grid=9",)),
     Case("change heads to 2", ("model.text={kind: transformer, width: 16, heads: 3}",)),
     Case("remove mixup", ("data.augment.mixup=0.2",)),
     Case("name the column of each", ("data.group=caption",), does=("data.group=image_group",)),

@@ -23,6 +23,7 @@ RESNETS = [
     ResNet(kind="resnet", width=8),
     ResNet(kind="resnet", width=12, blocks=(2,), stem="half", norm="batch", dropout=0.2),
     ResNet(kind="resnet", width=5, blocks=(1, 2), stochastic_depth=0.3),
+    ResNet(kind="resnet", width=5, blocks=(1, 2), pool_grid=3),
 ]
 GPTS = [
     Gpt(kind="gpt", layers=2, heads=2, width=16, context=8),
@@ -43,6 +44,21 @@ def test_a_resnet_gives_logits_and_has_the_counted_parameters(section: ResNet) -
     assert torch.equal(model.eval()(pixels), model(pixels.float()))
     weight = next(p for p in model.parameters() if p.ndim == 4 and p.shape[1] > 1)
     assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("grid", [1, 2, 3, 5])
+def test_a_grid_of_means_keeps_where_something_is(grid: int) -> None:
+    """As torch pools adaptively where the cells divide the places, and sums of cells anywhere."""
+    model = build_network(ResNet(kind="resnet", width=8, blocks=(1,), pool_grid=grid), IMAGES)
+    pool = list(model.get_submodule("body").children())[-3]
+    x = torch.randn(2, 8, 10, 10, dtype=torch.float64)
+    cells = pool(x).unflatten(1, (grid, grid, 8)).permute(0, 3, 1, 2) if grid > 1 else pool(x)
+    if 10 % grid == 0:
+        expected = torch.nn.functional.adaptive_avg_pool2d(x, grid)
+        torch.testing.assert_close(cells.reshape(2, 8, grid, grid), expected)
+    else:
+        torch.testing.assert_close(cells[:, :, 0, 0], x[:, :, :4, :4].mean(dim=(2, 3)))
+        torch.testing.assert_close(cells[:, :, 2, 1], x[:, :, 7:, 4:7].mean(dim=(2, 3)))
 
 
 @pytest.mark.parametrize(

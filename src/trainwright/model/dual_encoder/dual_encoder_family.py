@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.dual_encoder import DualEncoder, TextTower
 from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.dual_encoder.tower_bases import (
     OF_BASES,
@@ -19,7 +21,7 @@ from trainwright.model.dual_encoder.tower_bases import (
     usual_rate,
 )
 from trainwright.model.family import LearningTask, MemoryFormat, NetworkFamily
-from trainwright.model.input_shape import ImageShape, PairShape, Shape, TextShape
+from trainwright.model.input_shape import ImageShape, PairShape, Shape, TextShape, shape_from_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,6 +63,14 @@ class DualEncoderFamily(NetworkFamily[DualEncoder]):
     def problems(self, section: DualEncoder, _task: LearningTask) -> Iterator[Problem]:
         """Captions are no longer than a base reads."""
         yield from captions_that_fit(section.text)
+
+    def encoding_problems(self, section: DualEncoder, encoding: Encoding) -> Iterator[Problem]:
+        """Those of an encoder of images of ours."""
+        if isinstance(section.image, ResNet):
+            shape = shape_from_json(encoding.shape_json(outputs=1))
+            assert isinstance(shape, PairShape)
+            _, height, width = shape.size
+            yield from section.image.size_problems(height, width, "model.image.pool_grid")
 
     def build(self, section: DualEncoder, shape: Shape) -> nn.Module:
         """See `NetworkFamily`.

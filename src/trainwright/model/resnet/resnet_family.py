@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.resnet import ResNet
+from trainwright.core.errors import Problem
+from trainwright.data.encoders.encoding import Encoding
 from trainwright.model.family import MemoryFormat, NetworkFamily
-from trainwright.model.input_shape import ImageShape, Shape
+from trainwright.model.input_shape import ImageShape, Shape, shape_from_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 @final
 class ResNetFamily(NetworkFamily[ResNet]):
     """Residual convolutional networks for images."""
+
+    def encoding_problems(self, section: ResNet, encoding: Encoding) -> Iterator[Problem]:
+        """The grid of the means fits into the last stage."""
+        _, height, width = _of_images(shape_from_json(encoding.shape_json(outputs=1))).size
+        yield from section.size_problems(height, width)
 
     def build(self, section: ResNet, shape: Shape) -> nn.Module:
         """See `NetworkFamily`."""
@@ -60,13 +67,13 @@ class ResNetFamily(NetworkFamily[ResNet]):
             total += count * (2 * 9 * width * width + 2 * 2 * width)
         for inner, outer in pairwise(widths):
             total += 2 * inner + 9 * inner * outer + 2 * outer + 9 * outer * outer + inner * outer
-        return total + 2 * widths[-1] + (widths[-1] + 1) * shape.outputs
+        return total + 2 * widths[-1] + (_features(section) + 1) * shape.outputs
 
     def count_largest(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
         widest: int = section.width * 2 ** (len(section.blocks) - 1)
         stem = _of_images(shape).size[0] * section.width * _stem(section)[0]
-        return max(9 * widest * widest, shape.outputs * widest, stem)
+        return max(9 * widest * widest, shape.outputs * _features(section), stem)
 
     def count_products(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
@@ -81,7 +88,7 @@ class ResNetFamily(NetworkFamily[ResNet]):
                 inner, height, width = widths[stage - 1], -(-height // 2), -(-width // 2)
                 total += height * width * (9 * inner * outer + 9 * outer * outer + inner * outer)
             total += height * width * count * 2 * 9 * outer * outer
-        return total + widths[-1] * shape.outputs
+        return total + _features(section) * shape.outputs
 
     def count_activations(self, section: ResNet, shape: Shape) -> int:
         """See `NetworkFamily`."""
@@ -98,6 +105,12 @@ class ResNetFamily(NetworkFamily[ResNet]):
                 numbers += 2 * features * height * width
             numbers += 4 * count * features * height * width
         return numbers + 2 * features * height * width
+
+
+def _features(section: ResNet) -> int:
+    """Inputs of the last layer."""
+    features: int = section.width * 2 ** (len(section.blocks) - 1) * section.pool_grid**2
+    return features
 
 
 def _stem(section: ResNet) -> tuple[int, int]:

@@ -32,9 +32,9 @@ def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
     head = [
         _norm(widths[-1], section.norm),
         nn.ReLU(inplace=True),
-        _MeanOverPlaces(),
+        _MeanOverPlaces(section.pool_grid),
         nn.Dropout(section.dropout),
-        nn.Linear(widths[-1], shape.outputs),
+        nn.Linear(widths[-1] * section.pool_grid**2, shape.outputs),
     ]
     body = nn.Sequential(*layers, *head)
     _start(body)
@@ -97,11 +97,19 @@ class ImageNetwork(nn.Module):
 
 @final
 class _MeanOverPlaces(nn.Module):
-    """Global average pooling, [B, C, H, W] to [B, C]: a mean of sums, whose backward pass is
-    deterministic, unlike that of adaptive pooling on a GPU."""
+    """Average pooling over a grid of G x G cells, [B, C, H, W] to [B, G G C]: means of sums, whose
+    backward pass is deterministic, unlike that of adaptive pooling on a GPU."""
+
+    def __init__(self, grid: int) -> None:
+        super().__init__()
+        self._grid = grid
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.mean(dim=(2, 3))
+        if self._grid == 1:
+            return x.mean(dim=(2, 3))
+        rows = [row.mean(dim=2) for row in x.tensor_split(self._grid, dim=2)]
+        cells = [cell.mean(dim=2) for row in rows for cell in row.tensor_split(self._grid, dim=2)]
+        return torch.cat(cells, dim=1)
 
 
 @final
