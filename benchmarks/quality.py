@@ -25,8 +25,8 @@ import page
 from qualities.faults import FAULTS, Fault
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
+from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.run_checks import find_kind
-from trainwright.data.quality.views import ExaminedData, examine
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData, examine
 
 ROWS = 400
 

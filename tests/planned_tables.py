@@ -12,7 +12,7 @@ from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.model.input_shape import TableShape
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts

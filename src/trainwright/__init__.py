@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from trainwright.data.sampling.samplers import Pace as Pace
     from trainwright.data.sampling.samplers import WeightedSampler as WeightedSampler
     from trainwright.data.sampling.step_ramps import Stages as Stages
-    from trainwright.data.sources.data_source import read_source as read_source
+    from trainwright.data.sources.find_source import read_source as read_source
     from trainwright.data.text.padding import PaddedShapes as PaddedShapes
     from trainwright.data.text.prepare_text import read_tokens as read_tokens
     from trainwright.data.text.token_file import write_token_file as write_token_file
@@ -166,7 +166,7 @@ if not TYPE_CHECKING:
         "data.sampling.samplers": "CurriculumSampler GroupSampler Pace WeightedSampler",
         "data.text.padding": "PaddedShapes",
         "data.sampling.step_ramps": "Stages",
-        "data.sources.data_source": "read_source",
+        "data.sources.find_source": "read_source",
         "data.text.token_file": "write_token_file",
         "data.text.prepare_text": "read_tokens",
         "run.prepared_data": "prepare",

@@ -15,7 +15,8 @@ import pytest
 from made_data import saved_dataset
 from trainwright.contract.sections.data.sources import USUAL, Sql
 from trainwright.core.errors import Mistake
-from trainwright.data.sources.data_source import SourceFile, read_query, read_source
+from trainwright.data.sources.find_source import read_query, read_source
+from trainwright.data.sources.source_file import SourceFile
 
 FIRST = pl.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "zürich"]})
 OTHER = pl.DataFrame({"a": [1, 2, 4], "b": ["x", "y", "zürich"]})

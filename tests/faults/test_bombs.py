@@ -140,7 +140,7 @@ def _table() -> pl.DataFrame:
 @pytest.mark.row("F-63")
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv.gz", "csv.zst"])
 def test_an_honest_file_that_packs_well_is_read(kind: str, tmp_path: Path) -> None:
-    from trainwright.data.sources.data_source import read_source
+    from trainwright.data.sources.find_source import read_source
 
     name, table = f"a.{kind}", _table() if "csv" not in kind else _table().head(ROWS // 10)
     match kind:
@@ -164,7 +164,7 @@ def test_an_honest_file_that_packs_well_is_read(kind: str, tmp_path: Path) -> No
 def test_a_wide_table_is_read_where_the_contract_says_so(tmp_path: Path) -> None:
     from trainwright.contract.sections.data.sources import Reading
     from trainwright.core.errors import DataMistake
-    from trainwright.data.sources.data_source import read_source
+    from trainwright.data.sources.find_source import read_source
 
     width = 20_001
     names = ",".join(f"c{i}" for i in range(width))

@@ -21,7 +21,7 @@ from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.images.decode import ImageFault, decode
 from trainwright.data.images.resolve_source import open_source
 from trainwright.data.sources.cache import Uncached
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 pytestmark = pytest.mark.row("F-63")
 NUMBERS = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)

@@ -14,7 +14,7 @@ import pytest
 from deadlines import within
 from trainwright.core import limits
 from trainwright.core.errors import DataMistake
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 pytest.importorskip("aiohttp")
 pytestmark = pytest.mark.row("F-63")

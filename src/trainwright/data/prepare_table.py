@@ -15,7 +15,7 @@ from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.split import TimeSplit, split_columns
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.applied_actions import AppliedAction
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import (
     RowStorage,
     bounds,

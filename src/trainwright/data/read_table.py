@@ -27,8 +27,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.optional_dependencies import need_pyarrow
-from trainwright.data.base.cells.cell_values import Cleaning
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
 from trainwright.data.base.messages import some
 from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
@@ -56,14 +55,9 @@ from trainwright.data.columns.target_column import (
 from trainwright.data.columns.typed_rows import type_rows
 from trainwright.data.sources.cache import scratch_folder
 from trainwright.data.sources.column_names import name_problems
-from trainwright.data.sources.data_source import (
-    FileVersion,
-    SourceFile,
-    read_query,
-    read_source,
-    skipped_notes,
-)
+from trainwright.data.sources.find_source import read_query, read_source, skipped_notes
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.split_file import WrittenSplit, read_split_file, with_parts
 

@@ -16,6 +16,8 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.table import Integers
 from trainwright.data.base.token_dtype import Tokens
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
+from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.predictor.predictor import Predictor
 
 _PLACES = 2**14
 _LOGITS = 2**27
@@ -124,3 +126,10 @@ def _unscorable(prompt: int, continuation: int, context: int) -> Mistake:
             fix="shorten it, or ask a model with a longer context",
         )
     )
+
+
+def likelihood_scorer(predictor: Predictor) -> LikelihoodScorer:
+    """Scores continuations by the network of a predictor."""
+    scorer = predictor.scorer
+    assert isinstance(scorer, NetworkScorer), "a decoder is a network"
+    return LikelihoodScorer(scorer.network, scorer.context, scorer.shape.outputs)

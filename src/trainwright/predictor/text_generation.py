@@ -14,9 +14,11 @@ from torch import Tensor
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.token_dtype import Tokens, token_dtype
-from trainwright.data.encoders.vocabulary import UNKNOWN, TextVocabulary
+from trainwright.data.encoders.vocabulary import UNKNOWN, TextVocabulary, TokenEncoding
 from trainwright.model.attention.key_value_cache import KeyValueCache
 from trainwright.model.token_decoder import TokenDecoder
+from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.predictor.predictor import Predictor
 
 DOCUMENT_END = "\x1e"
 """Behind each document of the training texts, where these are rows or files."""
@@ -169,3 +171,15 @@ class TextGenerator:
                     whole = min(whole, len(text) - size)
                     break
         return whole
+
+
+def text_generator(
+    predictor: Predictor, encoding: TokenEncoding, decoding: DecodingOptions
+) -> TextGenerator:
+    """Continues prompts by the network of a predictor, on its device."""
+    scorer = predictor.scorer
+    assert isinstance(scorer, NetworkScorer), "a decoder is a network"
+    network = scorer.network
+    assert isinstance(network, TokenDecoder), "the rules ask for a model that writes"
+    device = next(scorer.network.parameters()).device
+    return TextGenerator(network, encoding.vocabulary, decoding, device)

@@ -9,7 +9,7 @@ from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts
 

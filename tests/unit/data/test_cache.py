@@ -19,7 +19,8 @@ from trainwright.core.hashing import hash_file
 from trainwright.data.formats.arrow_mmap import open_arrow
 from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Cache, Uncached, cache_folder, open_cache
-from trainwright.data.sources.data_source import SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import SourceFile
 
 
 def read(folder: Path, name: str = "a.csv", **settings: object) -> SourceFile:

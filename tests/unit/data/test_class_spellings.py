@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
 from trainwright.data.base.storage.row_storage import SLICE_ROWS
 from trainwright.data.columns import doubtful_classes
 from trainwright.data.columns.doubtful_classes import find_class_spellings

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.cells.cell_values import Cleaning, to_labels
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.columns.column_kinds import ColumnType, infer_column, name_tokens, type_column
-from trainwright.data.sources.data_source import FileVersion, SourceFile
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 CLEANING = Cleaning(("", "NA"), {})
 SOURCE = SourceFile(pl.DataFrame(), FileVersion("a.csv", "", 0, 0), np.empty(0, dtype=np.int64))

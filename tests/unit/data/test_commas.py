@@ -19,7 +19,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.read_table import read_table
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.planner.init.first_contract import propose_contract
 
 DECIMAL = Reading(numbers={"x": "decimal_comma"}, cache="off")

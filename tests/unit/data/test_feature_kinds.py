@@ -20,7 +20,7 @@ from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.types import Prepared
 
 WORDS = ("river", "stone", "cloud", "bridge", "walks", "under", "slowly", "north")

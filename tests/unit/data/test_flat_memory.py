@@ -14,7 +14,7 @@ READ = """
 import sys, threading, time
 from pathlib import Path
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 def held():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -23,7 +23,7 @@ from trainwright.data.split.groups import label_codes
 from trainwright.data.split.time_order import moments, time_units
 from trainwright.data.quality.actions import act
 from trainwright.data.split.fractions import Shares
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.find_source import FileVersion
 from trainwright.data.base.storage.row_storage import InFiles, bounds, counted
 from trainwright.data.split.split_file import WrittenSplit, with_parts
 from trainwright.data.split.splits import divide

@@ -11,7 +11,7 @@ from faults.tiers import times
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells.cell_values import DATE_FORMATS, parse_moments
+from trainwright.data.base.cells.parse_cells import DATE_FORMATS, parse_moments
 from trainwright.data.columns.date_formats import check_formats
 
 CODES = [*(f"%{letter}" for letter in "aAbBcCdDeFgGhHIjklmMnpPqQrRsSTuUVwWxXyYzZ+%:vfoEJKLN")]

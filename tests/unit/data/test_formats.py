@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.core.errors import DataMistake
 from trainwright.data.formats.file_format import format_of, known_format, looks_like
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 
 @pytest.mark.parametrize("column", ["FEA1", "PAR1", "ARROW1", "BZh", "BZh9", "GIF8", "GIF89a"])

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from trainwright.core.errors import DataMistake
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.frame_hash import hash_frame
 
 NAN = float("nan")

@@ -19,7 +19,7 @@ from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.secret_urls import holds_secret
 from trainwright.data.formats.encodings import encoding_of
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 ROW = "a,y\n1,no\n2,yes\n"
 

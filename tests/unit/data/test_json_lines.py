@@ -11,7 +11,7 @@ import pytest
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data.formats import json_lines
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 
 def problem_of(folder: Path, line: str) -> str:

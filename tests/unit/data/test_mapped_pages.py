@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
 from trainwright.data.formats.arrow_mmap import open_arrow
 
 STATUS = Path("/proc/self/status")

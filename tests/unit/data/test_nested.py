@@ -18,7 +18,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.dispatch import read_data
 from trainwright.data.formats.nested_json import nested_text
 from trainwright.data.read_table import read_table
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.text.documents import END, find_documents
 
 TURNS = [{"from": "human", "value": "Hallo,\nZürich?"}, {"from": "gpt", "value": "Ja."}]

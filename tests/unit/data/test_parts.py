@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.text.documents import END, find_documents
 
 ASIDE = (

@@ -27,7 +27,7 @@ from trainwright.data.columns.target import Classes, target_from_json
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.types import Prepared
 
 DECIDED = FeaturesSection(numeric="none", impute="none")

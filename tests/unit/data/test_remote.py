@@ -13,7 +13,7 @@ import pytest
 
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402

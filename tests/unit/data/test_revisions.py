@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.sources.provenance import find_revisions
+from trainwright.data.sources.source_file import FileVersion
 
 OUTPUT = "outs:\n- md5: {}\n  size: 8\n  hash: md5\n  path: rows.csv\n"
 RIGHT = "22e2e2a7b5a3bd1e5ebac3aa5a8e44c7"

@@ -21,7 +21,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Integers
 from trainwright.data.formats.delimited import read_delimited
 from trainwright.data.read_table import read_table
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 FRAME = pl.DataFrame(
     {

@@ -20,7 +20,7 @@ from trainwright.contract.sections.data.split import (
     TimeSplit,
 )
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
 from trainwright.data.base.storage import row_storage as space_module
 from trainwright.data.base.storage.external_sort import dense_ranks, sorted_positions
 from trainwright.data.base.storage.row_storage import (
@@ -115,7 +115,7 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
 def test_different_values_are_counted_exactly(
     values: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.data.base.cells.column_reader._MOST_HELD", 100)
+    monkeypatch.setattr("trainwright.data.base.cells.cleaned_cells._MOST_HELD", 100)
     series = pl.Series("a", values)
     cells = Cells(series, space=InFiles(tmp_path))
     assert cells.distinct == series.drop_nulls().n_unique()

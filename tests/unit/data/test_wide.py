@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from audited_tables import STRATIFIED, audited
+from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.run_checks import find_faults
-from trainwright.data.quality.views import examine
 
 
 def wide(columns: int) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.quality.columns.useless_columns import identifier
-from trainwright.data.quality.views import examine
+from trainwright.data.quality.examined_data import examine
 from trainwright.planner.init.first_contract import propose_contract
 
 WORDS = ["card", "money", "late", "lost", "transfer", "fee", "rate", "app", "pin", "bank"]

@@ -14,8 +14,8 @@ import pytest
 from command import CONTRACT, command, inside, write_rows
 from real_data import real_data
 from trainwright.core.files import read_json
-from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.sources.provenance import find_revisions
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.statistics.profile import distance, pictures, profile_column
 from trainwright.data.versions.row_hash import hash_rows
 

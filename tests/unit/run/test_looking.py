@@ -17,8 +17,8 @@ from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.split_sides import Sides
 from trainwright.data.modalities import table_look
 from trainwright.data.quality import run_checks
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData
 from trainwright.run import audit_data
 
 

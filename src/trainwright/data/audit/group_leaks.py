@@ -18,7 +18,7 @@ from trainwright.contract.sections.data.split import (
 )
 from trainwright.data.audit.audit_result import AuditResult, Verdict
 from trainwright.data.audit.split_sides import Sides
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import name_tokens

@@ -9,7 +9,7 @@ import polars as pl
 
 from trainwright.core.files import Json
 from trainwright.core.redaction import redact_named
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.table import Floats
 
 FEWEST_ROWS: Final = 5

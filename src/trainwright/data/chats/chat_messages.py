@@ -15,7 +15,8 @@ from trainwright.contract.sections.data.chats import ChatData, Role
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.messages import nearest_option, quoted, some
-from trainwright.data.sources.data_source import SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import SourceFile
 
 ROLES: Mapping[str, Role] = MappingProxyType(
     {

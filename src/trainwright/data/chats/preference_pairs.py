@@ -19,7 +19,8 @@ from trainwright.data.chats.chat_messages import (
     no_column,
     parse_messages,
 )
-from trainwright.data.sources.data_source import SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import SourceFile
 
 ANSWERS: tuple[Role, ...] = ("assistant", "function_call")
 _MOST_PROBLEMS = 6

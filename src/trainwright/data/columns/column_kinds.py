@@ -13,7 +13,8 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.column import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import (
+from trainwright.data.base.cells.cleaned_cells import Cells
+from trainwright.data.base.cells.parse_cells import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
@@ -23,13 +24,12 @@ from trainwright.data.base.cells.cell_values import (
     to_moments,
     to_numbers,
 )
-from trainwright.data.base.cells.column_reader import Cells
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.identifiers import identifying, nearly_identifying
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import how_written
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 Kind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 

@@ -11,7 +11,7 @@ from polars.exceptions import ComputeError
 from trainwright.contract.key_paths import join
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells.cell_values import FORMS, SERIAL, parse_moments
+from trainwright.data.base.cells.parse_cells import FORMS, SERIAL, parse_moments
 
 _FRACTION = re.compile(r"\.?(?<!%)%f")
 """Python's microseconds; polars reads an integer of nanoseconds, so `.5` would be 5 ns."""

@@ -8,8 +8,8 @@ import polars as pl
 
 from trainwright.contract.sections.data.column import Column
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.cells.spelling import folded
 from trainwright.data.base.cells.value_counts import counted_slices
 from trainwright.data.base.messages import some

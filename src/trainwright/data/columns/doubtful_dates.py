@@ -8,7 +8,7 @@ from typing import final
 
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import DATE_FORMATS, FORMS, SERIAL, parse_moments
+from trainwright.data.base.cells.parse_cells import DATE_FORMATS, FORMS, SERIAL, parse_moments
 from trainwright.data.columns.column_kinds import name_tokens
 
 MORE_FORMATS = (

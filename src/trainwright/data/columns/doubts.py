@@ -11,9 +11,9 @@ import polars as pl
 
 from trainwright.contract.sections.data.column import Column
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_numbers
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
 from trainwright.data.base.cells.number_units import Unit, one_unit, spellings, with_minus
+from trainwright.data.base.cells.parse_cells import to_numbers
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written

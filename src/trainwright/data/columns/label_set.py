@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.row_distribution import rounded
 from trainwright.data.base.table import Floats, Integers

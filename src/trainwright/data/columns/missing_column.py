@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainwright.core.errors import Problem
 from trainwright.data.base.messages import nearest_option, some
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 
 def missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import LARGEST, to_numbers
+from trainwright.data.base.cells.parse_cells import LARGEST, to_numbers
 from trainwright.data.base.messages import Wrong
 from trainwright.data.base.table import Floats
 from trainwright.data.columns.quantile_columns import QuantileTarget

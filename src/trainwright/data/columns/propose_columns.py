@@ -13,14 +13,14 @@ from trainwright.contract.sections.data.split import TimeSplit, split_columns
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import LARGEST, Cleaning, to_labels, to_numbers
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cells.parse_cells import LARGEST, to_labels, to_numbers
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.storage.row_storage import RowStorage
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 _FEWEST_VALUES = 2
 

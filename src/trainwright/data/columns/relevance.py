@@ -13,7 +13,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import LARGEST, to_labels, to_numbers
+from trainwright.data.base.cells.parse_cells import LARGEST, to_labels, to_numbers
 from trainwright.data.base.messages import Wrong
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target_kind import Target

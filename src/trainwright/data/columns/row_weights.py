@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_numbers
+from trainwright.data.base.cells.parse_cells import to_numbers
 from trainwright.data.base.messages import some
 from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,

@@ -15,7 +15,7 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_table import LazyTable
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.storage.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers

@@ -16,8 +16,8 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.categories import count_labels
-from trainwright.data.base.cells.cell_values import to_labels, to_numbers
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
+from trainwright.data.base.cells.parse_cells import to_labels, to_numbers
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.storage.row_storage import RowStorage, slices_of
 from trainwright.data.base.table import Integers, PartName
@@ -30,7 +30,7 @@ from trainwright.data.columns.column_kinds import (
 from trainwright.data.columns.fit_target import label_type
 from trainwright.data.columns.target import LabelType
 from trainwright.data.formats.file_format import is_untyped
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 MOST_CLASSES_OF_NUMBERS = 20
 """A numeric target with more distinct values than this is a regression target."""

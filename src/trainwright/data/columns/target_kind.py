@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import LARGEST, to_numbers
+from trainwright.data.base.cells.parse_cells import LARGEST, to_numbers
 from trainwright.data.base.row_distribution import rounded, safe_quantiles
 from trainwright.data.base.table import Floats, Integers
 

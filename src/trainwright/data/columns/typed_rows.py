@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from trainwright.core.errors import Problem
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells
 from trainwright.data.base.storage.row_storage import RowStorage, bounds
 from trainwright.data.columns.column_kinds import (
     ColumnType,
@@ -16,7 +16,7 @@ from trainwright.data.columns.column_kinds import (
     whole_problems,
 )
 from trainwright.data.columns.target_column import TargetColumn, typed_target
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 
 def type_rows(

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, Self, final
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Bytes, Inputs, Part
 from trainwright.data.columns.column_kinds import ColumnType

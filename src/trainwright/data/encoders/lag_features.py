@@ -18,7 +18,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.features import History as HistorySection
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.columns.column_kinds import ColumnType

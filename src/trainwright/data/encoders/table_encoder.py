@@ -18,7 +18,7 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.categories import Vocabulary, fit_vocabulary
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.sparse import below, beside
 from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
@@ -49,7 +49,7 @@ from trainwright.data.encoders.target_encoding import (
     fit_means,
 )
 from trainwright.data.encoders.tfidf import Terms, fit_terms
-from trainwright.data.sources.data_source import FileVersion, SourceFile
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 FORMAT = 2
 _MANY, _MOST_MEANS = 100, 10

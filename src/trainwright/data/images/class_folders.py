@@ -11,7 +11,8 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.messages import some
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.file_tree import Tree, image_files
-from trainwright.data.images.image_record import Record, read_inside
+from trainwright.data.images.image_record import Record
+from trainwright.data.images.read_image_file import read_inside
 
 _GROUP = 64
 

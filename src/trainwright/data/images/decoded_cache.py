@@ -29,7 +29,7 @@ from trainwright.data.formats.arrow_mmap import open_arrow
 from trainwright.data.images.decode import Header, ImageFault, decode, examine_file
 from trainwright.data.images.image_record import PictureSource, Record, writable
 from trainwright.data.sources.cache import PIXELS, RECORDS, Tables
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 
 _SCHEME = 2
 _MOST_PROBLEMS = 20

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, final
 
 from trainwright.data.images.decode import SUFFIXES, ImageFault
-from trainwright.data.images.image_record import read_each_inside, read_image_file
+from trainwright.data.images.read_image_file import read_each_inside, read_image_file
 from trainwright.data.sources.remote_store import RemotePlace
 
 _AT_ONCE = 16

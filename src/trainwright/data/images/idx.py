@@ -24,8 +24,8 @@ from trainwright.core.hashing import hash_bytes
 from trainwright.core.machine import memory_bytes
 from trainwright.data.base.table import Bytes
 from trainwright.data.formats.decompress import most_expanded
-from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.sources.local_files import check_file
+from trainwright.data.sources.source_file import FileVersion
 
 _UNSIGNED_BYTE = 8
 _GZIP = b"\x1f\x8b"

@@ -14,10 +14,11 @@ from trainwright.data.formats.file_format import known_format, packing_of
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.images.decode import ImageFault
 from trainwright.data.images.file_tree import Tree
-from trainwright.data.images.image_record import ImageRequest, Record, too_large
+from trainwright.data.images.image_record import ImageRequest, Record
+from trainwright.data.images.read_image_file import too_large
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.data_source import collected
+from trainwright.data.sources.find_source import collected
 from trainwright.data.sources.local_files import LocalFile
 
 _ROWS = 64

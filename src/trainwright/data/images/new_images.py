@@ -22,7 +22,7 @@ from trainwright.data.images.mnist import read_labelled
 from trainwright.data.images.prepare_images import image_part, names_of_codes
 from trainwright.data.images.resolve_source import open_source
 from trainwright.data.sources.cache import Uncached
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.groups import group_codes
 
 _IDX = "-idx"

@@ -14,7 +14,7 @@ from trainwright.data.base.table import ImageInputs, Integers, PartName
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.read_table import DataFacts, Raw
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.fractions import PARTS
 
 UNCHANGED = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)

@@ -32,9 +32,9 @@ from trainwright.data.modalities.modality import (
 )
 from trainwright.data.quality.content.image_quality import divided_images, examine_images
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort, find_image_faults
-from trainwright.data.quality.views import ExaminedData
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.types import Prepared

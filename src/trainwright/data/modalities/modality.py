@@ -25,8 +25,9 @@ from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading
 from trainwright.data.quality.finding import Finding, Subset
 from trainwright.data.read_table import Raw
-from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:

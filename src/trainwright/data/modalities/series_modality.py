@@ -28,7 +28,7 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort
 from trainwright.data.series.read_series import RawSeries, read_series
 from trainwright.data.series.series_encoder import SeriesEncoder
-from trainwright.data.sources.data_source import read_source, skipped_notes
+from trainwright.data.sources.find_source import read_source, skipped_notes
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.types import Prepared

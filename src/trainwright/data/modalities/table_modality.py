@@ -17,7 +17,7 @@ from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroup
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import IN_MEMORY, taken
 from trainwright.data.base.table import Part, PartName
 from trainwright.data.columns.target_kind import Target
@@ -39,7 +39,7 @@ from trainwright.data.modalities.table_look import (
 from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.read_table import RawTable, read_table
-from trainwright.data.sources.data_source import read_source, skipped_notes
+from trainwright.data.sources.find_source import read_source, skipped_notes
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.split.groups import group_codes
@@ -47,8 +47,8 @@ from trainwright.data.types import Prepared
 from trainwright.data.versions.snapshot import snapshot_of_run
 
 if TYPE_CHECKING:
+    from trainwright.data.quality.examined_data import ExaminedData
     from trainwright.data.quality.run_checks import Effort
-    from trainwright.data.quality.views import ExaminedData
 
 
 _BLOCK_ROWS = 100_000

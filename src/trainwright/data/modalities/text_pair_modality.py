@@ -30,7 +30,7 @@ from trainwright.data.modalities.modality import (
 from trainwright.data.quality.content.document_quality import text_faults
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.text_pairs.prepare_text_pairs import labelled_text_pairs, prepare_text_pairs

@@ -19,7 +19,7 @@ from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.data.pairs.pair_table import NumberedImages, pair_codes
 from trainwright.data.sources.cache import Uncached
 from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.split.groups import group_codes
 
 

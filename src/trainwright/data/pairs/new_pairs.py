@@ -23,7 +23,8 @@ from trainwright.data.images.new_images import unlabelled_images
 from trainwright.data.pairs.pair_encoder import PairEncoder
 from trainwright.data.pairs.pair_table import PairColumns, PairRequest, keep_pairs, pair_codes
 from trainwright.data.sources.cache import Uncached
-from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.groups import group_codes
 
 

@@ -30,7 +30,7 @@ from trainwright.data.pairs.raw_pairs import RawPairs
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.cache import Tables, open_cache
 from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 
 WORDS = "caption_words"
 """Column that is made of the captions: their words, to slice by."""

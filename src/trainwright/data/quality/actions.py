@@ -16,7 +16,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.applied_actions import MOST_LISTED, AppliedAction
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.storage.row_storage import (
     IN_MEMORY,
@@ -37,11 +37,11 @@ from trainwright.data.quality.column_settings import (
 )
 from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
 from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
+from trainwright.data.quality.examined_data import ExaminedData, examine, together
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.labels.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
 from trainwright.data.quality.run_checks import find_kind
-from trainwright.data.quality.views import ExaminedData, examine, together
 from trainwright.data.split.hidden_columns import without_hidden
 
 _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})

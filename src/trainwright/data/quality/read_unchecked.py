@@ -9,14 +9,14 @@ import numpy as np
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.quality.column_settings import (
     column_settings_of,
     examined_target,
     key_columns,
     other_targets,
 )
-from trainwright.data.quality.views import ExaminedData, Task, examine, together
+from trainwright.data.quality.examined_data import ExaminedData, Task, examine, together
 from trainwright.data.read_table import RawTable, read_sources
 from trainwright.data.sources.column_names import name_problems
 from trainwright.data.split.hidden_columns import without_hidden

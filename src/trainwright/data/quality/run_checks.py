@@ -34,10 +34,10 @@ from trainwright.data.quality.columns.useless_columns import (
 from trainwright.data.quality.content import text_quality
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding, Subset, worst_first
 from trainwright.data.quality.labels import class_balance
 from trainwright.data.quality.labels.label_errors import label_errors
-from trainwright.data.quality.views import ExaminedData
 
 if TYPE_CHECKING:
     from trainwright.data.images.raw_images import RawImages

@@ -15,7 +15,8 @@ from trainwright.contract.sections.questions import Labels, QuestionSet
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.messages import nearest_option
 from trainwright.data.questions.normalise_answer import normalise_answer
-from trainwright.data.sources.data_source import FileVersion, SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 _MOST_PROBLEMS = 6
 _READING = USUAL.model_copy(update={"nested": "text"})

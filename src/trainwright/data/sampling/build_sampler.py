@@ -20,7 +20,7 @@ from trainwright.contract.sections.data.sampling import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.permutation import Permutation
 from trainwright.data.base.storage.row_storage import (

@@ -17,7 +17,7 @@ from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.messages import some
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.columns.doubts import Doubt
@@ -36,8 +36,8 @@ from trainwright.data.series.series_choices import (
     steps_chosen,
 )
 from trainwright.data.series.series_columns import RowPlaces, SeriesColumns, describe_gaps
-from trainwright.data.sources.data_source import SourceFile
 from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.sources.source_file import SourceFile
 
 _MONTH = r"^\d{4}-\d{2}$"
 

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.series.panel import SeriesPanel, build_panel, missing_steps

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.levels import Levels
 from trainwright.data.base.messages import some
 from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
@@ -26,7 +26,7 @@ from trainwright.data.series.lookback import ORIGIN, STEP, ForecastRows, Lookbac
 from trainwright.data.series.panel import NO_ROW, SeriesPanel, last_steps, series_scales
 from trainwright.data.series.series_columns import RowPlaces, SeriesColumns
 from trainwright.data.series.time_steps import TimeSpacing
-from trainwright.data.sources.data_source import FileVersion, SourceFile
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 _FORMAT = 1
 

@@ -14,7 +14,7 @@ from trainwright.core.errors import Place, Problem
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import PartName
 from trainwright.data.formats.file_format import is_untyped, known_format
-from trainwright.data.sources.data_source import SourceFile
+from trainwright.data.sources.source_file import SourceFile
 
 _MOST_ABOVE = 20
 

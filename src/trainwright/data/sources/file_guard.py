@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from trainwright.core.hashing import is_unchanged
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 
 
 class _Stamp(NamedTuple):

@@ -21,7 +21,7 @@ from trainwright.data.sources.path_patterns import (
     is_pattern,
     paths_matching,
 )
-from trainwright.data.sources.source_part import Source, SourcePart
+from trainwright.data.sources.source_file import Source, SourcePart
 
 _SHOWN = 5
 _MOST_LOOKED_AT = 10_000

@@ -15,7 +15,7 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.formats.parse_result import NO_LINES
 from trainwright.data.sources.frame_hash import hash_frame
-from trainwright.data.sources.source_part import SourcePart
+from trainwright.data.sources.source_file import SourcePart
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from trainwright.data.base.messages import quoted
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import Parts
 from trainwright.data.sources.local_files import LocalFile
-from trainwright.data.sources.source_part import SourcePart
+from trainwright.data.sources.source_file import SourcePart
 
 _STATE = "state.json"
 _INFO = "dataset_info.json"

@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_value
-from trainwright.data.sources.source_part import Source, SourcePart
+from trainwright.data.sources.source_file import Source, SourcePart
 
 _NAMED = re.compile(r"([^=/\\?*\[]+)=([^=/\\?*\[]*)")
 _MISSING = ("", "__HIVE_DEFAULT_PARTITION__")

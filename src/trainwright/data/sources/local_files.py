@@ -34,7 +34,7 @@ from trainwright.data.formats.number_formats import rewrite_commas
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.source_part import SourcePart
+from trainwright.data.sources.source_file import SourcePart
 
 _SCHEME = 2
 _FEWEST_BYTES = 4096

@@ -12,7 +12,7 @@ from trainwright.contract.reading.yaml_reader import MAX_BYTES, read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.formats.file_format import is_delta
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 
 _DVC_HASHES = ("md5", "etag", "checksum")
 _LAKE_FS = re.compile(r"lakefs://([^/]+)/([^/]+)/")

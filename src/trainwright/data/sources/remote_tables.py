@@ -16,7 +16,7 @@ from trainwright.data.sources.hive_partitions import is_partition, with_partitio
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.remote_store import RemotePlace
-from trainwright.data.sources.source_part import Source, SourcePart
+from trainwright.data.sources.source_file import Source, SourcePart
 
 
 @final

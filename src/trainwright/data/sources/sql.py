@@ -26,7 +26,7 @@ from trainwright.data.formats.decompress import (
 )
 from trainwright.data.formats.parse_result import NO_LINES
 from trainwright.data.sources.frame_hash import hash_frame
-from trainwright.data.sources.source_part import SourcePart
+from trainwright.data.sources.source_file import SourcePart
 from trainwright.data.sources.sql_batches import Batches
 
 _QUERY = "data.sql.query"

@@ -22,7 +22,7 @@ from trainwright.contract.sections.data.split import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
 from trainwright.data.split.fractions import (

@@ -9,7 +9,8 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import to_labels, unchanged
+from trainwright.data.base.cells.cleaned_cells import unchanged
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats
 

@@ -14,12 +14,13 @@ import polars as pl
 from trainwright.contract.sections.data.split import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import Cleaning, to_labels
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.storage.external_sort import filled
 from trainwright.data.base.storage.row_storage import RowStorage, bounds, chosen_positions
-from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.groups import Groups
 from trainwright.data.split.key_index import NOWHERE, KeyIndex
 

@@ -24,7 +24,7 @@ from trainwright.contract.sections.data.split import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.categories import count_labels
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import Wrong, quoted
 from trainwright.data.base.storage.external_sort import filled
 from trainwright.data.base.storage.row_storage import (

@@ -12,7 +12,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.split import TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_numbers
+from trainwright.data.base.cells.parse_cells import to_numbers
 from trainwright.data.base.messages import Wrong
 from trainwright.data.base.storage.external_sort import filled
 from trainwright.data.base.storage.row_storage import RowStorage, bounds, stored

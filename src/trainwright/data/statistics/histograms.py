@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Part
 from trainwright.data.types import Prepared

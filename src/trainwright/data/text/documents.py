@@ -18,7 +18,7 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_file
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.inputs.token_inputs import DOCUMENT_END
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import Integers
@@ -27,9 +27,10 @@ from trainwright.data.formats.encodings import text_blocks
 from trainwright.data.formats.file_format import check_content, is_aside
 from trainwright.data.images.decode import SUFFIXES as IMAGES
 from trainwright.data.sampling.build_sampler import source_codes
-from trainwright.data.sources.data_source import FileVersion, SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.folders import check_inside
 from trainwright.data.sources.local_files import check_file
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 END = DOCUMENT_END
 """Terminator of each document where there are several."""

@@ -12,7 +12,7 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.table import Part
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.formats.file_format import known_format
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.text.documents import END, SourceSize, find_documents
 from trainwright.data.text.prepare_text import text_part
 

@@ -24,7 +24,7 @@ from trainwright.data.columns.target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.read_table import DataFacts, Raw
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.split_report import SplitReport
 from trainwright.data.text.chunks import count_within
 from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources

@@ -18,7 +18,7 @@ from trainwright.data.columns.matching import PassageMatching
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.data.pairs.base_captions import BaseCaptions
 from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer, fit_captions
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
 from trainwright.data.split.groups import group_codes
 from trainwright.data.split.split_report import check_crossing, report_split

@@ -20,7 +20,8 @@ from trainwright.data.columns.matching import same_text
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import FileVersion
 
 QUERY_WORDS = "query_words"
 """Column that is made of the queries: their words, to slice by."""

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.counter_rng import GOLDEN, mix
 from trainwright.data.base.permutation import Words
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.formatting import many, show_number
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.columns.target_kind import Target
 from trainwright.evaluation.curves.plot_data import QueryScore, RankingCurves
 from trainwright.evaluation.metrics.predictions import Answers

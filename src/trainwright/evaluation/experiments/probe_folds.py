@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Integers
 from trainwright.data.split.group_bins import fill_bins

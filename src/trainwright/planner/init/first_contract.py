@@ -26,7 +26,7 @@ from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.images.resolve_source import is_idx
 from trainwright.data.read_table import RawTable, read_table
-from trainwright.data.sources.data_source import holds_table, read_source
+from trainwright.data.sources.find_source import holds_table, read_source
 from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.text.prepare_text import read_tokens

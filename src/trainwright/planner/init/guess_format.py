@@ -17,7 +17,8 @@ from trainwright.core.errors import Mistake, Problem, ProblemKind
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.formats.encodings import encoding_of
-from trainwright.data.sources.data_source import SourceFile, read_source
+from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.source_file import SourceFile
 from trainwright.planner.init.yaml_lines import comment, scalar
 
 NUMBERED = re.compile(r"column_[1-9][0-9]*")

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import Commas, Look, how_written
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.planner.init.yaml_lines import scalar
 
 _SURE: Mapping[Look, tuple[Commas, str]] = {

@@ -16,7 +16,7 @@ from trainwright.data.base.table import Bytes
 from trainwright.data.captions.caption_encoding import CaptionEncoding, CaptionText
 from trainwright.data.images.image_table import names_table
 from trainwright.data.images.new_images import unlabelled_images
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.predictor.image_captions import CaptionWriter
 from trainwright.predictor.text_generation import DecodingOptions
 from trainwright.run.folder.check_own_files import read_own_bundle

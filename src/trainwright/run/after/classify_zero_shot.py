@@ -14,7 +14,7 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.zero_shot import ZeroShot
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.inputs.pair_inputs import PairInputs
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part

@@ -19,9 +19,13 @@ from trainwright.data.chats.chat_messages import Chat
 from trainwright.data.chats.prepare_chats import RawChats, prepare_chats, read_raw_chats
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.predictor.bundle import MANIFEST
-from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, TextGenerator
+from trainwright.predictor.text_generation import (
+    DOCUMENT_END,
+    DecodingOptions,
+    TextGenerator,
+    text_generator,
+)
 from trainwright.run.after.generate_text import read_writer
-from trainwright.run.judging.ask_questions import text_generator
 from trainwright.run.teacher.token_teacher import check_unseen
 from trainwright.tracking.run_folder import RunFolder
 

@@ -18,7 +18,7 @@ from trainwright.core.redaction import redact_named
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Part
 from trainwright.data.dispatch import modality_of
-from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.source_file import FileVersion
 from trainwright.evaluation.evaluate import evaluate
 from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge

@@ -15,10 +15,9 @@ from trainwright.model.families import network_family
 from trainwright.model.token_decoder import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.text_generation import DecodingOptions, TextGenerator
+from trainwright.predictor.text_generation import DecodingOptions, TextGenerator, text_generator
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.judging.ask_questions import text_generator
 from trainwright.tracking.run_folder import RunFolder
 
 

@@ -16,10 +16,10 @@ from trainwright.core.hashing import hash_value
 from trainwright.core.optional_dependencies import need_package
 from trainwright.data.encoders.vocabulary import UNKNOWN, TokenEncoding
 from trainwright.data.questions.prompts import encode_continuation
+from trainwright.predictor.continuation_likelihood import likelihood_scorer
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
+from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, text_generator
 from trainwright.run.after.generate_text import read_writer
-from trainwright.run.judging.ask_questions import likelihood_scorer, text_generator
 from trainwright.tracking.run_folder import RunFolder
 
 _BEGIN = "\n"

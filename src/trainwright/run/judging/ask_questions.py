@@ -9,18 +9,16 @@ import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.encoders.vocabulary import UNKNOWN, TokenEncoding
+from trainwright.data.encoders.vocabulary import UNKNOWN
 from trainwright.evaluation.metrics.answer_values import (
     Values,
     choose,
     values_of_answers,
     values_of_choices,
 )
-from trainwright.model.token_decoder import TokenDecoder
-from trainwright.predictor.continuation_likelihood import LikelihoodScorer
-from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.predictor.continuation_likelihood import likelihood_scorer
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, TextGenerator
+from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, text_generator
 from trainwright.run.prepare.question_sets import LoadedQuestions
 
 _SAMPLES = 6
@@ -44,25 +42,6 @@ def ask_questions(loaded: LoadedQuestions, predictor: Predictor) -> Replies:
         Mistake: memory does not suffice.
     """
     return _choose(loaded, predictor) if loaded.file.has_choices else _write(loaded, predictor)
-
-
-def likelihood_scorer(predictor: Predictor) -> LikelihoodScorer:
-    """Scores continuations by the network of a predictor."""
-    scorer = predictor.scorer
-    assert isinstance(scorer, NetworkScorer), "a decoder is a network"
-    return LikelihoodScorer(scorer.network, scorer.context, scorer.shape.outputs)
-
-
-def text_generator(
-    predictor: Predictor, encoding: TokenEncoding, decoding: DecodingOptions
-) -> TextGenerator:
-    """Continues prompts by the network of a predictor, on its device."""
-    scorer = predictor.scorer
-    assert isinstance(scorer, NetworkScorer), "a decoder is a network"
-    network = scorer.network
-    assert isinstance(network, TokenDecoder), "the rules ask for a model that writes"
-    device = next(scorer.network.parameters()).device
-    return TextGenerator(network, encoding.vocabulary, decoding, device)
 
 
 def _choose(loaded: LoadedQuestions, predictor: Predictor) -> Replies:

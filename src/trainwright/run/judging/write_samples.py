@@ -10,8 +10,7 @@ from trainwright.data.base.table import Part
 from trainwright.data.base.token_dtype import Tokens
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions
-from trainwright.run.judging.ask_questions import text_generator
+from trainwright.predictor.text_generation import DOCUMENT_END, DecodingOptions, text_generator
 
 _ROWS, _TOKENS, _PROMPT = 3, 40, 32
 _LONGEST = 2000

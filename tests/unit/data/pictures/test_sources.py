@@ -31,9 +31,9 @@ from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.images.decode import ImageFault
-from trainwright.data.images.image_record import read_inside
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
+from trainwright.data.images.read_image_file import read_inside
 
 TF = {"image": "image/encoded", "label": "image/class/label"}
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from trainwright.data.images.file_tree import LocalTree
-from trainwright.data.images.image_record import read_inside
+from trainwright.data.images.read_image_file import read_inside
 
 
 def test_names_and_links_are_held_against_the_folder(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trainwright.contract.sections.data.split import StratifiedSplit
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
-from trainwright.data.base.cells.cell_values import Cleaning
+from trainwright.data.base.cells.cleaned_cells import Cleaning
 from trainwright.data.base.storage import row_storage
 from trainwright.data.base.table import PartName
 from trainwright.data.columns.winsorize import Limit, limited
@@ -26,9 +26,9 @@ from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.quality import actions
 from trainwright.data.quality.actions import Acted, act
 from trainwright.data.quality.copies import near_duplicates
+from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows
 from trainwright.data.quality.run_checks import find_kind
-from trainwright.data.quality.views import examine
 from trainwright.data.read_table import read_table
 
 ROWS = 400

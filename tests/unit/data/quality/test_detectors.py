@@ -19,9 +19,9 @@ from trainwright.data.quality.columns.leak_findings import leaks
 from trainwright.data.quality.columns.mixed_units import mixed_units
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
+from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import QUICK, find_faults, find_kind
-from trainwright.data.quality.views import ExaminedData, examine
 
 
 def test_nothing_is_found_in_clean_rows() -> None:

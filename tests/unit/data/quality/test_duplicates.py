@@ -7,7 +7,7 @@ import polars as pl
 from clean_rows import clean, only, sentences
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
-from trainwright.data.quality.views import examine
+from trainwright.data.quality.examined_data import examine
 
 
 def test_exact_duplicates_are_the_later_copies() -> None:

@@ -11,8 +11,8 @@ import pytest
 from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.data.quality.columns import value_formats
 from trainwright.data.quality.columns.useless_columns import identifier
+from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.run_checks import find_faults
-from trainwright.data.quality.views import examine
 
 
 def test_words_among_numbers_are_of_a_wrong_type() -> None:

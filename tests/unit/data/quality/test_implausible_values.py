@@ -12,7 +12,7 @@ from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.contract.sections.data.column import Column
 from trainwright.core.errors import ContractMistake
 from trainwright.data.quality.columns import implausible_values
-from trainwright.data.quality.views import examine
+from trainwright.data.quality.examined_data import examine
 
 
 def test_what_breaks_the_contract() -> None:

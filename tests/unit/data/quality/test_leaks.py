@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from trainwright.data.quality.columns.leak_findings import leaks
-from trainwright.data.quality.views import examine
+from trainwright.data.quality.examined_data import examine
 
 ROWS = 900
 Random = np.random.Generator

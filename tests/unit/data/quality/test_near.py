@@ -13,7 +13,7 @@ import pytest
 from trainwright.data.quality.copies import chance_agreement
 from trainwright.data.quality.copies.duplicates import conflicting_labels, exact_duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
-from trainwright.data.quality.views import ExaminedData, examine
+from trainwright.data.quality.examined_data import ExaminedData, examine
 
 ROWS, COPIES = 600, 40
 Random = np.random.Generator

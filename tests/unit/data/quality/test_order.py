@@ -7,8 +7,8 @@ import polars as pl
 
 from clean_rows import ROWS, clean, made, only
 from trainwright.data.quality.columns import time_series
+from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.labels import class_balance
-from trainwright.data.quality.views import examine
 
 
 def test_a_sensor_that_stands_still() -> None:

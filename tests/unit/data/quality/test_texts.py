@@ -9,8 +9,8 @@ import pytest
 
 from clean_rows import ROWS, WORDS, only
 from trainwright.data.quality.content import text_quality as written
+from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData, examine
 
 CODE = """```
 def calculator(num1, num2, operator):

@@ -8,7 +8,7 @@ import pytest
 
 from clean_rows import only
 from trainwright.data.quality.columns.totals import totals_row
-from trainwright.data.quality.views import examine
+from trainwright.data.quality.examined_data import examine
 
 ROWS = 120
 

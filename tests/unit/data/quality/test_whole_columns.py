@@ -18,7 +18,7 @@ from trainwright.data.quality.columns.useless_columns import (
     rare_category,
     redundant_columns,
 )
-from trainwright.data.quality.views import ColumnView, examine
+from trainwright.data.quality.examined_data import ColumnView, examine
 
 
 def test_missing_names_rows_and_column() -> None:

@@ -11,8 +11,8 @@ import pytest
 from trainwright.data.quality.columns.placeholders import placeholders
 from trainwright.data.quality.columns.value_formats import variant_spellings, wrong_type
 from trainwright.data.quality.content.text_quality import mojibake, repeated_text
+from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.run_checks import find_faults
-from trainwright.data.quality.views import examine
 
 ROWS = 400
 CITIES = ["Zürich", "Rome", "Oslo", "São Paulo"]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.storage.row_storage import slices_of
 from trainwright.data.base.table import Integers
 

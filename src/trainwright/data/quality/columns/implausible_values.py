@@ -14,11 +14,11 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.columns.patterns import whole_matches
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 SchemaKind = Literal[
     "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"

@@ -8,8 +8,8 @@ import polars as pl
 
 from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType, Kind
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
 

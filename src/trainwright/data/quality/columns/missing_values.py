@@ -12,8 +12,8 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _MANY = 0.5
 _RARELY_BY_CHANCE = 0.001

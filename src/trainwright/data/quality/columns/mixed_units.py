@@ -7,8 +7,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEWEST_ROWS = 100
 _FEWEST = 5

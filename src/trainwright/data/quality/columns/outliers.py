@@ -10,8 +10,8 @@ import numpy.typing as npt
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.columns.tail_fit import beyond_tail
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 Values = npt.NDArray[Any]
 

@@ -10,8 +10,8 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.columns.outliers import ends_within_gaps
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _SURE = frozenset(
     {"n/a", "#n/a", "n.a.", "n.a", "nan", "null", "nil", "none given", "missing", "undefined", "-"}

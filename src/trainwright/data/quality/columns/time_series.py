@@ -7,8 +7,8 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.quality.columns.useless_columns import correlations
+from trainwright.data.quality.examined_data import HOURS, ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import HOURS, ColumnView, ExaminedData
 
 _DISTINCT = 20
 _LONG = 10

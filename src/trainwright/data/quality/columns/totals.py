@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Floats
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 20, 2
 _DISTINCT = 20

@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.cells.cell_values import to_labels
+from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.table import Floats, Integers
@@ -19,8 +19,8 @@ from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.free_text import FREE_TEXT
 from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
 from trainwright.data.quality.copies.duplicates import first_of_each
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.statistics.dependence import far_rows
 
 _CODES = 100

@@ -11,15 +11,15 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cell_values import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.base.cells.number_units import one_unit
+from trainwright.data.base.cells.parse_cells import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.base.cells.spelling import folded
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import how_written
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _HALF = 0.5
 _MOSTLY = 0.9

@@ -15,9 +15,9 @@ from trainwright.data.base.table import Integers
 from trainwright.data.quality.content import text_quality
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding, worst_first
-from trainwright.data.quality.views import ColumnView, ExaminedData
-from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.find_source import read_source
 from trainwright.data.text.documents import END, document_rows, find_documents
 from trainwright.data.text.prepare_text import RawTokens
 from trainwright.data.text.token_file import is_token_file

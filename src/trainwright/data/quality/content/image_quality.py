@@ -16,8 +16,8 @@ from trainwright.data.base.table import ImageInputs, PartName
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.prepare_images import LABEL
 from trainwright.data.images.raw_images import RawImages
+from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
-from trainwright.data.quality.views import ExaminedData, examine
 from trainwright.data.split.fractions import PARTS
 from trainwright.data.types import Prepared
 

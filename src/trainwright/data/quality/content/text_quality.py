@@ -9,8 +9,8 @@ from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.spelling import INVISIBLE
 from trainwright.data.base.messages import some
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEWEST_LETTERS = 3
 _TIMES_LONGER = 3.0

@@ -12,8 +12,8 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Integers
 from trainwright.data.quality.copies.chance_agreement import Agreement
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEW = 0.001
 _ALIKE = {

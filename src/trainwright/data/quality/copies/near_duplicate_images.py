@@ -13,8 +13,8 @@ from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, ImageInputs, Integers
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.copies.duplicates import across_parts, first_of_group
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData
 from trainwright.data.split.fractions import PARTS
 
 MOST_BITS = 3

@@ -20,8 +20,8 @@ from trainwright.data.quality.copies.duplicates import (
     typed_frame,
 )
 from trainwright.data.quality.copies.word_similarity import word_pairs
+from trainwright.data.quality.examined_data import HOURS, ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import HOURS, ColumnView, ExaminedData
 
 SIMILAR = 0.8
 """Minimum Jaccard similarity of the 5-character shingles of near-duplicate texts."""

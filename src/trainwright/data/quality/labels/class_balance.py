@@ -8,8 +8,8 @@ from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.messages import some
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import ExaminedData
 
 _RATIO = 4.0
 _STRONG_RATIO = 20.0

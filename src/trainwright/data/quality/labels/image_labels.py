@@ -11,10 +11,10 @@ from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.base.table import Floats
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.copies.near_duplicate_images import pooled_means
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.labels.label_errors import Unjudged, say_suspects, suspects_among
 from trainwright.data.quality.labels.out_of_sample import Known
-from trainwright.data.quality.views import ExaminedData
 
 LEAST_RIGHT = 0.7
 """Minimum out-of-sample accuracy of the (simple) models for image labels to be judged: reached on

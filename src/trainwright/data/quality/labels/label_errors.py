@@ -12,12 +12,12 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
+from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.labels.confident_learning import wrong_labels
 from trainwright.data.quality.labels.label_noise import APART, LabelNoise, label_noise
 from trainwright.data.quality.labels.out_of_sample import Known, class_chances, number_guesses
 from trainwright.data.quality.labels.target_outliers import unexplained, wrong_numbers
-from trainwright.data.quality.views import ExaminedData
 
 _FEWEST_ROWS = 60
 _FEWEST_OF_A_CLASS = 10

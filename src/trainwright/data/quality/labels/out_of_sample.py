@@ -14,7 +14,7 @@ import polars as pl
 
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.quality.views import ExaminedData
+from trainwright.data.quality.examined_data import ExaminedData
 
 FOLDS = 5
 MOST_FITTED = 50_000

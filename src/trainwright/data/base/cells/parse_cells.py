@@ -1,19 +1,15 @@
-"""Cell cleaning, and parsing of numbers, labels and dates, the same for every file."""
+"""Parsing of cells as numbers, labels and dates, the same for every file."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.table_data import TableData
-from trainwright.core.files import Json
-from trainwright.data.base.cells.number_units import Unit
 from trainwright.data.base.table import Integers
 
 DATE_FORMATS = (
@@ -49,108 +45,24 @@ LARGEST = float(np.finfo(np.float32).max)
 SERIAL, FORMS = "excel", " | "
 """Format name of spreadsheet serial numbers, and the separator of several formats."""
 
-_DATES = pl.Datetime("us")
+DATES = pl.Datetime("us")
 _DAY, _FIRST_SERIAL, _SERIALS = 86_400_000_000, "-25569d", (1.0, 2_958_466.0)
 _FIRST_YEAR = 1000
 FIRST_DATES, FIRST_VALUES = 20, 100
 """Number of values used to find the closest date format."""
 
 
-def unchanged(values: pl.Series) -> pl.Series:
-    """The values unchanged."""
-    return values
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Cleaning:
-    """Cell cleaning before typing: strip blanks, replace spellings, null missing-value spellings,
-    strip units."""
-
-    missing: tuple[str, ...]
-    values: Mapping[str, Mapping[str, str]]
-    units: Mapping[str, Unit] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, section: TableData) -> Cleaning:
-        """Cleaning of a contract section."""
-        values = {name: dict(column.values) for name, column in section.columns.items()}
-        commas = section.reading.numbers
-        units = {
-            name: Unit(column.unit, commas.get(name, ""))
-            for name, column in section.columns.items()
-            if column.unit
-        }
-        return cls(section.missing_values, {name: v for name, v in values.items() if v}, units)
-
-    def cells(self, series: pl.Series) -> pl.Series:
-        """A cleaned column: String, a number type, Datetime, or nested values left alone.
-
-        NaN counts as missing. Dates become naive UTC timestamps.
-        """
-        replace = self.values.get(series.name, {})
-        series = _plain(series)
-        if replace and (series.dtype.is_numeric() or series.dtype == _DATES):
-            series = to_labels(series)
-        if series.dtype == pl.String:
-            return self._text(series, replace)
-        if series.dtype.is_numeric():
-            return self._numbers(series)
-        return series
-
-    def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Clean every column of a frame."""
-        return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
-
-    def to_json(self) -> Json:
-        """What `from_json` reads."""
-        units = {name: unit.to_json() for name, unit in self.units.items()}
-        return {
-            "missing": list(self.missing),
-            "values": {name: dict(replace) for name, replace in self.values.items()},
-            # Omitted if empty, so that existing data versions stay valid.
-            **({"units": units} if units else {}),
-        }
-
-    @classmethod
-    def from_json(cls, value: Json) -> Cleaning:
-        """The cleaning that `to_json` wrote."""
-        units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
-        return cls(tuple(value["missing"]), value["values"], units)
-
-    def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
-        series = series.str.strip_chars()
-        if replace:
-            series = series.replace(list(replace), list(replace.values()))
-        missing = list({"", *self.missing})
-        series = series.set(series.is_in(missing), None)
-        unit = self.units.get(series.name)
-        return series if unit is None else unit.without(series)
-
-    def _numbers(self, series: pl.Series) -> pl.Series:
-        if series.dtype.is_float():
-            series = _without_nan(series)
-        tokens = []
-        for token in self.missing:
-            with contextlib.suppress(ValueError):
-                tokens.append(float(token))
-        tokens = [token for token in tokens if np.isfinite(token)]
-        if not tokens:
-            return series
-        return series.set(series.cast(pl.Float64).is_in(tokens), None)
-
-
-def _plain(series: pl.Series) -> pl.Series:
+def plain_type(series: pl.Series) -> pl.Series:
     """Cast to one of the few types used by the data packages."""
     dtype = series.dtype
     if dtype in (pl.Categorical, pl.Enum, pl.Time, pl.Boolean, pl.Null):
         return series.cast(pl.String)
     if dtype == pl.Date:
-        return series.cast(_DATES)
+        return series.cast(DATES)
     if isinstance(dtype, pl.Datetime):
         if dtype.time_zone:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        return series.cast(_DATES)
+        return series.cast(DATES)
     if dtype == pl.Duration:
         return series.dt.total_microseconds() / 1_000_000
     if dtype.is_decimal():
@@ -175,11 +87,11 @@ def to_numbers(cells: pl.Series) -> ReadColumn:
         bad = _none()
         if numbers.null_count() > cells.null_count():
             bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
-        return ReadColumn(_without_nan(numbers), bad)
+        return ReadColumn(without_nan(numbers), bad)
     return ReadColumn(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
 
 
-def _without_nan(numbers: pl.Series) -> pl.Series:
+def without_nan(numbers: pl.Series) -> pl.Series:
     """NaN replaced by null; a single NaN makes the sum NaN."""
     return numbers.fill_nan(None) if math.isnan(numbers.sum()) else numbers
 
@@ -203,13 +115,13 @@ def to_labels(cells: pl.Series) -> pl.Series:
 def to_moments(cells: pl.Series, form: str) -> ReadColumn:
     """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
     codes); without one, every recognised format is tried."""
-    if cells.dtype == _DATES:
+    if cells.dtype == DATES:
         return ReadColumn(cells, _none())
     if cells.dtype.is_numeric() and SERIAL in form:
         cells = cells.cast(pl.String)
     if cells.dtype != pl.String:
-        return ReadColumn(_nothing(cells, _DATES), _rows(cells.is_not_null().arg_true()))
-    moments = parse_moments(cells, form) if form else _nothing(cells, _DATES)
+        return ReadColumn(_nothing(cells, DATES), _rows(cells.is_not_null().arg_true()))
+    moments = parse_moments(cells, form) if form else _nothing(cells, DATES)
     if not form and (forms := date_formats(cells)):
         moments = parse_moments(cells, forms[0])
     return ReadColumn(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
@@ -252,10 +164,10 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
     if first == SERIAL:
         days = cells.cast(pl.Float64, strict=False)
         days = days.set(~days.is_between(*_SERIALS), None)
-        moments = (days * _DAY).round(0).cast(pl.Int64).cast(_DATES).dt.offset_by(_FIRST_SERIAL)
+        moments = (days * _DAY).round(0).cast(pl.Int64).cast(DATES).dt.offset_by(_FIRST_SERIAL)
     else:
         read = cells.str.to_datetime(first, strict=False, time_unit="us", ambiguous="null")
-        moments = _plain(read)
+        moments = plain_type(read)
         moments = moments.set(moments.dt.year() < _FIRST_YEAR, None)
     if others and moments.null_count():
         later = parse_moments(cells, others)

@@ -1,25 +1,117 @@
-"""Cleaned cells of one column, possibly larger than memory."""
+"""Cleaning of cells, and the cleaned cells of one column, possibly larger than memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cells.cell_values import (
+from trainwright.contract.sections.data.table_data import TableData
+from trainwright.core.files import Json
+from trainwright.data.base.cells.number_units import Unit
+from trainwright.data.base.cells.parse_cells import (
+    DATES,
     FIRST_DATES,
     ReadColumn,
     formats_of,
+    plain_type,
+    to_labels,
     to_numbers,
-    unchanged,
+    without_nan,
 )
 from trainwright.data.base.storage.mapped_pages import release_pages
 from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds
 
 _MOST_HELD = 65_536
+
+
+def unchanged(values: pl.Series) -> pl.Series:
+    """The values unchanged."""
+    return values
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """Cell cleaning before typing: strip blanks, replace spellings, null missing-value spellings,
+    strip units."""
+
+    missing: tuple[str, ...]
+    values: Mapping[str, Mapping[str, str]]
+    units: Mapping[str, Unit] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, section: TableData) -> Cleaning:
+        """Cleaning of a contract section."""
+        values = {name: dict(column.values) for name, column in section.columns.items()}
+        commas = section.reading.numbers
+        units = {
+            name: Unit(column.unit, commas.get(name, ""))
+            for name, column in section.columns.items()
+            if column.unit
+        }
+        return cls(section.missing_values, {name: v for name, v in values.items() if v}, units)
+
+    def cells(self, series: pl.Series) -> pl.Series:
+        """A cleaned column: String, a number type, Datetime, or nested values left alone.
+
+        NaN counts as missing. Dates become naive UTC timestamps.
+        """
+        replace = self.values.get(series.name, {})
+        series = plain_type(series)
+        if replace and (series.dtype.is_numeric() or series.dtype == DATES):
+            series = to_labels(series)
+        if series.dtype == pl.String:
+            return self._text(series, replace)
+        if series.dtype.is_numeric():
+            return self._numbers(series)
+        return series
+
+    def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Clean every column of a frame."""
+        return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        units = {name: unit.to_json() for name, unit in self.units.items()}
+        return {
+            "missing": list(self.missing),
+            "values": {name: dict(replace) for name, replace in self.values.items()},
+            # Omitted if empty, so that existing data versions stay valid.
+            **({"units": units} if units else {}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Cleaning:
+        """The cleaning that `to_json` wrote."""
+        units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
+        return cls(tuple(value["missing"]), value["values"], units)
+
+    def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
+        series = series.str.strip_chars()
+        if replace:
+            series = series.replace(list(replace), list(replace.values()))
+        missing = list({"", *self.missing})
+        series = series.set(series.is_in(missing), None)
+        unit = self.units.get(series.name)
+        return series if unit is None else unit.without(series)
+
+    def _numbers(self, series: pl.Series) -> pl.Series:
+        if series.dtype.is_float():
+            series = without_nan(series)
+        tokens = []
+        for token in self.missing:
+            with contextlib.suppress(ValueError):
+                tokens.append(float(token))
+        tokens = [token for token in tokens if np.isfinite(token)]
+        if not tokens:
+            return series
+        return series.set(series.cast(pl.Float64).is_in(tokens), None)
 
 
 @final

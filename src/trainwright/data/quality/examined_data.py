@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.cells.cell_values import LARGEST, Cleaning, to_labels, to_numbers
-from trainwright.data.base.cells.column_reader import Cells
+from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cells.parse_cells import LARGEST, to_labels, to_numbers
 from trainwright.data.base.cells.value_counts import count_values
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType, as_typed, best_typed, infer_column
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.quality.finding import row_numbers_of
-from trainwright.data.sources.data_source import FileVersion, SourceFile
+from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 Task = Literal["classes", "numbers", "none"]
 LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]

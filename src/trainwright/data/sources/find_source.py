@@ -11,11 +11,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.sources import FRAME, USUAL, Reading, Sql
-from trainwright.core.errors import Place
-from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Integers, PartName
 from trainwright.data.formats.file_format import is_delta, is_part
 from trainwright.data.sources.cache import Tables, open_cache
 from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
@@ -23,73 +20,7 @@ from trainwright.data.sources.hive_partitions import is_partition, with_partitio
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.remote_store import is_remote
-from trainwright.data.sources.source_part import Source, SourcePart
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class FileVersion:
-    """Version of one input. `path` is as written in the contract; `skipped` are the lines of
-    unreadable records that were skipped. `sha256` is of the content; `file_sha256` is of the bytes
-    of the file at `path`, to detect later changes, empty if the input is not a single file. `part`
-    is the part of its rows before the split."""
-
-    path: str
-    sha256: str
-    size_bytes: int
-    rows: int
-    skipped: tuple[int, ...] = ()
-    file_sha256: str = ""
-    part: PartName = "train"
-
-    def to_json(self) -> Json:
-        """The fields by name."""
-        return {
-            "path": self.path,
-            "sha256": self.sha256,
-            "size_bytes": self.size_bytes,
-            "rows": self.rows,
-            "part": self.part,
-        } | ({"skipped_lines": list(self.skipped)} if self.skipped else {})
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """Rows before any cleaning: those of text files with every column as string, others typed.
-
-    `version` is of all of them; `lines` int64 [N] holds the line each row starts on and is empty
-    for rows without lines. Rows that came in several parts have a version for each in `parts`.
-    """
-
-    frame: pl.DataFrame
-    version: FileVersion
-    lines: Integers
-    parts: tuple[FileVersion, ...] = ()
-
-    @property
-    def files(self) -> tuple[FileVersion, ...]:
-        """Every input that the rows came from."""
-        return self.parts or (self.version,)
-
-    def place(self, row: int = -1) -> Place:
-        """Where a row (0-based) stands; without one, the file."""
-        known = 0 <= row < len(self.lines)
-        line = int(self.lines[row]) if known else 0
-        if row < 0 or not self.parts:
-            return Place(self.version.path, line)
-        ends = np.cumsum([part.rows for part in self.parts])
-        at = min(int(np.searchsorted(ends, row, side="right")), len(ends) - 1)
-        return Place(self.parts[at].path, line)
-
-    def rows_text(self, rows: Integers, most: int = 5) -> str:
-        """`lines 4, 7 and 3 more`, or `rows` counted from 1 where a file has no lines."""
-        if len(self.lines):
-            word, numbers = "line", self.lines[rows[:most]]
-        else:
-            word, numbers = "row", rows[:most] + 1
-        plural = "s" if len(rows) > 1 else ""
-        return f"{word}{plural} {some([int(n) for n in numbers], most, len(rows))}"
+from trainwright.data.sources.source_file import FileVersion, Source, SourceFile, SourcePart
 
 
 @final
