@@ -70,6 +70,11 @@ CASES = (
         does=("model.kind=boosting", ONE_TARGET),
     ),
     Case(
+        "remove model.objective, or write model: {kind: boosting}",
+        (NUMBERS, SPARE, "model={kind: xgboost, objective: poisson}"),
+        rows=BOTH,
+    ),
+    Case(
         "write metric.name: r2",
         (NUMBERS, SPARE, TREES, "metric={name: pinball}"),
         rows=BOTH,

@@ -24,7 +24,10 @@ Trained = tuple[FamilyCase, Path]
 KINDS = kinds_with(
     lambda traits: {"targets", "labels"} <= traits.predicts and not traits.needs_files
 )
-QUICK = (("boosting", "regression"), ("mlp", "multilabel"), ("forest", "multilabel"))
+QUICK = (
+    *(("boosting", "regression"), ("mlp", "multilabel"), ("forest", "multilabel")),
+    *(("xgboost", "regression"), ("catboost", "multilabel")),
+)
 
 
 def cases() -> list[object]:

@@ -116,6 +116,14 @@ def test_new_images_are_evaluated_and_predicted(project: Path) -> None:
     assert tw.load("runs/linear").predict(pixels).height == 5
 
 
+@pytest.mark.extended
+def test_trees_of_xgboost_read_the_pixels(project: Path) -> None:
+    pytest.importorskip("xgboost")
+    trains("trees", "model={kind: xgboost, max_trees: 10}", "training={}", "metric.target=0.3")
+    named = {one["name"]: one["metrics"] for one in judged("trees")["targets"]}
+    assert set(named) == {"blue", "green", "red"}
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -179,3 +179,25 @@ def test_thresholds_of_folds_decide_their_rows(project: Path) -> None:
         rows = stored.filter(pl.col("fold") == fold)
         given = (rows["probability_rare"] >= own[1]).cast(pl.Int64)
         assert (rows["prediction_rare"] == given).all()
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "catboost"])
+def test_trees_that_serve_all_targets_are_trained_again_as_many(kind: str, project: Path) -> None:
+    pytest.importorskip(kind)
+    trains(
+        kind,
+        *NUMBERS,
+        "training.refit=true",
+        f"model={{kind: {kind}, max_trees: 40, learning_rate: 0.4, early_stopping_rounds: 3}}",
+    )
+    first, second = (
+        read_json(Path("runs", kind, where, "boosting.json"))
+        for where in ("refits/01/bundle", "bundle")
+    )
+    assert first["kept"] == second["kept"] == judged(kind)["refit"]["length"] < 40
+    assert first["targets"] == second["targets"] == 2
+    asked = command(
+        "train", "several.yaml", "--set", f"model={{kind: {kind}, class_weights: balanced}}"
+    )
+    assert asked.code == 2
+    assert "remove class_weights" in asked.err

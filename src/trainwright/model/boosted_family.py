@@ -17,6 +17,7 @@ from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.scorer import Scorer
+from trainwright.model.target_scales import several_problems
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
 from trainwright.model.tree_objective import (
     choose_objective,
@@ -36,6 +37,8 @@ class BoostedFamily(TreeFamily[B]):
     """Gradient-boosted trees. `objectives` are the losses that the library has."""
 
     objectives: ClassVar[tuple[str, ...]]
+    weighs_labels: ClassVar[bool] = True
+    """Has each label class weights of its own?"""
 
     def choices(self, section: B, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
         """The loss follows the metric."""
@@ -44,7 +47,8 @@ class BoostedFamily(TreeFamily[B]):
     def problems(self, section: B, task: LearningTask) -> Iterator[Problem]:
         """The loss must match the task."""
         yield from objective_problems(section.objective, task)
-        yield from class_weight_problems(section.class_weights, task)
+        weighed = section.class_weights
+        yield from class_weight_problems(weighed, task, of_labels=self.weighs_labels)
         yield from monotone_problems(section.monotone, section.objective, task)
 
     def target_problems(self, section: B, target: npt.NDArray[Any]) -> Iterator[Problem]:
@@ -74,7 +78,28 @@ class RecordedScorer(Scorer, Protocol):
 
 
 class RestartedFamily(BoostedFamily[B]):
-    """Boosted trees that are not kept while they grow: a run that is killed grows them again."""
+    """Boosted trees that are not kept while they grow: a run that is killed grows them again.
+
+    Several targets are learned together, by the library's own trees of several outputs, with one
+    number of rounds; `several_objectives` are the losses that it has for numbers.
+    """
+
+    weighs_labels: ClassVar[bool] = False
+    several_objectives: ClassVar[tuple[str, ...]]
+
+    def choices(self, section: B, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
+        """The loss follows the metric, or is the only one for several numbers."""
+        found = super().choices(section, task)
+        known = self.several_objectives
+        chosen = found["objective"][0]
+        if task.task != "regression" or task.targets < 2 or chosen in known:
+            return found
+        return {**found, "objective": (known[0], "the library's loss of several targets")}
+
+    def problems(self, section: B, task: LearningTask) -> Iterator[Problem]:
+        """The loss must be one of several targets, where there are several."""
+        yield from super().problems(section, task)
+        yield from several_problems(section.objective, task, self.several_objectives)
 
     @abstractmethod
     def boost(self, section: B, job: LibraryJob, watching: Watching) -> RecordedScorer:
@@ -85,7 +110,8 @@ class RestartedFamily(BoostedFamily[B]):
         assert before is NOTHING_GROWN, "no trees of this kind are kept"
         fitted = self.boost(section, job, watching)
         record = fitted.record
-        kept = f"{many(record.kept, 'tree')} kept"
+        several = record.several.targets
+        kept = f"{many(record.kept, 'tree')} kept{f' of each of {several} targets' * bool(several)}"
         return LibraryFit(fitted, kept, (), record.kept, record.history())
 
     def environment(self) -> Mapping[str, Json]:

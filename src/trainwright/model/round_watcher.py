@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import final
 
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import read_json, write_json
+from trainwright.core.files import Json, read_json, write_json
 from trainwright.data.base.typed_fields import check_annotated
+from trainwright.model.target_scales import ONE_TARGET, TargetScales
 from trainwright.model.tree_growth import CurvePoint, Watching, curve_history, next_point
 
 
@@ -53,26 +54,31 @@ class RoundWatcher:
 @dataclass(frozen=True, slots=True)
 class BoostingRecord:
     """What a bundle says of boosted trees beside the trees: the number of classes (1 for numbers),
-    the watched metric with its curve, the trees kept, and the quantiles that they predict, if
-    several."""
+    the watched metric with its curve, the trees kept, and the quantiles or targets that they
+    predict, if several; of targets 2 classes are labels."""
 
     outputs: int
     metric: str
     kept: int
     curve: tuple[CurvePoint, ...] = ()
     quantiles: tuple[float, ...] = ()
+    several: TargetScales = ONE_TARGET
 
     def write(self, folder: Path) -> None:
         """Write `boosting.json`."""
         curve = [[point.trees, point.train, point.validation] for point in self.curve]
         about = {"outputs": self.outputs, "metric": self.metric, "curve": curve, "kept": self.kept}
-        several = {"quantiles": list(self.quantiles)} if self.quantiles else {}
+        several: Json = {"quantiles": list(self.quantiles)} if self.quantiles else {}
+        found = self.several
+        if found.targets:
+            scales = {"centres": list(found.centres), "scales": list(found.scales)}
+            several = {"targets": found.targets, **scales}
         write_json(folder / "boosting.json", {**about, **several})
 
     @property
     def score_columns(self) -> int:
-        """Columns of scores: classes, quantiles, or one value."""
-        return len(self.quantiles) or self.outputs
+        """Columns of scores: classes, quantiles, targets, or one value."""
+        return len(self.quantiles) or self.several.targets or self.outputs
 
     def history(self) -> tuple[Mapping[str, float], ...]:
         """The validations on the curve, as `LibraryFit` has them."""
@@ -88,8 +94,13 @@ def read_boosting_record(folder: Path) -> BoostingRecord:
     about = read_json(folder / "boosting.json")
     curve = tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"])
     quantiles = tuple(about.get("quantiles", ()))
-    found = BoostingRecord(about["outputs"], about["metric"], about["kept"], curve, quantiles)
+    scales = (tuple(about.get(name, ())) for name in ("centres", "scales"))
+    several = TargetScales(about.get("targets", 0), *scales)
+    kept = about["kept"]
+    found = BoostingRecord(about["outputs"], about["metric"], kept, curve, quantiles, several)
     check_annotated(found, "boosting.json")
+    check_annotated(several, "boosting.json")
+    several.check(found.outputs)
     if found.outputs < 1 or found.kept < 0 or (quantiles and found.outputs > 1):
         raise ValueError("boosting.json counts less than nothing")
     return found

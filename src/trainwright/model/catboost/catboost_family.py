@@ -23,6 +23,7 @@ class CatBoostFamily(RestartedFamily[CatBoost]):
     extra: ClassVar[str] = "catboost"
     package: ClassVar[str] = "catboost"
     objectives: ClassVar[tuple[str, ...]] = get_args(CatBoostObjective)
+    several_objectives: ClassVar[tuple[str, ...]] = ("squared_error",)
 
     def describe(self, section: CatBoost) -> str:
         """Number of trees, and their depth."""

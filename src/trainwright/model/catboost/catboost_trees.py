@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 import catboost
 import numpy as np
+from scipy.special import expit
 
 from trainwright.contract.sections.model.catboost import CatBoost
 from trainwright.core.errors import Mistake, Problem
@@ -20,6 +21,7 @@ from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import usable_cores
+from trainwright.model.target_scales import scales_of
 from trainwright.model.tree_growth import Watching
 from trainwright.model.tree_objective import weights_of_rows
 
@@ -33,6 +35,16 @@ _LOSSES: Mapping[str, str] = {
 
 _METRICS: Mapping[str, str] = {"rmse": "RMSE", "mae": "MAE", "mape": "MAPE"}
 """CatBoost's regression metrics by ours."""
+
+_OF_SEVERAL: Mapping[str, Any] = {
+    "one_hot_max_size": 255,
+    "simple_ctr": ["Counter"],
+    "combinations_ctr": ["Counter"],
+}
+"""Categories of several targets: splits by value up to CatBoost's limit, and frequencies of others.
+Statistics of several targets are lost in its JSON, where all of a category have one name."""
+
+_CHECKED_ROWS = 1000
 
 _PARTS = ("ctr_data", "features_info", "oblivious_trees", "scale_and_bias")
 """What of a model predicts; the rest says when and how it was trained."""
@@ -51,12 +63,15 @@ class CatBoostScorer:
     kind: ClassVar[str] = "catboost"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], values [N, 1] or quantiles [N, K]."""
-        outputs = self.record.outputs
+        """Class probabilities [N, C], values [N, 1], quantiles [N, K], or of several targets values
+        or probabilities [N, T]."""
+        outputs, several = self.record.outputs, self.record.several
         if not len(inputs):
             return np.zeros((0, self.record.score_columns))
         columns = as_columns(inputs)
         raw = np.concatenate([self._raw(columns.between(*ends)) for ends in bounds(len(columns))])
+        if several.targets:
+            return expit(raw) if outputs == 2 else several.restored(raw)
         if outputs == 1:
             return np.asarray(np.exp(raw) if self.is_log else raw).reshape(len(raw), -1)
         if outputs == 2:
@@ -84,7 +99,8 @@ def read_catboost(folder: Path) -> CatBoostScorer:
     """
     record, path = read_boosting_record(folder), folder / "catboost.json"
     model = read_json(path)
-    check_catboost_model(model, record.score_columns, several=bool(record.quantiles))
+    several = bool(record.quantiles or record.several.targets)
+    check_catboost_model(model, record.score_columns, several=several)
     return CatBoostScorer(_trees_of(path), model, record, is_log=record.metric == "Poisson")
 
 
@@ -104,14 +120,19 @@ def fit_catboost(
         Mistake: CatBoost cannot learn from these rows, for example if every column is constant.
     """
     weights = job.class_weights(section.class_weights)
-    validation = _pool_of(job.validation, weights) if len(job.validation) else None
+    scales = scales_of(job)
+    train, beside = (
+        replace(part, target=scales.learned(part.target)) for part in (job.train, job.validation)
+    )
+    validation = _pool_of(beside, weights) if len(beside) else None
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     parameters = catboost_parameters(section, job)
     metric = str(parameters["eval_metric"])
-    trees = _grown(parameters, _pool_of(job.train, weights), validation, _Callback(watcher, metric))
+    trees = _grown(parameters, _pool_of(train, weights), validation, _Callback(watcher, metric))
     trees.shrink(ntree_end=watcher.kept)
     curve = tuple(watcher.curve)
-    record = BoostingRecord(job.outputs, metric, watcher.kept, curve, job.quantiles)
+    outputs = 1 + job.are_labels if job.are_several else job.outputs
+    record = BoostingRecord(outputs, metric, watcher.kept, curve, job.quantiles, scales)
     with tempfile.TemporaryDirectory(prefix="trainwright-") as name:
         path = Path(name) / "catboost.json"
         trees.save_model(str(path), format="json")
@@ -119,7 +140,12 @@ def fit_catboost(
         model = {**{part: whole[part] for part in _PARTS if part in whole}, "model_info": {}}
         write_json(path, model)
         # Read back: the scored model is that of the file.
-        return CatBoostScorer(_trees_of(path), model, record, is_log=metric == "Poisson")
+        scorer = CatBoostScorer(_trees_of(path), model, record, is_log=metric == "Poisson")
+    if job.are_several:
+        some = as_columns(job.train.inputs).between(0, _CHECKED_ROWS)
+        grown = replace(scorer, trees=trees).score(some)
+        assert np.allclose(scorer.score(some), grown), "the file predicts what its trees do"
+    return scorer
 
 
 def _grown(parameters: Mapping[str, Any], train: Any, validation: Any, callback: _Callback) -> Any:
@@ -143,11 +169,13 @@ def _grown(parameters: Mapping[str, Any], train: Any, validation: Any, callback:
 def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
     """CatBoost's parameters: with these, a direct call grows identical trees."""
     metric = catboost_metric(section, job)
-    classes = {"classes_count": job.outputs} if job.outputs > 2 else {}
+    is_many = job.outputs > 2 and not job.are_several
+    classes = {"classes_count": job.outputs} if is_many else {}
     constraints = {"monotone_constraints": job.monotone_signs()} if job.monotone else {}
     return {
         **classes,
         **constraints,
+        **(_OF_SEVERAL if job.are_several and job.cardinalities else {}),
         "loss_function": _loss(section, job),
         "eval_metric": metric,
         "iterations": section.max_trees,
@@ -164,12 +192,14 @@ def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
 def catboost_metric(section: CatBoost, job: LibraryJob) -> str:
     """CatBoost's name of the metric that decides the number of trees."""
     loss = _loss(section, job)
-    if job.outputs > 1 or job.quantiles or loss == "Poisson":
+    if job.are_several or job.outputs > 1 or job.quantiles or loss == "Poisson":
         return loss
     return _METRICS.get(job.metric, loss)
 
 
 def _loss(section: CatBoost, job: LibraryJob) -> str:
+    if job.are_several:
+        return "MultiLogloss" if job.are_labels else "MultiRMSE"
     if job.outputs > 1:
         return "Logloss" if job.outputs == 2 else "MultiClass"
     if job.quantiles:

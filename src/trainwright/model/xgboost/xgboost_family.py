@@ -23,6 +23,7 @@ class XGBoostFamily(RestartedFamily[XGBoost]):
     extra: ClassVar[str] = "xgboost"
     package: ClassVar[str] = "xgboost"
     objectives: ClassVar[tuple[str, ...]] = get_args(XGBoostObjective)
+    several_objectives: ClassVar[tuple[str, ...]] = ("squared_error", "absolute_error")
 
     def describe(self, section: XGBoost) -> str:
         """Number of trees, and their depth."""

@@ -38,9 +38,9 @@ _WHOLE: Final = frozenset(
 Array = npt.NDArray[Any]
 
 
-def check_xgboost_model(model: Json, outputs: int, quantiles: int = 0) -> None:
+def check_xgboost_model(model: Json, outputs: int, quantiles: int = 0, targets: int = 0) -> None:
     """Validate every index and size of a model for `outputs` classes, or regression (1) of several
-    `quantiles` or of one number (0).
+    `quantiles` or of one number (0); of several `targets` of numbers, or of labels (2 classes).
 
     Raises:
         ValueError: one of them is out of bounds. KeyError, TypeError: something is missing, or of
@@ -49,21 +49,20 @@ def check_xgboost_model(model: Json, outputs: int, quantiles: int = 0) -> None:
     learner = model["learner"]
     booster = learner["gradient_booster"]
     classes = outputs if outputs > 2 else 1
-    groups = quantiles or classes
+    several = quantiles or targets
+    groups = several or classes
     head, forest = learner["learner_model_param"], booster["model"]
     features = _count(head["num_feature"], "num_feature")
     _ask(booster["name"] == "gbtree", "the name of the booster")
     _ask(learner["objective"]["name"] in _OBJECTIVES.get(outputs, ("multi:softprob",)), "objective")
     _ask(_count(head["num_class"], "num_class") == (classes if classes > 1 else 0), "num_class")
-    _ask(_count(head["num_target"], "num_target") == (quantiles or 1), "num_target")
+    _ask(_count(head["num_target"], "num_target") == (several or 1), "num_target")
+    if several:
+        _check_numbers(head["base_score"], several, "base_score")
     if quantiles:
         _ask(learner["objective"]["name"] == "reg:quantileerror", "objective")
-        for name, text in (
-            ("base_score", head["base_score"]),
-            ("alpha", learner["objective"]["quantile_loss_param"]["quantile_alpha"]),
-        ):
-            numbers = [float(one) for one in text.strip("[]").split(",")]
-            _ask(len(numbers) == quantiles and all(map(math.isfinite, numbers)), name)
+        alphas = learner["objective"]["quantile_loss_param"]["quantile_alpha"]
+        _check_numbers(alphas, quantiles, "alpha")
     _ask(len(learner["feature_types"]) == features, "feature_types")
     _ask(not learner["feature_names"], "feature_names")
     _ask(not any(forest["cats"].values()), "cats")
@@ -78,6 +77,12 @@ def check_xgboost_model(model: Json, outputs: int, quantiles: int = 0) -> None:
     _ask(np.array_equal(ends, np.arange(rounds + 1) * groups), "iteration_indptr")
     for tree in trees:
         _check_tree(tree, features)
+
+
+def _check_numbers(text: str, count: int, name: str) -> None:
+    """A list of finite numbers in a text."""
+    numbers = [float(one) for one in text.strip("[]").split(",")]
+    _ask(len(numbers) == count and all(map(math.isfinite, numbers)), name)
 
 
 def _check_tree(tree: Mapping[str, Json], features: int) -> None:

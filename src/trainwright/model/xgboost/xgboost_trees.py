@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -20,6 +20,7 @@ from trainwright.model.library_family import LibraryJob
 from trainwright.model.query_rows import QueryRows, RankingJob
 from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import numeric_width, tree_matrix, usable_cores
+from trainwright.model.target_scales import scales_of
 from trainwright.model.tree_growth import Watching
 from trainwright.model.tree_objective import weights_of_rows
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
@@ -60,13 +61,16 @@ class XGBoostScorer:
     kind: ClassVar[str] = "xgboost"
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], values [N, 1] or quantiles [N, K]."""
-        outputs = self.record.outputs
+        """Class probabilities [N, C], values [N, 1], quantiles [N, K], or of several targets values
+        or probabilities [N, T]."""
+        outputs, several = self.record.outputs, self.record.several
         if not len(inputs):
             return np.zeros((0, self.record.score_columns))
         columns = as_columns(inputs)
         parts = (_matrix(columns.between(*ends)) for ends in bounds(len(columns)))
         raw = np.concatenate([np.asarray(self.booster.predict(one), np.float64) for one in parts])
+        if several.targets:
+            return several.restored(raw)
         if outputs == 1:
             return raw.reshape(len(raw), -1)
         if outputs == 2:
@@ -82,6 +86,9 @@ class XGBoostScorer:
         if self.record.quantiles:
             median = self.record.quantiles.index(0.5)
             return values[:, median : median + 1]
+        if self.record.several.centres:
+            values *= np.array(self.record.several.scales)[:, None]
+            values[:, :, -1] += self.record.several.centres
         return values
 
     def write(self, folder: Path) -> None:
@@ -98,7 +105,8 @@ def read_xgboost(folder: Path) -> XGBoostScorer:
     """
     record = read_boosting_record(folder)
     text = (folder / "xgboost.json").read_bytes()
-    check_xgboost_model(parse_json(text), record.outputs, len(record.quantiles))
+    several = record.several.targets
+    check_xgboost_model(parse_json(text), record.outputs, len(record.quantiles), several)
     return XGBoostScorer(_booster_of(text), record)
 
 
@@ -115,10 +123,12 @@ def fit_xgboost(
     without validation rows all `max_trees`."""
     weights = job.class_weights(section.class_weights)
     ranking = job.ranking
-    train = _labelled(job.train, weights, ranking.train)
-    watched = (
-        [_labelled(job.validation, weights, ranking.validation)] if len(job.validation) else []
-    )
+    scales = scales_of(job)
+    parts = [
+        replace(part, target=scales.learned(part.target)) for part in (job.train, job.validation)
+    ]
+    train = _labelled(parts[0], weights, ranking.train)
+    watched = [_labelled(parts[1], weights, ranking.validation)] if len(parts[1]) else []
     own = _own_metric(ranking, train) if ranking else None
     watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     metric = xgboost_metric(section, job)
@@ -134,7 +144,8 @@ def fit_xgboost(
     # Read back: the scored model is that of the file, without the training rows.
     text = bytes(booster[: watcher.kept].save_raw("json"))
     curve = tuple(watcher.curve)
-    record = BoostingRecord(job.outputs, metric, watcher.kept, curve, job.quantiles)
+    outputs = 1 + job.are_labels if job.are_several else job.outputs
+    record = BoostingRecord(outputs, metric, watcher.kept, curve, job.quantiles, scales)
     return XGBoostScorer(_booster_of(text), record)
 
 
@@ -167,14 +178,14 @@ def xgboost_metric(section: XGBoost, job: LibraryJob) -> str:
     if job.ranking:
         return job.ranking.watched
     loss = _LOSSES[_objective(section, job)["objective"]]
-    is_number = job.outputs == 1 and not job.quantiles
+    is_number = job.outputs == 1 and not job.quantiles and not job.are_several
     return _METRICS.get(job.metric, loss) if is_number else loss
 
 
 def _objective(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
-    if job.outputs == 2:
+    if job.are_labels or (job.outputs == 2 and not job.are_several):
         return {"objective": "binary:logistic"}
-    if job.outputs > 2:
+    if job.outputs > 2 and not job.are_several:
         return {"objective": "multi:softprob", "num_class": job.outputs}
     found: dict[str, Any] = {"objective": _OBJECTIVES[section.objective]}
     if section.objective == "lambdarank":

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import Traits
+from trainwright.contract.sections.model.traits import EVERYTHING, Traits
 from trainwright.contract.sections.model.tree_ensemble import TREE_COLUMNS, BoostedTrees
 from trainwright.contract.sections.section import Auto, NonNegative
 
@@ -27,6 +27,7 @@ _TRAITS = Traits(
         TREE_COLUMNS,
         categorical=("codes", "CatBoost computes statistics of the target itself"),
     ),
+    predicts=EVERYTHING,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.traits import Traits
+from trainwright.contract.sections.model.traits import EVERYTHING, Traits
 from trainwright.contract.sections.model.tree_ensemble import BOOSTED_COLUMNS, BoostedTrees
 from trainwright.contract.sections.section import Auto, NonNegative
 
@@ -24,6 +24,7 @@ _TRAITS = Traits(
     ranks=True,
     reads_files=False,
     table=BOOSTED_COLUMNS,
+    predicts=EVERYTHING,
 )
 
 
