@@ -17,7 +17,6 @@ from trainwright.core.import_gc import loading
 from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.scorer import Scorer
-from trainwright.model.target_scales import several_problems
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
 from trainwright.model.tree_objective import (
     choose_objective,
@@ -25,6 +24,7 @@ from trainwright.model.tree_objective import (
     count_problems,
     monotone_problems,
     objective_problems,
+    several_problems,
 )
 
 if TYPE_CHECKING:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
-from trainwright.core.errors import Problem
 from trainwright.data.base.table import Floats
-from trainwright.model.family import LearningTask
 from trainwright.model.library_family import LibraryJob
-
-_LOSSES: Final = ("squared_error", "absolute_error")
 
 
 @final
@@ -66,17 +61,3 @@ def scales_of(job: LibraryJob) -> TargetScales:
     deviations = values.std(axis=0)
     spread = np.where(deviations > 0, deviations, 1.0)
     return TargetScales(count, tuple(values.mean(axis=0).tolist()), tuple(spread.tolist()))
-
-
-def several_problems(
-    objective: str, task: LearningTask, known: tuple[str, ...]
-) -> Iterator[Problem]:
-    """Losses that trees of several numbers do not have."""
-    if task.task == "regression" and task.targets > 1 and objective not in known:
-        yield Problem(
-            f"{objective} is no loss of several targets here",
-            path="model.objective",
-            found=objective,
-            expected=f"{' or '.join(known)}, or boosting, whose targets have trees of their own",
-            fix="remove model.objective, or write model: {kind: boosting}",
-        )

@@ -88,6 +88,20 @@ def objective_problems(objective: str, task: LearningTask) -> Iterator[Problem]:
         )
 
 
+def several_problems(
+    objective: str, task: LearningTask, known: tuple[str, ...]
+) -> Iterator[Problem]:
+    """Losses that trees of several numbers do not have."""
+    if task.task == "regression" and task.targets > 1 and objective not in known:
+        yield Problem(
+            f"{objective} is no loss of several targets here",
+            path="model.objective",
+            found=objective,
+            expected=f"{' or '.join(known)}, or boosting, whose targets have trees of their own",
+            fix="remove model.objective, or write model: {kind: boosting}",
+        )
+
+
 def class_weight_problems(
     class_weights: str, task: LearningTask, *, of_labels: bool = True
 ) -> Iterator[Problem]:
