@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
+CONTRACT = """\
+data: {path: rows.csv, target: bought, positive: "yes"}
+model: {kind: mlp}
+metric: {name: roc_auc}
+"""
 TIMED_OUT = "timed out"
 IDLE_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads of polars that hold nothing which a forked child needs; it starts its own."""
@@ -185,11 +191,35 @@ def _import_everything() -> None:
             importlib.import_module(module.name)
     torch.set_num_threads(1)
     list_packages()
+    _make_once()
     tasks = Path("/proc/self/task").iterdir()
     threads = [
         (task / "comm").read_text().strip() for task in tasks if task.name != str(os.getpid())
     ]
     assert set(threads) <= IDLE_THREADS, f"a fork would lose {threads}"
+
+
+def _make_once() -> None:
+    """What each child would make for itself: the tree of the verbs, the validators of contracts,
+    the hash of the code."""
+    import functools
+    import gc
+
+    import typer
+
+    from trainwright.cli.main import app
+    from trainwright.contract.reading.read_contract import read_contract
+    from trainwright.run import audit_data
+
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(app)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "contract.yaml"
+        path.write_text(CONTRACT)
+        read_contract(path)
+    audit_data._code()
+    # A child that walked through all of this in search of garbage would copy its pages.
+    gc.freeze()
 
 
 def _serve() -> None:
