@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import final
 
-from source_trees import SOURCES, tree_of
+from source_trees import SOURCES, nodes_of, tree_of
 
 Function = ast.FunctionDef | ast.Lambda
 _ANY = "\0"
@@ -105,7 +105,7 @@ class _Module:
     def owners(self) -> dict[ast.AST, ast.FunctionDef]:
         """The innermost function of each node."""
         owners: dict[ast.AST, ast.FunctionDef] = {}
-        for node in ast.walk(self.tree):
+        for node in nodes_of(self.path):
             if isinstance(node, ast.FunctionDef):
                 owners.update(dict.fromkeys(ast.walk(node), node))
         return owners
@@ -124,11 +124,11 @@ class _Module:
 
     @cached_property
     def calls(self) -> list[ast.Call]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return [node for node in nodes_of(self.path) if isinstance(node, ast.Call)]
 
     @cached_property
     def functions(self) -> dict[str, ast.FunctionDef]:
-        nodes = ast.walk(self.tree)
+        nodes = nodes_of(self.path)
         return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from source_trees import SOURCES, tree_of
+from source_trees import SOURCES, nodes_of
 from trainwright.contract.sections.model.traits import DataKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def test_every_table_by_kind_of_data_has_a_line() -> None:
     modules = {
         path.relative_to(PACKAGE).as_posix()
         for path in SOURCES
-        if any(map(is_by_kind_of_data, ast.walk(tree_of(path))))
+        if any(map(is_by_kind_of_data, nodes_of(path)))
     }
     assert {"data/dispatch.py", "planner/kinds/planner_of.py"} <= modules
     named = set(re.findall(r"`([\w/]+\.py)`", text_of("A new kind of data")))

@@ -4,17 +4,19 @@ one is added by its files and an entry in each table."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from source_trees import tree_of
+from source_trees import nodes_of
 from trainwright.contract.sections.model import sections
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.model.families import FAMILIES, library_bundles, library_of_bundle
 from trainwright.model.family import NetworkFamily
 from trainwright.model.library_family import LibraryFamily, TreeFamily
+
+Nodes = Sequence[ast.AST]
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "trainwright"
 
@@ -36,18 +38,20 @@ experiments, whether mirroring keeps the class of an image, and the proposals of
 
 def test_only_the_tables_import_families() -> None:
     found = {
-        name: imported for name, tree in outside() if (imported := set(family_names(tree))) != set()
+        name: imported
+        for name, nodes in outside()
+        if (imported := set(family_names(nodes))) != set()
     }
     assert found == TOOLS
 
 
 def test_nobody_asks_for_a_family_by_its_class() -> None:
-    asked = [f"{name}:{line}" for name, tree in outside() for line in class_checks(tree)]
+    asked = [f"{name}:{line}" for name, nodes in outside() for line in class_checks(nodes)]
     assert not asked
 
 
 def test_nobody_asks_for_a_family_by_its_kind() -> None:
-    asked = [f"{name}:{line}" for name, tree in outside() for line in kind_checks(tree)]
+    asked = [f"{name}:{line}" for name, nodes in outside() for line in kind_checks(nodes)]
     assert not asked
 
 
@@ -71,22 +75,22 @@ def test_what_counts_as_asking(source: str, expected: int) -> None:
         f"from {SECTIONS}gpt import Gpt\nfrom {SECTIONS}boosting import Boosting\n"
         "from trainwright.model.gpt.gpt_network import GptNetwork\nfrom torch import nn\n"
     )
-    tree = ast.parse(imports + source)
-    assert len([*class_checks(tree), *kind_checks(tree)]) == expected
+    nodes = tuple(ast.walk(ast.parse(imports + source)))
+    assert len([*class_checks(nodes), *kind_checks(nodes)]) == expected
 
 
-def outside() -> Iterator[tuple[str, ast.Module]]:
+def outside() -> Iterator[tuple[str, Nodes]]:
     """The modules of the package that belong to no family, without the tables."""
     own = ("contract/sections/model/", *(f"model/{kind}/" for kind in sections()))
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if name not in TABLES and not name.startswith(own):
-            yield name, tree_of(path)
+            yield name, nodes_of(path)
 
 
-def family_names(tree: ast.Module) -> Iterator[str]:
+def family_names(nodes: Nodes) -> Iterator[str]:
     """Names that a module imports from the files of a family."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and is_of_family(node.module):
             yield from (alias.asname or alias.name for alias in node.names)
 
@@ -96,9 +100,9 @@ def is_of_family(module: str) -> bool:
     return is_section or f"{module}.".startswith(FAMILY_PACKAGES)
 
 
-def class_checks(tree: ast.Module) -> Iterator[int]:
-    names = {*family_names(tree), *(section.__name__ for section in sections().values())}
-    for node in ast.walk(tree):
+def class_checks(nodes: Nodes) -> Iterator[int]:
+    names = {*family_names(nodes), *(section.__name__ for section in sections().values())}
+    for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
             classes = {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
             # `nn.Linear` is an attribute of a name, and no family.
@@ -107,8 +111,8 @@ def class_checks(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
-def kind_checks(tree: ast.Module) -> Iterator[int]:
-    for node in ast.walk(tree):
+def kind_checks(nodes: Nodes) -> Iterator[int]:
+    for node in nodes:
         if isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
             if any(map(is_model_kind, sides)):

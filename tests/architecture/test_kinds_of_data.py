@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from source_trees import nodes_of
 from trainwright.contract.sections.data.data import DATA_SECTIONS
 from trainwright.data.dispatch import MODALITIES, modality_of
 from trainwright.data.types import ENCODINGS
@@ -49,17 +50,18 @@ HOMES_OF_SHAPES = ("model/",)
 KINDS = {"table", "images", "tokens", "pairs", "text_pairs"}
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    """Of every file of the package, whose name is beside them."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        name = path.relative_to(PACKAGE).as_posix()
+        yield from ((name, node) for node in nodes_of(path))
 
 
 def classes_of_kinds() -> set[str]:
     """Those that stand directly below an interface; the generic check of its own class is none."""
     return {
         node.name
-        for _, tree in trees()
-        for node in ast.walk(tree)
+        for _, node in nodes()
         if isinstance(node, ast.ClassDef)
         and FAMILIES & {ast.unparse(base).partition("[")[0] for base in node.bases}
     }
@@ -131,11 +133,11 @@ def test_no_one_asks_for_the_class_of_a_kind_of_data() -> None:
     assert {"TableData", "RawImages", "TokenInputs", "Pixels", "NextToken"} <= kinds
     found = [
         f"{file}:{getattr(node, 'lineno', 0)} {', '.join(sorted(asked))}"
-        for file, tree in trees()
-        for node in ast.walk(tree)
-        if (
-            asked := (asked_classes(node) & kinds if not file.startswith(HOMES) else set())
-            | (asked_classes(node) & SHAPES if not file.startswith(HOMES_OF_SHAPES) else set())
+        for file, node in nodes()
+        if (asked_of_node := asked_classes(node))
+        and (
+            asked := (asked_of_node & kinds if not file.startswith(HOMES) else set())
+            | (asked_of_node & SHAPES if not file.startswith(HOMES_OF_SHAPES) else set())
         )
     ]
     assert not found, "\n".join(found)
@@ -144,8 +146,7 @@ def test_no_one_asks_for_the_class_of_a_kind_of_data() -> None:
 def test_no_one_asks_for_the_name_of_a_kind_of_data() -> None:
     found = [
         f"{file}:{getattr(node, 'lineno', 0)}"
-        for file, tree in trees()
-        for node in ast.walk(tree)
+        for file, node in nodes()
         if not file.startswith(HOMES) and asked_kinds(node) & KINDS
     ]
     assert not found, "\n".join(found)

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from source_trees import tree_of
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "trainwright"
 
 VERBS = frozenset({"evaluate", "fit", "judge", "main", "prepare", "train"})
@@ -16,7 +18,7 @@ VERBS = frozenset({"evaluate", "fit", "judge", "main", "prepare", "train"})
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        yield name, ast.parse(path.read_text(encoding="utf-8"))
+        yield name, tree_of(path)
 
 
 def homes(names_of: Callable[[str, ast.Module], list[str]]) -> Mapping[str, list[str]]:
