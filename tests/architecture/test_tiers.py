@@ -10,7 +10,7 @@ import pytest
 
 import deadlines
 from deadlines import QUIET, SECONDS_BETWEEN, within
-from faults.tiers import TIER, also_slow, each, only
+from faults.tiers import TIER, also_slow, each, in_test, only
 
 
 @pytest.mark.slow
@@ -30,6 +30,8 @@ def test_parameters_of_tier_0() -> None:
     for made in (also_slow(pairs[:1], pairs[1:]), each(2, pairs), only(pairs[1:2], pairs)):
         assert [one.values for one in made] == pairs
         assert all(mark.name == "slow" for one in made for mark in one.marks)
+    assert quick(in_test(3, pairs)) == [("a", 1), ("d", 4)]
+    assert {mark.name for one in in_test(3, pairs) for mark in one.marks} == {"extended"}
 
 
 @pytest.mark.timeout(50)

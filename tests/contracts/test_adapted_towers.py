@@ -116,6 +116,7 @@ def test_the_bundle_holds_the_adapters_and_names_both_bases(project: Path) -> No
         assert compared == sum("pooler" not in name for name in theirs)
 
 
+@pytest.mark.extended
 def test_all_of_it_may_move_together(project: Path, tmp_path: Path) -> None:
     shutil.copytree(project, tmp_path / "moved")
     before = embeddings(project)
@@ -142,6 +143,7 @@ def test_another_base_is_refused(project: Path, tmp_path: Path, base: str) -> No
     assert "TRAINWRIGHT_BASE" in raised.value.problems[0].fix
 
 
+@pytest.mark.extended
 def test_a_whole_encoder_beside_an_adapted_one_is_in_the_bundle(tmp_path: Path) -> None:
     contract = copied(tmp_path / "pairs", "pairs")
     runs = contract.parent / "runs"
@@ -207,6 +209,7 @@ def test_the_rate_is_that_of_what_is_trained() -> None:
     assert rates == [5e-4, 1e-4, 1e-4, "usual"]
 
 
+@pytest.mark.extended
 def test_a_bundle_is_below_two_percent_of_its_bases() -> None:
     """Of a ViT-B and a BERT-B, counted without their weights."""
     adapter = {"kind": "lora", "rank": 8}

@@ -194,6 +194,7 @@ def test_random_weights_need_the_configuration_alone(contract: Path) -> None:
         train(contract, "other")
 
 
+@pytest.mark.extended
 def test_a_model_without_a_cache_writes_what_transformers_writes(contract: Path) -> None:
     """GPT-1 has no cache of keys and values: all of the text is read again for each token."""
     shape = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 288}
@@ -274,6 +275,7 @@ def test_a_cut_run_of_an_adapter_has_the_same_bits(adapter: str, contract: Path)
     assert bits(train(contract, "cut", adapter)) == bits(whole)
 
 
+@pytest.mark.extended
 def test_a_fused_head_trains_alike(contract: Path) -> None:
     base = contract.parent / "base"
     write_base("gemma", base)
@@ -314,6 +316,7 @@ def test_an_adapter_that_cannot_be_trained_is_refused(contract: Path) -> None:
     )
 
 
+@pytest.mark.extended
 def test_init_proposes_an_adapter_of_another_decoder(contract: Path) -> None:
     write_base("gpt_neox", contract.parent / "base")
     with inside(contract.parent):
@@ -332,6 +335,7 @@ def test_init_proposes_an_adapter_of_another_decoder(contract: Path) -> None:
         assert f"rank 4: {show_bytes(beside)}," in written
 
 
+@pytest.mark.extended
 def test_a_bundle_is_below_two_percent_of_its_base() -> None:
     """Of a GPT-NeoX of 160 million weights, counted without them."""
     config = transformers.GPTNeoXConfig(

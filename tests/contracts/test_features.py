@@ -117,6 +117,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(contract: Path, death: int) -> No
     assert "note (direction 8)" not in names[:8]
 
 
+@pytest.mark.extended
 def test_packed_documents_come_to_their_verdict(text: Path, tmp_path: Path) -> None:
     quick = ["metric.resamples=100", "tracking.windows.every_n_steps=8"]
     result = tw.train(text, runs=tmp_path / "runs", overrides=quick)

@@ -48,6 +48,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+FIRST = {"boosting", "network"}
+
+
 def people(rows: int = 400) -> pl.DataFrame:
     draw = random.Random(1)
     ages = [draw.gauss(45, 15) for _ in range(rows)]
@@ -68,7 +71,11 @@ def judged(folder: Path) -> tuple[object, bytes]:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(one, marks=pytest.mark.torch if one == "network" else ()) for one in KINDS],
+    [
+        "boosting",
+        pytest.param("network", marks=pytest.mark.torch),
+        *(pytest.param(one, marks=pytest.mark.extended) for one in sorted(set(KINDS) - FIRST)),
+    ],
 )
 def test_both_give_the_verdict_of_train(kind: str, tmp_path: Path) -> None:
     if kind == "network":

@@ -70,6 +70,7 @@ def test_the_model_is_held_against_every_forecast_without_a_model(trained: Path)
     assert own["high"] < evaluation["baselines"]["persistence"]["mase"]["value"]
 
 
+@pytest.mark.extended
 def test_metrics_are_those_of_the_written_forecasts(trained: Path) -> None:
     rows = pl.read_parquet(trained / "predictions.parquet")
     sales = made_series(300)

@@ -21,6 +21,7 @@ import pytest
 from PIL import Image
 
 from command import MOST_MEGABYTES, command, inside, tree
+from faults.tiers import in_test
 from made_data import make_images
 from made_pictures import (
     encoded,
@@ -49,7 +50,7 @@ SOURCES: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", in_test(4, list(SOURCES)))
 def test_init_makes_a_contract_that_trains_and_predicts(tmp_path: Path, name: str) -> None:
     source, write = SOURCES[name]
     write(tmp_path)
@@ -150,7 +151,7 @@ def contract(folder: Path, path: str, more: str = "", data: str = "") -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", in_test(3, list(BROKEN), start=1))
 def test_a_broken_image_stops_or_is_left_out_and_counted(tmp_path: Path, name: str) -> None:
     data, message = BROKEN[name]
     write_folder(tmp_path / "pets")

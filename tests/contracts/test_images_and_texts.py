@@ -87,6 +87,7 @@ def test_images_come_to_their_verdict(images: Path, tmp_path: Path) -> None:
     assert predict_file(RunFolder.open(run.folder), file).frame.equals(predicted)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("model", ["{kind: linear}", "{kind: boosting, max_trees: 10}"])
 def test_images_as_columns_need_no_network(images: Path, tmp_path: Path, model: str) -> None:
     text = images.read_text()

@@ -38,6 +38,7 @@ def marked(contract: Path) -> object:
     return pytest.param(contract, marks=marks, id=contract.stem)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("contract", [marked(contract) for contract in CONTRACTS])
 def test_an_example_trains_and_predicts(contract: Path, tmp_path: Path) -> None:
     assert contract.stem in sections()

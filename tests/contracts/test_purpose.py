@@ -148,6 +148,7 @@ def test_fewer_judged_rows_than_the_test_part_has_are_missed(project: Path) -> N
     assert f"of {rows} rows" in evaluation.warnings[-1]
 
 
+@pytest.mark.extended
 def test_a_calibration_that_cannot_be_fitted_changes_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_model_of_the_callers_own_has_no_bundle(project: Path) -> None:
         tw.judge(lambda rows: [[0.5, 0.5]] * len(rows), data)
 
 
+@pytest.mark.extended
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page("purpose.md", "# What a model is for", monkeypatch)

@@ -152,6 +152,7 @@ def test_weights_of_rare_labels_raise_their_probabilities(project: Path) -> None
     assert heavy[rare].mean() > 1.5 * plain[rare].mean()
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_weighs_and_decides_each_label(project: Path) -> None:
     pytest.importorskip("torch")

@@ -97,6 +97,7 @@ def test_a_run_goes_on_from_where_it_died_to_the_same_bits(windows: str, contrac
         assert again.signals["loss"] == whole.signals["loss"]
 
 
+@pytest.mark.extended
 @ways
 def test_workers_files_and_micro_batches_change_nothing(windows: str, contract: Path) -> None:
     # What is dropped out depends on the batches; all else does not.
@@ -169,6 +170,7 @@ def test_the_padding_that_is_foretold_is_that_of_the_order_of_the_run(contract: 
     assert f": {1 - targets / places:.1%} padding, 0 documents" in found.message
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("windows", ["across", "padded"])
 def test_each_source_has_its_own_loss(windows: str, contract: Path, tmp_path: Path) -> None:
     as_folder(contract)

@@ -464,6 +464,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     assert "at most 48 tokens" in limit
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("columns", "most"), [(1, 3), (2, 4)])
 def test_a_length_without_room_for_a_text_is_refused(
     tmp_path: Path, columns: int, most: int
@@ -518,6 +519,7 @@ def test_a_configuration_does_not_change_the_outputs(tmp_path: Path, form: dict[
     fit_only(contract, "one", "training.stop.max_steps=1")
 
 
+@pytest.mark.extended
 def test_a_stored_encoder_is_tried_with_padding(tmp_path: Path) -> None:
     result = run(write_text_project(tmp_path), "training.num_epochs=1")
     predictor = read_bundle(result.folder.bundle)
@@ -602,6 +604,7 @@ def test_what_holds_of_every_network(tmp_path: Path, setting: str) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.extended
 def test_activation_checkpointing_and_workers_change_no_bit(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     plain = fit_only(contract, "plain", "training.num_epochs=1").signals["loss"]

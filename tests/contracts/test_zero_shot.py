@@ -93,6 +93,7 @@ def _log_scale(folder: RunFolder) -> float:
     return float(load_file(folder.bundle / "network.safetensors")["log_scale"])
 
 
+@pytest.mark.extended
 def test_without_a_file_the_own_test_pairs_are_judged(project: Path) -> None:
     ran = command(
         "evaluate",

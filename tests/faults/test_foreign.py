@@ -169,12 +169,18 @@ WHOLE = ("zip 1", "a view without end")
 
 
 @pytest.fixture
-def quick_reader(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def quick_reader(monkeypatch: pytest.MonkeyPatch, good_is_read: object) -> None:
     """A fork reads in the place of a new process; it reads what is good."""
     monkeypatch.setattr(torch_import.subprocess, "Popen", Forked)
+
+
+@pytest.fixture(scope="module")
+def good_is_read(tmp_path_factory: pytest.TempPathFactory) -> None:
     good = tmp_path_factory.mktemp("good") / "x.pt"
     torch.save(TENSORS, good)
-    assert convert_foreign(good, good.with_suffix(".safetensors")) == sorted(TENSORS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_import.subprocess, "Popen", Forked)
+        assert convert_foreign(good, good.with_suffix(".safetensors")) == sorted(TENSORS)
 
 
 @pytest.mark.row("F-45")

@@ -1,6 +1,7 @@
-"""How much is tried: tier 0 in `make test`, tier 1 in `make test-all` and `make faults`.
+"""How much is tried: tier 0 in `make test` and `make test-extended`, tier 1 in `make test-all` and
+`make faults`.
 
-Tests marked `slow` run in tier 1 only.
+Tests marked `slow` run in tier 1 only; those marked `extended` are not in `make test`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ def each(number: int, values: Sequence[object], start: int = 0) -> list[Paramete
     """Parameters of a test, of which tier 0 tries each so many."""
     return [
         _one(one) if at % number == start else _one(one, pytest.mark.slow)
+        for at, one in enumerate(values)
+    ]
+
+
+def in_test(number: int, values: Sequence[object], start: int = 0) -> list[ParameterSet]:
+    """Parameters of a test, of which `make test` tries each so many, and `make test-extended` the
+    others."""
+    return [
+        _one(one) if at % number == start else _one(one, pytest.mark.extended)
         for at, one in enumerate(values)
     ]
 

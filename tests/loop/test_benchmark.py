@@ -51,6 +51,7 @@ def test_the_section_tells_of_what_it_shows() -> None:
     assert "One thread, 4 rounds, of `gpt_10m` 2; `tiny_mlp`: " in large
 
 
+@pytest.mark.extended
 def test_all_hand_made_loops_make_the_same_updates() -> None:
     found = measure.check("gpt_1m", FP32, HAND_MADE)
     assert found == {one.name: "" for one in HAND_MADE}

@@ -99,6 +99,7 @@ def test_a_resumed_run_keeps_its_allotment_and_its_bits(
     ).read_bytes()
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("slow")
 def test_written_epochs_are_kept_and_said_not_to_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -118,6 +119,7 @@ def test_written_epochs_are_kept_and_said_not_to_fit(
     assert decided["stop"]["schedule_spans"] == "epochs"
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("slow")
 def test_a_shortened_run_makes_its_planned_validations(tmp_path: Path) -> None:
     """As many as the whole run would make, but closer together."""
@@ -142,6 +144,7 @@ def test_a_cut_before_the_schedule_ends_stands_in_the_verdict(
     assert any("the budget cut the training at step 0 of" in one for one in warnings)
 
 
+@pytest.mark.extended
 def test_slow_rows_are_judged_and_validated_as_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_small_table_with_time_enough_is_trained_in_full(table: Path) -> None:
     assert read_json(Path("runs/one/plan.json"))["budget"]["settings"] == {}
 
 
+@pytest.mark.extended
 def test_images_end_their_schedule(tmp_path: Path) -> None:
     write_folder(tmp_path, 60)
     contract = tmp_path / "contract.yaml"

@@ -169,6 +169,7 @@ def test_a_limit_in_tokens_ends_the_run_and_may_end_the_schedule(text: Path) -> 
     assert whole[-1] == pytest.approx(0.01 * max(whole), rel=1e-2)
 
 
+@pytest.mark.extended
 def test_short_windows_change_what_is_seen_and_not_how_much(text: Path) -> None:
     short = train(text, "short", "training.ramps.sequence={start: 4, ratio: 0.5}")
     plain = train(text, "plain")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adamw_steps import tokens_of, trained
+from faults.tiers import in_test
 from made_decoders import LLAMA, write_decoder
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.model.attention.key_value_cache import KeyValueCache
@@ -117,7 +118,7 @@ def peft_config(base: str, adapter: dict[str, Any]) -> Any:
     )
 
 
-@pytest.mark.parametrize(("base", "kind", "targets"), CASES)
+@pytest.mark.parametrize(("base", "kind", "targets"), in_test(3, CASES))
 def test_each_step_equals_that_of_peft(
     base: str, kind: str, targets: str | tuple[str, ...], tmp_path: Path
 ) -> None:

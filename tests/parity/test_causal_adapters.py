@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from adamw_steps import tokens_of, trained
+from faults.tiers import in_test
 from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.data.loading.batch import Batch
 from trainwright.model.families import network_family
@@ -90,7 +91,7 @@ def peft_config(base: str, kind: str, targets: str | tuple[str, ...]) -> Any:
     )
 
 
-@pytest.mark.parametrize(("base", "kind", "targets"), CASES)
+@pytest.mark.parametrize(("base", "kind", "targets"), in_test(2, CASES, start=1))
 def test_each_step_equals_that_of_peft(
     base: str, kind: str, targets: str | tuple[str, ...], tmp_path: Path
 ) -> None:

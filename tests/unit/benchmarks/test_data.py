@@ -40,6 +40,7 @@ def test_an_epoch_of_each_way_is_every_row() -> None:
     assert sums == pytest.approx([sums[0]] * len(sums), abs=1e-6)
 
 
+@pytest.mark.extended
 def test_every_line_has_its_ratio_and_its_goal() -> None:
     lines = [*data.batch_lines(ways.rows(), rounds=1), *data.resume_lines(rounds=1)]
     assert [line.goal for line in lines] == ["at least 20", "at least 1"] + ["at most 1.2"] * 2

@@ -28,6 +28,7 @@ def test_a_fault_is_told_and_rightly_named() -> None:
     assert {noted.kind for noted in found.told} & right
 
 
+@pytest.mark.extended
 def test_a_clean_run_learns_and_nothing_is_told() -> None:
     recipe = next(one for one in map(trouble.clean, range(50)) if one.network.startswith("mlp"))
     found = trouble.train(recipe)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from faults.tiers import in_test
 from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.split import (
@@ -251,7 +252,7 @@ def test_a_class_that_only_one_fold_has_is_refused(tmp_path: Path) -> None:
         prepare_table(read_table(data, tmp_path), data, "classification", 0)
 
 
-@pytest.mark.parametrize("split", KINDS, ids=lambda split: split.kind)
+@pytest.mark.parametrize("split", in_test(2, KINDS), ids=lambda split: split.kind)
 def test_rows_that_train_and_test_by_turns_are_no_copies(split: Split, tmp_path: Path) -> None:
     FRAME.write_csv(tmp_path / "a.csv")
     plain = TableData(path="a.csv", target="y", split=split, features=DECIDED)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from faults.tiers import each
+from faults.tiers import each, in_test
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.features import Features, Scaling
 from trainwright.contract.sections.data.quality import Quality
@@ -147,7 +147,7 @@ def write_split_table(folder: Path) -> None:
     lines.sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "split.csv")
 
 
-@pytest.mark.parametrize("name", SPLITS)
+@pytest.mark.parametrize("name", in_test(3, list(SPLITS)))
 def test_every_split_is_the_same(name: str, tmp_path: Path) -> None:
     write_split_table(tmp_path)
     assert_same(both(tmp_path, "a.parquet", SPLITS[name]))
@@ -189,13 +189,16 @@ COLUMNS = {
 
 @pytest.mark.parametrize(
     "actions",
-    [
-        {"missing": "drop", "out_of_range": "cap"},
-        {"missing": "drop", "out_of_range": "drop"},
-        {"out_of_range": "impute", "unexpected_value": "drop", "exact_duplicates": "report"},
-        {"out_of_range": "drop", "pattern_mismatch": "drop"},
-        {"forbidden_missing": "drop", "unexpected_value": "drop", "out_of_range": "cap"},
-    ],
+    in_test(
+        2,
+        [
+            {"missing": "drop", "out_of_range": "cap"},
+            {"missing": "drop", "out_of_range": "drop"},
+            {"out_of_range": "impute", "unexpected_value": "drop", "exact_duplicates": "report"},
+            {"out_of_range": "drop", "pattern_mismatch": "drop"},
+            {"forbidden_missing": "drop", "unexpected_value": "drop", "out_of_range": "cap"},
+        ],
+    ),
     ids=lambda actions: "-".join(actions),
 )
 def test_every_action_on_single_rows_is_the_same(actions: dict[str, str], tmp_path: Path) -> None:

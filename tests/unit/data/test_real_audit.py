@@ -62,6 +62,7 @@ FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @pytest.mark.parametrize("case", CLEAN, ids=lambda case: case[0])
 def test_a_real_table_with_the_right_split_is_clean(
@@ -73,6 +74,7 @@ def test_a_real_table_with_the_right_split_is_clean(
     assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @pytest.mark.parametrize("case", FAULTY, ids=lambda case: case[0])
 def test_what_a_real_table_with_the_wrong_split_hides_is_found(

@@ -15,6 +15,7 @@ pytest.importorskip("peft")
 import torch
 from torch import Tensor, nn
 
+from faults.tiers import in_test
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Base
 from trainwright.data.loading.batch import Batch, TargetMask
@@ -67,7 +68,7 @@ def gradients(model: nn.Module, loss: Any) -> tuple[Tensor, dict[str, Tensor]]:
     return total.detach(), found
 
 
-@pytest.mark.parametrize("kind", list(ADAPTERS))
+@pytest.mark.parametrize("kind", in_test(4, list(ADAPTERS), start=1))
 def test_an_adapted_decoder_is_one_graph(kind: str) -> None:
     model, objective = network(ADAPTERS[kind]), Supervised(CrossEntropyLoss())
 

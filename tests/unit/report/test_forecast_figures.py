@@ -26,6 +26,7 @@ def curves(times: list[str], *, with_interval: bool) -> ForecastCurves:
     return ForecastCurves("mase", (1, 2), each, (path,), (intervals,) if with_interval else ())
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("months", [2, 7, 20, 35, 36, 41, 60, 119])
 def test_every_length_of_time_has_dates_without_a_warning(months: int) -> None:
     """A warning is an error here."""

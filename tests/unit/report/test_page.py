@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.tiers import in_test
 from run_folders import HOSTILE, Wanted, add_training, build_run
 from trainwright.report.page import write_report
 from trainwright.tracking.run_folder import RunFolder
@@ -215,7 +216,9 @@ def test_what_is_missing_is_left_out(run: RunFolder, part: str) -> None:
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part not in ("contract.yaml",)])
-@pytest.mark.parametrize("content", ['{"step": 1, "torn', "[1, 2]", '{"format": 9}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content", in_test(2, ['{"step": 1, "torn', "[1, 2]", '{"format": 9}', "\x00\xff"])
+)
 def test_what_is_damaged_is_named_or_left_out(run: RunFolder, part: str, content: str) -> None:
     (run.path / part).write_text(content, encoding="latin-1")
     page, text = written(run)
@@ -240,6 +243,7 @@ def test_a_file_of_another_shape_does_not_stop_the_page(
     assert "Verdict: " in page.text
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("content", ["7", '{"a": 1}', '[{"kind": "leak"}]', '["leak"]', "[null]"])
 def test_findings_of_another_form_cost_no_section(run: RunFolder, content: str) -> None:
     run.preflight.write_text(content, encoding="utf-8")

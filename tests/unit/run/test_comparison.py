@@ -60,6 +60,7 @@ def test_settings_of_texts_are_compared_where_there_are_some(runs: Path) -> None
         manifest.write_bytes(kept)
 
 
+@pytest.mark.extended
 def test_the_test_predictions_of_a_run_are_kept(runs: Path) -> None:
     folder = RunFolder(runs / "trees")
     kept = read_predictions(folder)
