@@ -17,6 +17,7 @@ from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.update.step import Step
 from trainwright.run.compose.compose_job import compose
+from trainwright.run.compose.process_settings import kernels
 from trainwright.run.prepare.prepare_run import make_ready
 from trainwright.run.prepare.ready_run import Ready
 from trainwright.run.request.run_request import Request
@@ -64,7 +65,8 @@ def train(contract: Path, name: str, *settings: str, dies_at: float = math.inf) 
     job = compose(ready.plan.contract.model, ready.plan, ready.prepared, context).job
     if dies_at < math.inf:
         job = replace(job, step=Dying(job.step, dies_at))
-    return Run(ready, folder, job, fit(job))
+    with kernels(ready.plan.contract):
+        return Run(ready, folder, job, fit(job))
 
 
 def bits(run: Run) -> dict[str, bytes]:

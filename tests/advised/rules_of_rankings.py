@@ -65,6 +65,7 @@ CASES = (
         does=(LISTNET,),
         rows=RANKED,
     ),
+    Case("remove compile", (QUERY, "training.compute.compile=on"), "network", rows=RANKED),
     Case(
         "remove it, or write task: ranking",
         ("task=regression", "model={kind: boosting, objective: lambdarank}"),

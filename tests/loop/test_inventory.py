@@ -22,6 +22,8 @@ HERE = {
     "cpu": "AVX512",
     "cudnn": 90100,
     "deterministic": True,
+    "compiler": "g++ 12.2.0",
+    "compiler_settings": "none",
 }
 OTHER = {
     "torch": "2.12.0",
@@ -30,6 +32,8 @@ OTHER = {
     "cpu": "AVX2",
     "cudnn": 90200,
     "deterministic": False,
+    "compiler": "g++ 13.1.0",
+    "compiler_settings": "TORCHINDUCTOR_MAX_AUTOTUNE=1",
 }
 
 
@@ -65,6 +69,27 @@ def test_nothing_is_said_where_nothing_is_known_against_it(before: object, tmp_p
 
 
 def test_the_numerics_of_this_machine() -> None:
-    found = numerics_of(torch.device("cpu"))
-    assert set(found) == set(HERE)
-    assert why_not_exact(found, numerics_of(torch.device("cpu"))) == ""
+    found, cpu = numerics_of(torch.device("cpu")), torch.device("cpu")
+    assert set(found) == set(HERE) - {"compiler", "compiler_settings"}
+    assert why_not_exact(found, numerics_of(cpu)) == ""
+    assert set(numerics_of(cpu, compiled=True)) == set(HERE)
+
+
+def test_the_compiler_of_kernels_and_its_settings_change_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = torch.device("cpu")
+    before = numerics_of(cpu, compiled=True)
+    for name in ("CACHE_DIR", "COMPILE_THREADS"):
+        monkeypatch.setenv(f"TORCHINDUCTOR_{name}", "3")
+    assert why_not_exact(before, numerics_of(cpu, compiled=True)) == ""
+    monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
+    told = why_not_exact(before, numerics_of(cpu, compiled=True))
+    assert told.endswith(": compiler_settings none -> TORCHINDUCTOR_MAX_AUTOTUNE=1")
+    other = tmp_path / "other"
+    other.write_text("#!/bin/sh\necho another 1.0\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("CXX", str(other))
+    found = numerics_of(cpu, compiled=True)
+    assert found["compiler"] == "another 1.0"
+    assert "-> another 1.0" in why_not_exact(before, found)

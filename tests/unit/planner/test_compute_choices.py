@@ -118,6 +118,12 @@ def test_what_is_written_is_not_chosen(tmp_path: Path) -> None:
     assert (made, left) == ({}, ())
 
 
+def test_queries_are_not_compiled(tmp_path: Path) -> None:
+    made, _ = decided(tmp_path, TABLE, HUGE, CPU, "task=ranking", "data.query=q")
+    assert made[COMPILE].value == "off"
+    assert "each number of rows of queries" in made[COMPILE].reason
+
+
 def test_fp8_is_compiled(tmp_path: Path) -> None:
     made, left = decided(tmp_path, TEXT, LARGE, GPU, "training.mixed_precision=fp8")
     assert made[COMPILE].value == "on"

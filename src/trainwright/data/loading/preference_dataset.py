@@ -13,6 +13,7 @@ from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.document_batch import NO_TARGET, TokenPlaces, document_batch
 from trainwright.data.text.chunks import count_within
+from trainwright.data.text.padding import PaddedShapes
 
 
 @final
@@ -54,10 +55,16 @@ class PreferenceDataset:
 
 @final
 class PreferenceBatches:
-    """Micro-batches of pairs cut to the width of the longest answer with its prompt."""
+    """Micro-batches of pairs cut to the width of the longest answer with its prompt.
 
-    def __init__(self, lengths: Positions) -> None:
-        self._lengths = lengths
+    Args:
+        lengths: of each pair, [N].
+        shapes: the widths that batches may have.
+    """
+
+    def __init__(self, lengths: Positions, shapes: PaddedShapes) -> None:
+        self.lengths = lengths
+        self._shapes = shapes
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
         """As few micro-batches as there can be."""
@@ -65,10 +72,10 @@ class PreferenceBatches:
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
-        width = int(self._lengths[rows].max(initial=1))
+        width = int(self._shapes.widths(self.lengths[rows].max(initial=1)))
         short = {name: batch[name][:, :, :width].contiguous() for name in ("tokens", "target")}
         return batch.with_tensors(**short)
 
     def widest(self, most: int) -> Positions:
         """The rows of the widest micro-batch of at most so many."""
-        return np.argsort(-self._lengths, kind="stable")[:most]
+        return np.argsort(-self.lengths, kind="stable")[:most]

@@ -14,6 +14,7 @@ from trainwright.data.base.inputs.text_inputs import TextInputs
 from trainwright.data.base.permutation import Positions, even_pieces
 from trainwright.data.base.table import Integers
 from trainwright.data.loading.batch import Batch
+from trainwright.data.text.padding import PaddedShapes
 
 _OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -63,10 +64,12 @@ class TrimmedRows:
 
     Args:
         lengths: of each row of the store, [N].
+        shapes: the widths that batches may have.
     """
 
-    def __init__(self, lengths: Integers) -> None:
+    def __init__(self, lengths: Integers, shapes: PaddedShapes) -> None:
         self.lengths = lengths
+        self._shapes = shapes
 
     def cut(self, rows: Positions, most: int) -> Sequence[int]:
         """As few as there can be, of equal sizes."""
@@ -74,7 +77,7 @@ class TrimmedRows:
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
-        width = int(self.lengths[rows].max(initial=1))
+        width = int(self._shapes.widths(self.lengths[rows].max(initial=1)))
         cut = {name: batch[name][:, :width].contiguous() for name in _OF_TOKENS if name in batch}
         return batch.with_tensors(**cut)
 

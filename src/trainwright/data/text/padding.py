@@ -17,6 +17,7 @@ from trainwright.data.sampling.samplers import Sampler
 
 _MOST_SAMPLES = 2**16
 _LEAST_SAVED = 0.01
+_MOST_COMPILED = 8
 
 
 @final
@@ -53,6 +54,13 @@ def padded_shapes(section: TokenFeeding, context: int) -> PaddedShapes:
     padding = section.padding
     places = math.inf if padding.max_tokens == "off" else padding.max_tokens
     return PaddedShapes(padding.multiple, context, places)
+
+
+def trimmed_shapes(lengths: Integers, *, compiled: bool) -> PaddedShapes:
+    """Shapes of batches that are as wide as their longest row. Those of compiled kernels, which are
+    made for each width, are wider: the next multiple of an eighth of the longest row of all."""
+    longest = int(lengths.max(initial=1))
+    return PaddedShapes(-(-longest // _MOST_COMPILED) if compiled else 1, longest)
 
 
 @final

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from importlib.metadata import version
+
 import torch
 
 from trainwright.core.files import Json
 
 _SHOWN = "the last bits may differ from those of an uninterrupted run"
-_OF_THE_BITS = ("torch", "threads", "device", "cpu", "cudnn", "deterministic")
+_OF_THE_BITS = (
+    "torch",
+    "threads",
+    "device",
+    "cpu",
+    "cudnn",
+    "deterministic",
+    "compiler",
+    "compiler_settings",
+)
+_SETTING = "TORCHINDUCTOR_"
+_SAME_BITS = ("CACHE", "THREADS", "WORKER", "LOG")
 
 
-def numerics_of(device: torch.device) -> dict[str, Json]:
+def numerics_of(device: torch.device, *, compiled: bool = False) -> dict[str, Json]:
     """What the bits of a step depend on besides its inputs: the torch version, the number of
     threads, the device, the CPU's vector instructions, the cuDNN version, and whether only
-    deterministic algorithms are used."""
+    deterministic algorithms are used; of `compiled` kernels also the compiler, and its settings in
+    the environment."""
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else "cpu"
     return {
@@ -23,7 +40,33 @@ def numerics_of(device: torch.device) -> dict[str, Json]:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "cudnn": torch.backends.cudnn.version() if on_gpu else 0,  # type: ignore[no-untyped-call]
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        **(_compiler_of(device) if compiled else {}),
     }
+
+
+def _compiler_of(device: torch.device) -> dict[str, Json]:
+    """Compiler of the kernels, and the variables that change what it makes."""
+    changed = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_SETTING) and not any(part in name for part in _SAME_BITS)
+    }
+    return {
+        "compiler": f"triton {version('triton')}" if device.type == "cuda" else _cpp_compiler(),
+        "compiler_settings": " ".join(f"{name}={value}" for name, value in changed.items())
+        or "none",
+    }
+
+
+def _cpp_compiler() -> str:
+    """What the C++ compiler says of itself."""
+    named = (os.environ.get("CXX", ""), "g++", "clang++")
+    found = next(filter(None, (shutil.which(name) for name in named if name)), "")
+    if not found:
+        return ""
+    asked = [found, "--version"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603  no shell
+    return said.stdout.partition("\n")[0]
 
 
 def why_not_exact(before: Json, now: Json) -> str:

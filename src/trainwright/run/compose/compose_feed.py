@@ -31,6 +31,7 @@ from trainwright.data.loading.text_pair_dataset import TextPairBatches, TextPair
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
+from trainwright.data.text.padding import trimmed_shapes
 from trainwright.data.types import Prepared
 from trainwright.distributed.rank_share import WHOLE, RankShare
 from trainwright.engine.guards.step_guard import RowsBetween
@@ -84,7 +85,7 @@ def build_feed(
         count_targets=_count(prepared),
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
         draws=draws,
-        forming=_forming(store),
+        forming=_forming(store, compiled=training.compute.compile == "on"),
         share=share,
         targets_of=_targets_of_rows(store),
     )
@@ -93,9 +94,19 @@ def build_feed(
 def trial_batch(contract: Contract, feed: Feed) -> Batch:
     """Micro-batch for benchmarks: the first one, or, if widths differ, the widest, which every
     variant must fit in memory."""
-    if isinstance(feed.forming, Trimmed | TrimmedRows | QueryBatches | PairBatches):
+    if isinstance(
+        feed.forming, Trimmed | TrimmedRows | PreferenceBatches | QueryBatches | PairBatches
+    ):
         return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
+
+
+def count_widths(feed: Feed) -> int:
+    """Widths of batches for which a compiled run would make kernels."""
+    if not isinstance(feed.forming, TrimmedRows | PreferenceBatches):
+        return 1
+    lengths = feed.forming.lengths
+    return len(np.unique(trimmed_shapes(lengths, compiled=True).widths(lengths)))
 
 
 def with_workers(contract: Contract, workers: int) -> Contract:
@@ -195,8 +206,8 @@ def class_rows(prepared: Prepared) -> Floats:
     return counts.astype(np.float64)
 
 
-def _forming(store: RowDataset) -> Collate:
-    """Collate function of a micro-batch."""
+def _forming(store: RowDataset, *, compiled: bool) -> Collate:
+    """Collate function of a micro-batch, also of `compiled` kernels."""
     match store:
         case PaddedDataset():
             return Trimmed(store.lengths, store.shapes)
@@ -205,9 +216,11 @@ def _forming(store: RowDataset) -> Collate:
         case PackedDataset():
             return PackedBatches(store.packing)
         case TokenizedRows():
-            return TrimmedRows(store.lengths)
+            shapes = trimmed_shapes(store.lengths, compiled=compiled)
+            return TrimmedRows(store.lengths, shapes)
         case PreferenceDataset():
-            return PreferenceBatches(store.lengths)
+            shapes = trimmed_shapes(store.lengths, compiled=compiled)
+            return PreferenceBatches(store.lengths, shapes)
         case QueryDataset():
             return QueryBatches(store)
         case PairDataset():

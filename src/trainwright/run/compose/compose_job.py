@@ -277,9 +277,10 @@ def _patience(contract: Contract) -> Patience:
 
 def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
     """Description of the run beyond its state, for deciding whether a resume can be exact."""
+    compiled = plan.contract.training.compute.compile == "on"
     return {
         "plan": plan.hash,
         "data": prepared.version,
         "ranks": strategy.world_size,
-        **numerics_of(strategy.device),
+        **numerics_of(strategy.device, compiled=compiled),
     }

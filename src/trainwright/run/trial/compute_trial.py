@@ -35,7 +35,7 @@ from trainwright.model.family import MemoryFormat
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, ComputeSetting, Failed, Timing
 from trainwright.planner.plan import Plan
-from trainwright.run.compose.compose_feed import trial_batch
+from trainwright.run.compose.compose_feed import count_widths, trial_batch
 from trainwright.run.trial.trial_model import build_rehearsed
 
 _SHARE = 0.02
@@ -44,7 +44,8 @@ _SHARE = 0.02
 
 @final
 class ModelTrial:
-    """A model and a training batch, timed in several settings; `lay_out` sets its memory layout."""
+    """A model and a training batch, timed in several settings; `lay_out` sets its memory layout.
+    Compiled kernels are made for each of `widths`."""
 
     def __init__(
         self,
@@ -54,7 +55,9 @@ class ModelTrial:
         level: Determinism,
         limit_seconds: float = LIMIT_SECONDS,
         lay_out: Callable[[MemoryFormat], None] = lambda _: None,
+        widths: int = 1,
     ) -> None:
+        self._widths = widths
         self._model = model
         self._lay_out = lay_out
         self._objective = objective
@@ -86,7 +89,7 @@ class ModelTrial:
             first, tried = self._trials.first_and_next(way)
         if tried.failure:
             return Failed(tried.failure)
-        return CompiledTiming(tried.seconds.passed, first)
+        return CompiledTiming(tried.seconds.passed, first * self._widths)
 
     def _way(
         self, setting: ComputeSetting, level: Determinism, objective: Objective | None = None
@@ -104,10 +107,19 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     training. Random numbers are preserved."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rehearsed = build_rehearsed(plan, prepared, device)
-    batch = trial_batch(rehearsed.contract, rehearsed.feed(0))
+    feed = rehearsed.feed(0)
+    batch = trial_batch(rehearsed.contract, feed)
     level: Determinism = settled(plan.contract.resume.determinism)
     limit = min(LIMIT_SECONDS, _SHARE * plan.contract.budget.seconds())
-    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level, limit, rehearsed.lay_out)
+    return ModelTrial(
+        rehearsed.model,
+        rehearsed.objective,
+        batch,
+        level,
+        limit,
+        rehearsed.lay_out,
+        count_widths(feed),
+    )
 
 
 @contextmanager

@@ -126,6 +126,20 @@ def model_ranks(contract: Contract, data: TableData, _written: frozenset[str]) -
         )
 
 
+def queries_are_not_compiled(
+    contract: Contract, data: TableData, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """Kernels are made for each number of rows, and the queries of a micro-batch have any."""
+    if is_ranking(contract, data) and contract.training.compute.compile == "on":
+        yield Problem(
+            "each number of rows that queries have would be compiled by itself",
+            path="training.compute.compile",
+            found="on",
+            expected="off",
+            fix="remove compile",
+        )
+
+
 def options_have_effect(
     contract: Contract, _data: TableData, written: frozenset[str]
 ) -> Iterator[Problem]:
@@ -154,6 +168,7 @@ RANKING_RULES = (
     classes_are_not_ranked,
     queries_stay_whole,
     model_ranks,
+    queries_are_not_compiled,
     options_have_effect,
 )
 """All of them, for the rules of a table."""
