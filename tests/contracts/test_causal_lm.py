@@ -20,6 +20,7 @@ from torch.nn import functional  # noqa: E402
 from canary import Killed  # noqa: E402
 from command import command, inside  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
+from faults.tiers import in_test  # noqa: E402
 from made_decoders import write_decoder_project  # noqa: E402
 from trainwright.contract.sections.model.causal_lm import CausalLm  # noqa: E402
 from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
@@ -78,7 +79,7 @@ def contract(tmp_path: Path) -> Path:
     return tmp_path / "tale.yaml"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_test(2, list(KINDS)))
 def test_a_training_is_that_of_a_plain_loop(kind: str, contract: Path) -> None:
     """Logits, losses and weights after four steps of two micro-batches of packed documents, each
     of which a plain loop feeds to transformers by itself."""

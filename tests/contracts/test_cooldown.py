@@ -112,6 +112,7 @@ def test_a_cooldown_from_a_checkpoint_is_the_one_that_was_planned(project: Path,
     assert command("resume", "cooled").code in (0, 3)
 
 
+@pytest.mark.extended
 def test_from_python_it_is_the_same_run(project: Path) -> None:
     run = tw.train("long.yaml", overrides=SHORT, name="cooled", start="long@8")
     assert run.folder == Path("runs/cooled")
@@ -194,6 +195,7 @@ def test_other_data_is_refused(project: Path) -> None:
     assert not Path("runs/cooled").exists()
 
 
+@pytest.mark.extended
 def test_lengths_in_steps_and_tokens_span_the_schedule(project: Path) -> None:
     """A step of 8 windows of 16 places: 5 steps of `num_tokens` reach 640 of them."""
     ran = train(

@@ -64,6 +64,7 @@ def test_banking77() -> None:
     assert counts(found, "ordered_target") == {("category",): 10_003}
 
 
+@pytest.mark.extended
 def test_bike_sharing() -> None:
     found = checked(real_data("bike-sharing") / "hour.csv", "cnt")
     assert ("casual", "registered") in counts(found, "leak")
@@ -75,6 +76,7 @@ def test_bike_sharing() -> None:
     assert set(frame["dteday"].gather(frozen["rows"])) >= {"2012-08-17"}
 
 
+@pytest.mark.extended
 def test_california_housing() -> None:
     found = checked(real_data("california-housing") / "housing.csv", "median_house_value")
     assert counts(found, "missing") == {("total_bedrooms",): 207}
@@ -85,6 +87,7 @@ def test_california_housing() -> None:
     assert {("total_rooms",), ("population",)} <= set(counts(found, "skewed"))
 
 
+@pytest.mark.extended
 def test_elec2() -> None:
     found = checked(real_data("elec2") / "elec.csv", "class")
     assert counts(found, "exact_duplicates") == {(): 8}
@@ -101,11 +104,13 @@ def test_etth1() -> None:
     assert ("OT",) in counts(found, "ordered_target")
 
 
+@pytest.mark.extended
 def test_insteval() -> None:
     found = checked(real_data("insteval-ratings") / "InstEval.csv", "y")
     assert {("rownames",), ("s",), ("d",)} <= set(counts(found, "identifier"))
 
 
+@pytest.mark.extended
 def test_parkinsons() -> None:
     found = checked(real_data("parkinsons-telemonitoring") / "parkinsons_updrs.csv", "total_UPDRS")
     assert counts(found, "unlikely_values") == {("test_time",): 12}
@@ -121,6 +126,7 @@ def test_penguins() -> None:
     assert set(absent.values()) == {2}
 
 
+@pytest.mark.extended
 def test_telco() -> None:
     found = checked(real_data("telco-churn") / "Telco-Customer-Churn.csv", "Churn")
     assert counts(found, "missing") == {("TotalCharges",): 11}

@@ -173,6 +173,7 @@ def test_learned_positions_are_no_longer_than_the_base(tmp_path: Path) -> None:
     assert "there is no vector for a later position" in message
 
 
+@pytest.mark.extended
 def test_windows_are_longer_with_scaled_positions(tmp_path: Path) -> None:
     contract = write_decoder_project(tmp_path)
     scaled = "model.rotary_scaling={kind: linear, factor: 2}"

@@ -167,6 +167,7 @@ def test_a_bundle_with_impossible_costs_is_refused(tmp_path: Path) -> None:
         read_bundle(bundle)
 
 
+@pytest.mark.extended
 def test_the_page_shows_its_example_and_what_it_prints(tmp_path: Path) -> None:
     page = GUIDE / "costs.md"
     assert EXAMPLE.read_text(encoding="utf-8") in blocks(page, "yaml")

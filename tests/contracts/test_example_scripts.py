@@ -54,6 +54,7 @@ def test_a_data_loader_feeds_a_training(script: Path, capsys: Printed) -> None:
     assert said_by(script, capsys) == "6256 rows in 100 steps\n"
 
 
+@pytest.mark.extended
 @example("search")
 def test_the_best_of_many_fits_is_judged(script: Path, here: Path, capsys: Printed) -> None:
     fitted, columns, verdict = said_by(script, capsys).splitlines()
@@ -64,6 +65,7 @@ def test_the_best_of_many_fits_is_judged(script: Path, here: Path, capsys: Print
     assert sorted(states) == ["finished", "fitted", "fitted"]
 
 
+@pytest.mark.extended
 @example("grid_search")
 def test_estimators_are_searched_and_cross_validated(script: Path, capsys: Printed) -> None:
     searched, named, line = said_by(script, capsys).splitlines()

@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 import trainwright as tw
 from canary import Killed
 from contract_runs import bits, train
+from faults.tiers import in_test
 from guide import GUIDE, blocks
 from real_data import real_data
 from trainwright.core.errors import DataMistake
@@ -72,11 +73,14 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "model",
-    [
-        "model={kind: mlp, hidden: [16]}",
-        "model={kind: linear}",
-        "model={kind: boosting, max_trees: 20}",
-    ],
+    in_test(
+        3,
+        [
+            "model={kind: mlp, hidden: [16]}",
+            "model={kind: linear}",
+            "model={kind: boosting, max_trees: 20}",
+        ],
+    ),
 )
 def test_it_trains_judges_and_predicts_the_same_from_its_bundle(
     contract: Path, tmp_path: Path, model: str

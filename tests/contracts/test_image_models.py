@@ -164,6 +164,7 @@ def test_sizes_of_a_preprocessor_in_every_form(tmp_path: Path) -> None:
     assert "standardises no image" in refused(contract)
 
 
+@pytest.mark.extended
 def test_a_configuration_alone_and_rates(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path)
     write_image_base(tmp_path / "new", "resnet", weights=False)
@@ -177,6 +178,7 @@ def test_a_configuration_alone_and_rates(tmp_path: Path) -> None:
     assert anew.optimizer.learning_rate == 5e-4
 
 
+@pytest.mark.extended
 def test_a_frozen_batch_norm_keeps_its_statistics(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path, "resnet")
     probe = fit_only(contract, "probe", "training.freeze={resnet: always}")
@@ -202,6 +204,7 @@ def test_stages_and_rates_by_layer(tmp_path: Path) -> None:
             assert torch.equal(tensor, before[name.removeprefix("vit.")]), name
 
 
+@pytest.mark.extended
 def test_grey_images_serve_a_base_of_colours(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path)
     result = run(contract, "data.decoding.channels=grey", "training.num_epochs=1")

@@ -160,6 +160,7 @@ def test_a_label_that_all_training_images_have_is_refused(project: Path) -> None
     assert caught.value.problems[0].path == "data.fields.label"
 
 
+@pytest.mark.extended
 def test_folds_test_every_image_once(project: Path) -> None:
     trains("folds", "data.split.folds=2", "model={kind: linear}", "training={}")
     rows = pl.read_parquet("runs/folds/predictions.parquet")
@@ -222,6 +223,7 @@ def build(shape):
 """
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_an_imported_network_predicts_labels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +240,7 @@ def test_an_imported_network_predicts_labels(
     assert {one["name"] for one in judged("own")["targets"]} == set(COLOURS)
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_model_of_transformers_gives_the_probabilities_of_its_own_class(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -175,6 +175,7 @@ def test_a_network_that_is_stopped_ends_with_the_same_weights(tmp_path: Path) ->
     assert weights[0] == weights[1]
 
 
+@pytest.mark.extended
 def test_the_page_shows_the_example_and_it_trains(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "weights" / "contract.yaml"
     assert blocks(GUIDE / "weights.md", "yaml") == [example.read_text(encoding="utf-8")]

@@ -190,6 +190,7 @@ def _hash_of(folder: RunFolder) -> str:
     return bundle_hash(folder.bundle)
 
 
+@pytest.mark.extended
 def test_the_commands_of_the_page_work(project: Path) -> None:
     """As they stand there, in the folder of the example."""
     with inside(project):

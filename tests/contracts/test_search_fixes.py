@@ -17,6 +17,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_searching(tmp_path_factory.mktemp("searching"))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("one", CASES, ids=str)
 def test_the_command_of_a_fix_works(made: Path, tmp_path: Path, one: Refused) -> None:
     check_refused(one, made, tmp_path)

@@ -248,6 +248,7 @@ def test_texts_are_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ready_for(contract, *settings, "model.max_length=20")
 
 
+@pytest.mark.extended
 def test_a_step_has_rows_of_similar_length(tmp_path: Path) -> None:
     from trainwright.run.compose.compose_feed import build_feed
 
@@ -267,6 +268,7 @@ def test_a_step_has_rows_of_similar_length(tmp_path: Path) -> None:
     assert padding(4) < 0.6 * padding(1)
 
 
+@pytest.mark.extended
 def test_a_probe_trains_the_head_alone_and_keeps_the_base_once(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     probe = fit_only(contract, "probe", "training.freeze={bert: always}")
@@ -282,6 +284,7 @@ def test_a_probe_trains_the_head_alone_and_keeps_the_base_once(tmp_path: Path) -
     assert max(sizes.values()) < frozen.stat().st_size / 5
 
 
+@pytest.mark.extended
 def test_unfreezing_in_stages_and_rates_by_layer(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     head = "training.freeze={bert.embeddings: always, bert.encoder: 1}"
@@ -314,6 +317,7 @@ def test_the_plan_counts_the_encoder(tmp_path: Path) -> None:
     assert ready.plan.memory.activations > 0
 
 
+@pytest.mark.extended
 def test_the_rates_of_a_fine_tuning_are_small(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     short = contract.read_text().split("training:")[0]
@@ -511,6 +515,7 @@ def test_a_configuration_that_no_network_has_is_refused(
         assert "model.architecture" in message
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("form", [{"return_dict": False}, {"torchscript": True}])
 def test_a_configuration_does_not_change_the_outputs(tmp_path: Path, form: dict[str, bool]) -> None:
     contract = write_text_project(tmp_path)

@@ -111,6 +111,7 @@ def test_without_a_file_the_own_test_pairs_are_judged(project: Path) -> None:
     assert result.evaluation.metrics["accuracy"].value == found["metrics"]["accuracy"]["value"]
 
 
+@pytest.mark.extended
 def test_folders_of_classes_and_slices_are_read(project: Path, tmp_path: Path) -> None:
     table = pl.read_csv(project / "captions.csv")
     trained = tw.prepare(project / "contract.yaml").ready.prepared.train.frame["image"]
@@ -162,6 +163,7 @@ def test_images_get_a_class_each(project: Path) -> None:
     assert written.height == 120
 
 
+@pytest.mark.extended
 def test_several_names_of_a_class_are_averaged(project: Path, tmp_path: Path) -> None:
     """A name twice changes nothing; another one does."""
     own = (project / "classes.yaml").read_text()

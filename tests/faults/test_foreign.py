@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
 
 from command import command, inside, with_layers, write_project  # noqa: E402
-from faults.tiers import TIER  # noqa: E402
+from faults.tiers import TIER, in_test  # noqa: E402
 from trainwright.checkpoint.foreign import torch_import, torch_import_child  # noqa: E402
 from trainwright.checkpoint.foreign.sandbox import Limits, lock_down  # noqa: E402
 from trainwright.checkpoint.foreign.torch_import import convert_foreign  # noqa: E402
@@ -43,7 +43,7 @@ TENSORS = {
 }
 
 
-@pytest.mark.parametrize("nest", ["", "state_dict", "model"])
+@pytest.mark.parametrize("nest", in_test(3, ["", "state_dict", "model"]))
 @pytest.mark.parametrize("zipped", [True, False])
 def test_tensors_come_out_as_they_were(
     nest: str, zipped: bool, tmp_path: Path, request: pytest.FixtureRequest

@@ -236,6 +236,7 @@ def test_measuring_leaves_random_numbers_and_no_files(
     assert not list((tmp_path / "scratch").iterdir())
 
 
+@pytest.mark.extended
 def test_the_same_rows_are_validated_each_time(tmp_path: Path) -> None:
     contract = write_token_project(tmp_path, TEXT, 8000)
     settings = ("training.num_epochs=1", "training.batch_size=32", "training.stop.max_steps=4")

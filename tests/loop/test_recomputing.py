@@ -15,6 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from faults.tiers import in_test  # noqa: E402
 from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
@@ -161,7 +162,7 @@ def looked_into(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", in_test(2, list(MODELS)))
 def test_looking_into_it_sees_the_same_and_changes_nothing(name: str, precision: str) -> None:
     bits, _ = looked_into(name, "off", precision, probed=False)
     _, seen = looked_into(name, "off", precision, probed=True)

@@ -88,6 +88,7 @@ def test_sources_that_lie_in_folders_are_those_of_a_column(tmp_path: Path) -> No
     assert runs[0].signals["loss"] == runs[1].signals["loss"]
 
 
+@pytest.mark.extended
 def test_samplings_differ_from_each_other(tmp_path: Path) -> None:
     losses = [
         tuple(train(write(tmp_path, sampling), f"run-{at}").signals["loss"])

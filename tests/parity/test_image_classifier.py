@@ -15,6 +15,7 @@ from torch.nn import functional  # noqa: E402
 
 from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
+from faults.tiers import in_test  # noqa: E402
 from made_image_bases import DEVIATION, MEAN, write_image_project  # noqa: E402
 from trainwright.data.base.table import ImageInputs  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
@@ -78,7 +79,7 @@ def plain_loop(base: Path, run: Run, *, probes: bool) -> tuple[nn.Module, list[f
     return model, losses
 
 
-@pytest.mark.parametrize("kind", ["vit", "convnext", "resnet"])
+@pytest.mark.parametrize("kind", in_test(3, ["vit", "convnext", "resnet"], start=2))
 def test_fine_tuning_has_the_bits_of_a_plain_loop(kind: str, tmp_path: Path) -> None:
     run = train(write_image_project(tmp_path, kind), "run")
     model, losses = plain_loop(tmp_path / "base", run, probes=False)
@@ -90,7 +91,7 @@ def test_fine_tuning_has_the_bits_of_a_plain_loop(kind: str, tmp_path: Path) -> 
         assert torch.equal(ours[name], tensor), name
 
 
-@pytest.mark.parametrize("kind", ["vit", "resnet"])
+@pytest.mark.parametrize("kind", in_test(2, ["vit", "resnet"]))
 def test_a_linear_probe_has_the_bits_of_a_plain_loop(kind: str, tmp_path: Path) -> None:
     contract = write_image_project(tmp_path, kind)
     run = train(contract, "run", f"training.freeze={{{kind}: always}}")
@@ -116,7 +117,7 @@ def test_a_cut_changes_no_bit(kind: str, tmp_path: Path) -> None:
         assert bits(train(contract, f"cut-{death}", *settings)) == bits(whole)
 
 
-@pytest.mark.parametrize("kind", ["vit", "convnext", "resnet"])
+@pytest.mark.parametrize("kind", in_test(3, ["vit", "convnext", "resnet"]))
 def test_recomputed_layers_change_no_bit(kind: str, tmp_path: Path) -> None:
     contract = write_image_project(tmp_path, kind)
     whole = train(contract, "whole", "training.num_epochs=1")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 
+from faults.tiers import in_test
 from trainwright.contract.document import Contract
 from trainwright.data.types import Prepared
 from trainwright.model.boosting.lightgbm_dataset import matrix_of
@@ -81,7 +82,7 @@ def structure(text: str) -> str:
 
 
 @pytest.mark.parametrize("objective", ["lambdarank", "rank_xendcg"])
-@pytest.mark.parametrize("grades", [(0, 1, 2, 3), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("grades", in_test(2, [((0, 1, 2, 3),), ((1, 2, 3, 4, 5),)], start=1))
 def test_it_grows_the_trees_of_lightgbm_alone(
     objective: str, grades: tuple[float, ...], tmp_path: Path
 ) -> None:

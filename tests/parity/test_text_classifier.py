@@ -15,6 +15,7 @@ from torch.nn import functional  # noqa: E402
 
 from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
+from faults.tiers import in_test  # noqa: E402
 from made_texts import write_base, write_text_project  # noqa: E402
 from trainwright.data.base.inputs.text_inputs import TextInputs  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
@@ -76,7 +77,7 @@ def padded_by_hand(inputs: TextInputs, rows: np.ndarray) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": mask}
 
 
-@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta"])
+@pytest.mark.parametrize("kind", in_test(3, ["bert", "distilbert", "roberta"]))
 def test_fine_tuning_has_the_bits_of_a_plain_loop(kind: str, tmp_path: Path) -> None:
     run = train(write_text_project(tmp_path, kind), "run")
     model, losses = plain_loop(tmp_path / "base", run, 2)

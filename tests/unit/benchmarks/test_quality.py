@@ -29,6 +29,7 @@ def test_there_are_enough_faults_of_known_kinds() -> None:
     assert swapped == {f"{share}% {way}" for share in (2, 5, 10) for way in ways}
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     "fault",

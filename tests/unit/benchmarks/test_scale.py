@@ -25,6 +25,7 @@ def size(kind: scale.Kind, count: int, check: float, megabytes: float) -> Size:
     )
 
 
+@pytest.mark.extended
 def test_data_are_the_same_each_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
         made.make_table(50, tmp_path / f"{name}.csv")

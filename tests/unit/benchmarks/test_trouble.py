@@ -13,6 +13,7 @@ import trouble  # noqa: E402
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.extended
 def test_a_seed_gives_the_same_run_again_and_others_differ() -> None:
     recipes = [trouble.clean(seed) for seed in range(30)]
     assert len({recipe.task.kind for recipe in recipes}) == 6

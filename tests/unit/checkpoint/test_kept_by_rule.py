@@ -104,6 +104,7 @@ class Watched(Entry):
         return super().__getattribute__(name)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("every", ["off", 1, 10])
 @pytest.mark.parametrize("rollback_steps", [0, 54])
 def test_a_commit_costs_no_more_when_many_are_kept(every: int, rollback_steps: int) -> None:

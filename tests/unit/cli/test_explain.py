@@ -50,6 +50,7 @@ def test_importances_are_shown_and_kept(explained: Path) -> None:
     assert [one["column"] for one in found["partial_dependence"]] == list(by_column)
 
 
+@pytest.mark.extended
 def test_the_report_shows_them(explained: Path) -> None:
     page = (explained / "runs/one/report.html").read_text()
     assert "What the model reads" in page
@@ -141,6 +142,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "runs/one/explanation.json").exists()
 
 
+@pytest.mark.extended
 def test_an_edited_contract_does_not_matter(tmp_path: Path) -> None:
     """The run is explained by the contract that it was given."""
     for _ in project_in(tmp_path):
@@ -175,6 +177,7 @@ def test_images_have_no_columns(tmp_path: Path) -> None:
     assert "only a model of a table" in ran.err
 
 
+@pytest.mark.extended
 def test_contributions_of_xgboost(tmp_path: Path) -> None:
     pytest.importorskip("xgboost")
     for _ in project_in(tmp_path):
@@ -190,6 +193,7 @@ def test_contributions_of_xgboost(tmp_path: Path) -> None:
         assert (1 / (1 + (-odds).exp()) - probability).abs().max() < 1e-4
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_has_importances_and_no_contributions(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -51,6 +51,7 @@ def test_a_prompt_is_continued_and_again_the_same(told: Path) -> None:
     assert found["ended_by"] == "limit"
 
 
+@pytest.mark.extended
 def test_a_file_of_prompts(told: Path) -> None:
     (told / "prompts.txt").write_text("the tide\nthe boats\n")
     lines = [json.dumps({"prompt": one, "id": 1}) for one in ("the tide", "the boats")]

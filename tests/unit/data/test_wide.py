@@ -37,6 +37,7 @@ def looks_at_names(columns: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return len(asked)
 
 
+@pytest.mark.extended
 def test_names_are_not_looked_through_for_each_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

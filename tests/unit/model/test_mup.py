@@ -130,6 +130,7 @@ def coordinates(one: Gpt, steps: int = 4) -> dict[str, float]:
     return {name: float((seen[name] - before[name]).abs().mean()) for name in seen}
 
 
+@pytest.mark.extended
 def test_coordinates_change_alike_at_every_width() -> None:
     """Coordinate check (Yang et al. 2022, appendix D.1): under mup the change of every activation
     after some steps of Adam does not grow with the width; under the usual scale it does."""

@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from faults.tiers import in_test  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
@@ -62,7 +63,8 @@ def test_a_grid_of_means_keeps_where_something_is(grid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "size"), [(3, 12), (4, 12), (7, 12), (8, 12), (9, 12), (8, 64), (12, 64), (15, 64)]
+    ("width", "size"),
+    in_test(2, [(3, 12), (4, 12), (7, 12), (8, 12), (9, 12), (8, 64), (12, 64), (15, 64)]),
 )
 def test_gradients_are_those_of_doubles_with_few_channels_too(width: int, size: int) -> None:
     """A strided convolution over fewer channels than a register has floats spoils its memory."""

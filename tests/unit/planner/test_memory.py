@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.tiers import in_test
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
@@ -179,7 +180,7 @@ def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("section", "shape"), CASES)
+@pytest.mark.parametrize(("section", "shape"), in_test(2, CASES))
 def test_arithmetic_gives_what_the_network_itself_shows(
     section: ModelSection, shape: Shape
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_card_says_what_the_record_says(tmp_path: Path) -> None:
     assert "license" not in head
 
 
+@pytest.mark.extended
 def test_a_card_says_how_probabilities_were_calibrated(tmp_path: Path) -> None:
     contract = write_project(tmp_path)
     words = ["--set", "training.calibration=platt", "--set", "training.threshold=0.4"]

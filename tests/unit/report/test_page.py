@@ -140,6 +140,7 @@ def test_numbers_have_residuals_and_no_confusion(tmp_path: Path) -> None:
     assert "mean of target" in page.text
 
 
+@pytest.mark.extended
 def test_many_classes_are_a_heat_map_with_the_pairs_that_are_mixed_up(tmp_path: Path) -> None:
     labels = tuple(f"intent {number:02d}" for number in range(30))
     page, text = written(build_run(tmp_path, Wanted(labels, rows=2400, skill=3.0)))
@@ -278,6 +279,7 @@ def test_many_looks_at_the_test_rows_are_told(run: RunFolder) -> None:
     )
 
 
+@pytest.mark.extended
 def test_an_explanation_has_its_table_and_figures(tmp_path: Path) -> None:
     folder = build_run(tmp_path, Wanted(("a", "b")))
     loss = {"value": 0.1, "low": 0.05, "high": 0.15}

@@ -50,6 +50,7 @@ def test_there_is_a_figure_for_each_kind_of_number_that_says_something() -> None
     assert "3 blocks.2.active" in figures[5].caption
 
 
+@pytest.mark.extended
 def test_many_groups_are_thinned_from_the_first_to_the_last() -> None:
     figure = draw_windows(lines(60))[0]
     names = [key.name for key in figure.keys]

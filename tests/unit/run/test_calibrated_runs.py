@@ -114,6 +114,7 @@ def test_a_calibrated_bundle_is_of_a_format_that_earlier_versions_refuse() -> No
         read_bundle(BUNDLE)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("project")
 def test_the_order_of_rows_stays_so_a_ranking_does() -> None:
     train_one()
@@ -181,6 +182,7 @@ def test_a_threshold_is_fitted_on_the_validation_rows_alone() -> None:
     assert predictor.calibration.threshold == fit_threshold(scores, part.target, 1, "f1")
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("project")
 def test_folds_have_thresholds_of_their_own() -> None:
     folds = "data.split={kind: stratified, folds: 3}"
@@ -202,6 +204,7 @@ def test_folds_have_thresholds_of_their_own() -> None:
         assert value == pytest.approx(f1_score(truth[own], is_yes[own]))
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("project")
 def test_seeds_have_thresholds_of_their_own() -> None:
     assert train_one(*F1, "training.seeds=2").code in (0, 3)
@@ -256,6 +259,7 @@ def test_numbers_have_no_probabilities() -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_is_calibrated_too(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -92,6 +92,7 @@ def test_that_the_best_does_not_verify_is_told_where_the_next_is_taken(project: 
     assert warning.startswith(f"a better checkpoint than {second} is not used: {best}: ")
 
 
+@pytest.mark.extended
 def test_what_the_contract_says_stays(project: Path) -> None:
     train("training.checkpointing={save_every_n_steps: 5, keep_every_n_steps: 10, keep_last: 4}")
     steps = [one["step"] for one in listed()]
@@ -104,6 +105,7 @@ def test_what_the_contract_says_stays(project: Path) -> None:
     assert sum("newest" in line for line in shown) == 1
 
 
+@pytest.mark.extended
 def test_a_pin_from_the_command(project: Path) -> None:
     train("training.checkpointing.keep_top_k=1")
     step = listed()[0]["step"]
@@ -141,6 +143,7 @@ def test_saves_by_the_clock(project: Path) -> None:
     assert len(steps) > len(validations()) + 5
 
 
+@pytest.mark.extended
 def test_saves_as_often_as_is_best_between_failures(project: Path) -> None:
     train("training.checkpointing={expected_hours_between_failures: 6}")
     choices = json.loads(Path("runs/one/plan.json").read_text())["choices"]

@@ -196,6 +196,7 @@ def test_keys_of_sections_are_parameters() -> None:
             one.set_params(**{wrong: 1})
 
 
+@pytest.mark.extended
 def test_a_search_and_a_cross_validation_work() -> None:
     frame, bought = people()
     search = GridSearchCV(tw.Classifier("linear"), {"model__penalty": [1e-3, 1e6]}, cv=2)

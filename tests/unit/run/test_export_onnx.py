@@ -143,6 +143,7 @@ def test_what_differs_is_not_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.extended
 def test_a_network_that_is_too_large_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

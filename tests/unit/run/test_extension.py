@@ -190,6 +190,7 @@ def test_the_earlier_verdict_stays(project: Path) -> None:
     assert command("runs", "verify", "one").code == 13
 
 
+@pytest.mark.extended
 def test_a_schedule_is_held_where_it_arrived(project: Path) -> None:
     chosen = "training.scheduler={name: cosine, min_lr_ratio: 0.1}"
     assert train("cosine", chosen).code in (0, 3)
@@ -221,6 +222,7 @@ def test_a_schedule_is_drawn_again(project: Path) -> None:
     assert ours[: 2 * STEPS] != theirs[: 2 * STEPS]
 
 
+@pytest.mark.extended
 def test_what_is_a_share_of_the_run_stays(project: Path) -> None:
     ramp = "training.ramps.batch={start: 8, ratio: 0.5}"
     assert train("ramp", ramp).code in (0, 3)
@@ -233,6 +235,7 @@ def test_what_is_a_share_of_the_run_stays(project: Path) -> None:
     assert samples[-1] == 3 * 210
 
 
+@pytest.mark.extended
 def test_a_limit_is_moved(project: Path) -> None:
     assert train("limit", "training.stop.max_steps=9").code in (0, 3)
     assert extend("1 epoch", name="limit").code in (0, 3)

@@ -194,6 +194,7 @@ def test_the_time_of_an_end_is_watched_in_the_folds_too(project: Path) -> None:
     assert Path("runs/one/events.jsonl").read_text().count('"kind": "grace"') == 1
 
 
+@pytest.mark.extended
 def test_the_scores_are_written_as_plain_json(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "one").code in (0, 3)
     text = Path("runs/one/evaluation.json").read_text()

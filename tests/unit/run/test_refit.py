@@ -119,6 +119,7 @@ def test_every_family_of_a_library_is_trained_again(kind: str, tmp_path: Path) -
     assert scores[0] != scores[1]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", ["boosting", "linear"])
 def test_a_model_of_counts_is_trained_again_as_one(kind: str, tmp_path: Path) -> None:
     frame = write_numbers(tmp_path)
@@ -232,6 +233,7 @@ def test_what_cannot_be_trained_again_is_refused(
     assert [one.path for one in caught.value.problems if one.fix] == [path]
 
 
+@pytest.mark.extended
 def test_weights_of_validation_rows_are_read_before_the_first_training(tmp_path: Path) -> None:
     frame = write_numbers(tmp_path)
     part = np.repeat(["train", "validation", "test"], [400, 100, 100])
@@ -260,6 +262,7 @@ def test_a_fit_from_python_is_judged_like_the_run_of_its_contract(tmp_path: Path
     assert command("runs", "verify", "two-steps", "--runs", str(tmp_path)).code == 0
 
 
+@pytest.mark.extended
 def test_a_model_without_validation_rows_is_not_explained_by_them(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     run = tw.train(contract_of(tmp_path), runs=tmp_path).folder
@@ -268,6 +271,7 @@ def test_a_model_without_validation_rows_is_not_explained_by_them(tmp_path: Path
     assert "trained on the validation rows" in ran.err
 
 
+@pytest.mark.extended
 def test_the_page_shows_the_example_and_it_trains(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[3] / "examples" / "refit" / "contract.yaml"
     assert blocks(GUIDE / "refit.md", "yaml") == [example.read_text(encoding="utf-8")]

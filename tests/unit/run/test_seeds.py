@@ -59,6 +59,7 @@ def test_each_seed_gives_what_it_gives_alone(project: Path) -> None:
     assert evaluation("alone")["by_seed"]["seeds"] == []
 
 
+@pytest.mark.extended
 def test_the_report_shows_the_spread(project: Path) -> None:
     page = Path("runs/whole/report.html").read_text()
     assert "<h2>Seeds</h2>" in page

@@ -36,9 +36,12 @@ def parts() -> set[str]:
     "settings",
     [
         ("training.gradient_clipping={kind: autoclip}", "training.mixed_precision=fp16"),
-        ("training.gradient_clipping={kind: zclip, warmup_steps: 5}",),
+        pytest.param(
+            ("training.gradient_clipping={kind: zclip, warmup_steps: 5}",),
+            marks=pytest.mark.extended,
+        ),
         ("training.gradient_clipping={kind: value, max_value: 0.01}",),
-        ("training.mixed_precision=tf32",),
+        pytest.param(("training.mixed_precision=tf32",), marks=pytest.mark.extended),
     ],
     ids=["autoclip, fp16", "zclip", "value", "tf32"],
 )

@@ -219,6 +219,7 @@ def test_the_command_takes_a_file_by_name_and_by_address(tmp_path: Path, form: s
     assert found["exact_duplicates"][0][-1] == 101
 
 
+@pytest.mark.extended
 def test_the_command_takes_texts_and_images(tmp_path: Path) -> None:
     write(tmp_path, planted(), "folder")
     write(tmp_path, planted())

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from faults.tiers import in_test
 from real_data import real_data
 from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.labels import label_noise as label_noise_module
@@ -81,7 +82,7 @@ def test_noise_is_told_from_overlapping_classes(share: float) -> None:
     assert noise.least * noise.chances[named].sum() <= swapped[named].sum()
 
 
-@pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("sharpness", in_test(2, [0.3, 1.0, 3.0, 8.0]))
 def test_known_probabilities_are_no_evidence_of_noise(sharpness: float) -> None:
     for seed in range(10):
         random = np.random.default_rng(seed)
