@@ -14,6 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SOURCES := src tests benchmarks docs examples
 # Neighbouring tests stay in one process, so that what they share is made once.
 WORKERS := -n 2 --dist worksteal
+SLOWEST := --durations 10
 
 .PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu faults clean
 
@@ -38,13 +39,13 @@ train: env ## train the example twice, trees and a network, each to its verdict
 	if [ $$second -gt $$first ]; then exit $$second; else exit $$first; fi
 
 test: env ## run the test suite without the tests marked extended or slow
-	$(BIN)/python -m pytest $(WORKERS) -m "not extended"
+	$(BIN)/python -m pytest $(WORKERS) $(SLOWEST) -m "not extended"
 
 test-extended: env ## run the tests marked extended: pages of the docs, real data, long trainings
-	$(BIN)/python -m pytest $(WORKERS) -m extended
+	$(BIN)/python -m pytest $(WORKERS) $(SLOWEST) -m extended
 
 test-all: env ## run the whole test suite
-	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1500
+	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) $(SLOWEST) --timeout 1500
 
 # With BASE=<commit>, by default that of the last commit; RUNS='mlp gpt' names some of the runs.
 BASE ?= HEAD

@@ -32,6 +32,9 @@ model: {kind: mlp}
 metric: {name: roc_auc}
 """
 TIMED_OUT = "timed out"
+NOT_IN_A_CHILD = ("trainwright.testing", "trainwright.model.adapters.quantized_linear")
+"""What no child needs: the second imports bitsandbytes, which takes as long as torch."""
+
 IDLE_THREADS = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads of polars that hold nothing which a forked child needs; it starts its own."""
 
@@ -187,7 +190,7 @@ def _import_everything() -> None:
     for name in ("torch._dynamo", "torch.onnx", "sklearn.linear_model", "matplotlib.pyplot"):
         importlib.import_module(name)
     for module in pkgutil.walk_packages(trainwright.__path__, "trainwright."):
-        if not module.name.startswith("trainwright.testing") and "__main__" not in module.name:
+        if not module.name.startswith(NOT_IN_A_CHILD) and "__main__" not in module.name:
             importlib.import_module(module.name)
     torch.set_num_threads(1)
     list_packages()
