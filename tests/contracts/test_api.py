@@ -105,6 +105,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     return tw.train(SECTIONS, frames={"people": people()}, runs=folder / "runs")
 
 
+@pytest.mark.extended
 def test_load_takes_the_folder_of_a_run(trained: TrainedRun, tmp_path: Path) -> None:
     rows = {"age": [20, 79], "city": ["Rome", "Oslo"]}
     expected = trained.predictor.predict(rows)

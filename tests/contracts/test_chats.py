@@ -283,6 +283,7 @@ def test_an_answer_ends_its_turn(trained: Path) -> None:
     assert "a mark of the template" in refused.err
 
 
+@pytest.mark.extended
 def test_texts_have_no_template(tmp_path: Path) -> None:
     contract = CONTRACT.replace(
         "kind: chats, path: chats.jsonl, template: plain", "kind: tokens, path: text.txt"

@@ -164,6 +164,7 @@ def test_a_new_kind_of_data_is_checked_predicted_judged_and_reported(
     assert judged.code == 0, judged.output
 
 
+@pytest.mark.extended
 def test_init_proposes_a_contract_for_a_new_kind_of_data(extended: Zygote, spectra: Path) -> None:
     done = extended.run(["init", "spectra.npz", "-o", "first.yaml"], spectra)
     assert done.code == 0, done.output

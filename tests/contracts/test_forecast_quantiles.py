@@ -204,6 +204,7 @@ def test_a_linear_model_has_an_interval_of_each_step(linear: Path) -> None:
     )
 
 
+@pytest.mark.extended
 def test_future_steps_have_an_interval(trained: Path, linear: Path) -> None:
     longer = made_series(DAYS + HORIZON)
     step = pl.int_range(pl.len()).over("shop")
@@ -240,6 +241,7 @@ def test_every_boosting_library_forecasts_quantiles(kind: str, folder: Path) -> 
     assert len(read_bundle(run / "bundle").calibration.step_shifts) == HORIZON
 
 
+@pytest.mark.extended
 def test_too_few_validation_origins_calibrate_nothing(folder: Path) -> None:
     contract = contract_of(folder, "linear", training={"calibration": "conformal"})
     contract["data"] |= {"validation_steps": 9}

@@ -139,6 +139,7 @@ def test_every_layer_of_every_stage_is_a_block(kind: str, layers: int, tmp_path:
     assert "Conv" not in name.removeprefix("ConvNext")
 
 
+@pytest.mark.extended
 def test_without_a_preprocessor_the_training_images_tell_and_it_is_said(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path)
     (tmp_path / "base" / "preprocessor_config.json").unlink()
@@ -150,6 +151,7 @@ def test_without_a_preprocessor_the_training_images_tell_and_it_is_said(tmp_path
     np.testing.assert_allclose(built.pixel_mean.flatten(), mean, rtol=1e-6)
 
 
+@pytest.mark.extended
 def test_sizes_of_a_preprocessor_in_every_form(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path, "convnext")
     file = tmp_path / "base" / "preprocessor_config.json"
@@ -191,6 +193,7 @@ def test_a_frozen_batch_norm_keeps_its_statistics(tmp_path: Path) -> None:
     assert not torch.equal(staged[first], before[first.removeprefix("resnet.")])
 
 
+@pytest.mark.extended
 def test_stages_and_rates_by_layer(tmp_path: Path) -> None:
     contract = write_image_project(tmp_path)
     head = "training.freeze={vit.embeddings: always}"

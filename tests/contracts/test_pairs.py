@@ -207,6 +207,7 @@ def test_tables_that_cannot_be_read(contract: Path, edit: str, message: str) -> 
         tw.prepare(contract)
 
 
+@pytest.mark.extended
 def test_corrupt_images_are_dropped_with_their_captions(contract: Path) -> None:
     frame = pl.read_csv(contract.parent / "captions.csv")
     (contract.parent / frame["image"][3]).write_bytes(b"no image")
@@ -372,6 +373,7 @@ def test_what_a_retrieval_has_not(contract: Path, setting: str, message: str) ->
     assert all(one.fix for one in raised.value.problems)
 
 
+@pytest.mark.extended
 def test_a_fit_in_python_tells_its_validation_score(contract: Path, tmp_path: Path) -> None:
     fitted = tw.fit(contract, runs=tmp_path / "runs", overrides=list(FEW), progress=False)
     assert 0 <= fitted.validation.metrics["mean_recall"].value <= 1

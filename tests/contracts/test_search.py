@@ -144,6 +144,7 @@ def test_commands_that_contradict_themselves(project: Path, tmp_path: Path) -> N
     assert "did you mean 'shape'" in missing.err
 
 
+@pytest.mark.extended
 def test_a_model_without_embeddings_makes_no_index(tmp_path: Path) -> None:
     rows = {"x": list(range(60)), "y": [at % 2 for at in range(60)]}
     pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")

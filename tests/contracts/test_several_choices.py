@@ -167,6 +167,7 @@ def test_a_network_weighs_and_decides_each_label(project: Path) -> None:
     assert len(read_bundle(Path("runs/heavy/bundle")).calibration.thresholds) == 3
 
 
+@pytest.mark.extended
 def test_thresholds_of_folds_decide_their_rows(project: Path) -> None:
     trains(
         "folds",

@@ -117,6 +117,7 @@ def test_transformers_reads_the_bundle_itself(tmp_path: Path) -> None:
     assert hashes["model.safetensors"]["sha256"] == hash_file(bundle / "model.safetensors")
 
 
+@pytest.mark.extended
 def test_the_record_names_the_base(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     file = tmp_path / "base" / "config.json"
@@ -228,6 +229,7 @@ def test_cut_rows_of_folds_are_counted_once(tmp_path: Path) -> None:
     assert " of 160 longer than 6 tokens" in line
 
 
+@pytest.mark.extended
 def test_texts_are_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = write_text_project(tmp_path)
     settings = ("data.reading.cache=kept",)

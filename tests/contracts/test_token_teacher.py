@@ -157,6 +157,7 @@ def test_a_run_that_was_cut_ends_in_the_same_bits(
     assert described["note"] == ""
 
 
+@pytest.mark.extended
 def test_another_weight_trains_another_model(folder: Path) -> None:
     given = (
         "--set",

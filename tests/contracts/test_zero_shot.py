@@ -215,6 +215,7 @@ def test_what_does_not_go_with_classes(project: Path, tmp_path: Path) -> None:
         read_zero_shot(tmp_path / "none.yaml")
 
 
+@pytest.mark.extended
 def test_a_model_of_a_table_reads_no_classes(project: Path, tmp_path: Path) -> None:
     rows = {"x": list(range(60)), "y": [at % 2 for at in range(60)]}
     pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")

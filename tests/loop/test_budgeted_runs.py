@@ -193,6 +193,7 @@ def test_trees_that_do_not_fit_are_not_begun(table: Path, monkeypatch: pytest.Mo
     assert f"{made} trees of 2,000 trees fit" in ran.err
 
 
+@pytest.mark.extended
 def test_a_small_table_with_time_enough_is_trained_in_full(table: Path) -> None:
     (table / "small.yaml").write_text(
         with_layers("[8]") + "training: {num_epochs: 3, batch_size: 32}\n"

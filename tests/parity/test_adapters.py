@@ -278,6 +278,7 @@ def test_each_step_beside_a_quantised_base_equals_that_of_peft(
         assert torch.allclose(merged(tokens), ours(tokens), atol=2e-5)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("quantization", ["nf4", "int8"])
 @pytest.mark.parametrize("base", ["llama", "gpt2"])
 def test_a_quantised_base_takes_the_memory_that_is_planned(

@@ -102,6 +102,7 @@ def test_logits_and_steps_equal_transformers(name: str, tmp_path: Path) -> None:
     assert losses["ours"][-1] < losses["ours"][0]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     kind, values = CONFIGS[name]

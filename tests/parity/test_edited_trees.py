@@ -154,6 +154,7 @@ def _edited_curve(grown: Grown, **values: float) -> tuple[CurvePoint, ...]:
     return (grown.curve[0], replace(grown.curve[1], **values), *grown.curve[2:])
 
 
+@pytest.mark.extended
 def test_a_best_tree_that_was_moved_is_seen() -> None:
     job, grown = _long()
     whole = fit_boosting(job).booster.model_to_string()

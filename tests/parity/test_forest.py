@@ -57,6 +57,7 @@ def section_of(method: str, outputs: int = 2, **keys: Any) -> Forest:
     return section.model_copy(update={"feature_fraction": value})
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("task", "value"), [("classification", "sqrt"), ("regression", 1.0)])
 def test_the_plan_decides_the_share_of_columns(task: str, value: Any, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)

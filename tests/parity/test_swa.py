@@ -83,6 +83,7 @@ def test_they_draw_no_random_number_that_training_misses() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.extended
 def test_without_new_statistics_the_mean_of_a_batch_norm_model_is_wrong() -> None:
     """The statistics of the last trained weights do not fit the mean of the weights, and a mean of
     them fits less well: the loss of the whole training set in batch statistics is the truth."""

@@ -98,6 +98,7 @@ def test_a_cut_changes_no_bit(tmp_path: Path) -> None:
         assert bits(train(contract, f"cut-{death}", *settings)) == bits(whole)
 
 
+@pytest.mark.extended
 def test_accumulation_does_not_change_the_update(tmp_path: Path) -> None:
     """Micro-batches are as wide as their own longest row: only rounding differs."""
     contract = write_text_project(tmp_path)

@@ -175,6 +175,7 @@ def test_norms_biases_and_embeddings_are_not_decayed(tied: bool) -> None:
     assert "model.embed_tokens.weight" in rest
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("how", ["full", tw.ByOp(kind="by_op")])
 def test_activation_checkpointing_changes_no_bit(tmp_path: Path, how: Any) -> None:
     usual, again = decoder(dropout=0.2), decoder(dropout=0.2)

@@ -154,6 +154,7 @@ def kinds(*words: str) -> dict[str, str]:
     return {one["kind"]: one["severity"] for one in json.loads(ran.out)["findings"]}
 
 
+@pytest.mark.extended
 def test_settings_of_a_file_decide_how_it_is_checked(project: Path) -> None:
     assert "out_of_range" not in kinds("rows.csv", "--target", "bought")
     setting = ("--set", "data.columns.age.range=[0, 20]")

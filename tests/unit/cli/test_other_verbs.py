@@ -167,6 +167,7 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
 # data cache
 
 
+@pytest.mark.extended
 def test_the_cache_is_listed_and_cleared(
     fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_the_target_of_the_day_before_stays_a_feature(tmp_path: Path) -> None:
     assert contract.data.exclude == ("copy",)
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_adult(tmp_path: Path) -> None:
     contract, text = proposed(tmp_path, real_data("adult") / "adult_train.csv", "income")
@@ -87,6 +88,7 @@ def test_titanic(tmp_path: Path) -> None:
     assert "free text" in text
 
 
+@pytest.mark.extended
 @pytest.mark.real_data
 def test_parkinsons(tmp_path: Path) -> None:
     path = real_data("parkinsons-telemonitoring") / "parkinsons_updrs.csv"

@@ -43,6 +43,7 @@ def test_hours_have_dates_too() -> None:
     assert draw_forecast_curves(curves(at, with_interval=False))
 
 
+@pytest.mark.extended
 def test_an_interval_has_figures_of_its_own() -> None:
     found = curves(["1.0", "2.0"], with_interval=True)
     titles = [figure.title for figure in draw_forecast_curves(found)]

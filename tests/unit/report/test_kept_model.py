@@ -47,6 +47,7 @@ def test_many_classes_are_all_listed() -> None:
     assert [row.label for row in confusion.classes] == list(labels)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("record", "step"), [(KEPT, 20.0), ({}, None)])
 def test_the_step_whose_weights_were_kept_is_marked(
     record: dict[str, object], step: object
@@ -90,6 +91,7 @@ def test_a_time_split_shows_truth_and_prediction_over_time(rows: int) -> None:
     assert ("means of 300 groups" in figure.caption) == (rows > 300)
 
 
+@pytest.mark.extended
 def test_the_times_of_the_test_rows_are_kept(tmp_path: Path) -> None:
     hours = pl.datetime_range(datetime(2024, 1, 1), datetime(2024, 1, 13), "1h", eager=True)
     load = [float(number % 24) for number in range(len(hours))]

@@ -137,6 +137,7 @@ def test_mistakes(setting: str, says: str, project: Path) -> None:
     assert says in ran.err
 
 
+@pytest.mark.extended
 def test_saves_by_the_clock(project: Path) -> None:
     train("training.checkpointing={save_every_minutes: 1e-9, keep_last: 50}")
     steps = [one["step"] for one in listed()]

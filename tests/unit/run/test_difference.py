@@ -226,6 +226,7 @@ def test_bike_sharing_grows_from_one_year_to_the_next(tmp_path: Path) -> None:
     assert [round(mean, 1) for mean in means] == [143.8, 234.7]
 
 
+@pytest.mark.extended
 def test_nested_and_endless_cells_are_kept_too(project: Path) -> None:
     rows = pl.read_csv("rows.csv").with_columns(
         tags=pl.Series([["a", "b"]] * 150 + [["c"]] * 150), odd=pl.lit("inf")

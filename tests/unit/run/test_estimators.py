@@ -211,6 +211,7 @@ def test_a_fitted_model_does_not_hold_its_rows() -> None:
     assert len(pickle.dumps(one)) < 2000 * 8
 
 
+@pytest.mark.extended
 @pytest.mark.torch
 def test_a_network_is_an_estimator_too() -> None:
     pytest.importorskip("torch")

@@ -310,6 +310,7 @@ def test_changed_data_is_no_extension(tmp_path: Path) -> None:
         assert tree(RUN) == before
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("windows", ["across", "padded"])
 def test_more_tokens_of_a_text(tmp_path: Path, windows: str) -> None:
     words = "".join(chr(97 + (at * at) % 23) for at in range(50))

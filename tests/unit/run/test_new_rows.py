@@ -72,6 +72,7 @@ def test_a_file_like_the_training_file_is_read_like_it(project: Path) -> None:
         assert first.equals(second)
 
 
+@pytest.mark.extended
 def test_the_cache_beside_the_contract_is_not_made_elsewhere(project: Path, tmp_path: Path) -> None:
     with inside(tmp_path):
         assert judged(str(project / "rows.csv"), "--runs", str(project / "runs")).code in (0, 3)

@@ -21,6 +21,7 @@ metric: {target: 9.0, resamples: 100}
 """
 
 
+@pytest.mark.extended
 def test_a_run_with_workers_has_the_losses_of_one_without(tmp_path: Path) -> None:
     words = ["one", "two", "three", "four", "five"]
     rows = [" ".join(words[(row * at) % 5] for at in range(1, 3 + row % 9)) for row in range(200)]

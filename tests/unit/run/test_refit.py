@@ -55,6 +55,7 @@ def evaluation(run: Path) -> Any:
     return read_json(run / "evaluation.json")
 
 
+@pytest.mark.extended
 def test_trees_are_those_of_the_library_on_both_parts_with_the_kept_rounds(tmp_path: Path) -> None:
     frame = write_numbers(tmp_path)
     run = tw.train(contract_of(tmp_path), runs=tmp_path).folder

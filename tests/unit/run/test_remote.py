@@ -69,6 +69,7 @@ def test_a_run_that_lost_its_checkpoints_goes_on_to_the_same_bits(project: Path)
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+@pytest.mark.extended
 def test_a_new_run_does_not_take_up_what_lies_there(project: Path) -> None:
     assert train(project).code in (0, 3)
     shutil.rmtree("runs")

@@ -75,6 +75,7 @@ def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, pro
     assert ended["step"] < 4 * 7
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("target", "kind"), [("0.9999", "finished"), ("0.5", "early")], ids=["not reached", "reached"]
 )
