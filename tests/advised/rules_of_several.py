@@ -70,6 +70,12 @@ CASES = (
         does=("model.kind=boosting", ONE_TARGET),
     ),
     Case(
+        "write model.ensemble: weighted, or name one column in data.target",
+        (NUMBERS, SPARE, "model={kind: auto, candidates: [dummy, linear], ensemble: stacked}"),
+        rows=BOTH,
+        does=("model.ensemble=weighted", ONE_TARGET),
+    ),
+    Case(
         "remove model.objective, or write model: {kind: boosting}",
         (NUMBERS, SPARE, "model={kind: xgboost, objective: poisson}"),
         rows=BOTH,

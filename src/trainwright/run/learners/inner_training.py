@@ -41,6 +41,7 @@ def inner_predictor(
         "warnings": list(fitted.warnings),
         "ended": fitted.kind,
         "length": fitted.length,
+        **({"rounds": list(fitted.rounds)} if fitted.rounds else {}),
     }
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings

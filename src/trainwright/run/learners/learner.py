@@ -41,8 +41,9 @@ def build_learner(plan: Plan) -> Learner:
     return CalibratingLearner(learner, plan.contract) if is_calibrated(plan.contract) else learner
 
 
-def build_uncalibrated(plan: Plan) -> Learner:
-    """Build the learner of a plan's model alone, whose scores are calibrated elsewhere or not."""
+def build_uncalibrated(plan: Plan, rounds: tuple[int, ...] = ()) -> Learner:
+    """Build the learner of a plan's model alone, whose scores are calibrated elsewhere or not. With
+    `rounds` the trees of each of several targets are so many."""
     model = plan.contract.model
     match model.traits.trained_by:
         case "library":
@@ -50,7 +51,7 @@ def build_uncalibrated(plan: Plan) -> Learner:
             if isinstance(family, TreeFamily):
                 from trainwright.run.learners.tree_learner import TreeLearner
 
-                return TreeLearner(model, family, plan)
+                return TreeLearner(model, family, plan, rounds)
             return LibraryLearner(family, plan.contract)
         case "loop":
             # Imported here: only networks need torch.

@@ -18,8 +18,6 @@ from trainwright.data.dispatch import prepare_joined
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
-from trainwright.model.families import library_family
-from trainwright.model.library_family import TreeFamily
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.inner_training import inner_predictor
@@ -87,14 +85,8 @@ def _learner_again(ready: Ready, fitted: Fitted, run: RunContext) -> tuple[Learn
         again = SelectionAgain.of(plan, fitted, ready.prepared, run.folder)
         return again, again.lengths
     plan = plan_again_with(plan, fitted.length, len(ready.prepared.train))
-    if fitted.rounds:
-        # Imported here: few trees have several targets.
-        from trainwright.run.learners.tree_learner import TreeLearner
-
-        family, model = library_family(plan.contract.model), plan.contract.model
-        assert isinstance(family, TreeFamily), "only trees have rounds"
-        return TreeLearner(model, family, plan, fitted.rounds), list(fitted.rounds)
-    return build_uncalibrated(plan), fitted.length
+    length: Json = list(fitted.rounds) or fitted.length
+    return build_uncalibrated(plan, fitted.rounds), length
 
 
 def _joined(ready: Ready) -> Prepared:

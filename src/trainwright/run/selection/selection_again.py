@@ -40,7 +40,8 @@ class SelectionAgain:
     """Trains each candidate of a kept model once on all rows, as long as its first models took in
     the mean. The weights, and the second level, stay those of the first models; those of a
     candidate stay in the place of a second one that the budget ended. `first_rows` are the training
-    rows of a first model, `cuts` what the time had left of each candidate."""
+    rows of a first model, `cuts` what the time had left of each candidate, `rounds` the trees of
+    each of several targets, none of a candidate whose targets share theirs."""
 
     plan: Plan
     members: tuple[Member, ...]
@@ -48,6 +49,7 @@ class SelectionAgain:
     first_rows: int
     of_candidate: Mapping[str, int]
     cuts: Mapping[str, Cut]
+    rounds: Mapping[str, tuple[int, ...]]
 
     @classmethod
     def of(cls, plan: Plan, fitted: Fitted, prepared: Prepared, folder: RunFolder) -> Self:
@@ -64,13 +66,16 @@ class SelectionAgain:
         rows = len(division.pool) - len(division.held_out[0])
         lengths = {name: _mean_length(folder.candidate(name)) for name in names}
         cuts = {name: read_cut(folder.candidate(name) / "01") for name in names}
-        return cls(plan, members, levels, rows, lengths, cuts)
+        rounds = {name: _mean_rounds(folder.candidate(name)) for name in names}
+        return cls(plan, members, levels, rows, lengths, cuts, rounds)
 
     @property
     def lengths(self) -> Json:
         """What decides the second models besides the rows."""
         cuts = {name: dict(cut.settings) for name, cut in self.cuts.items()}
-        return {"lengths": dict(self.of_candidate), "cuts": cuts}
+        rounds = {name: list(each) for name, each in self.rounds.items() if each}
+        several: dict[str, Json] = {"rounds": rounds} if rounds else {}
+        return {"lengths": dict(self.of_candidate), "cuts": cuts, **several}
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train; finished candidates of an earlier attempt are read.
@@ -100,7 +105,7 @@ class SelectionAgain:
         if name != DUMMY_CANDIDATE:
             learner = CandidateAgain(
                 seeded_plans(self.plan)[name],
-                self.of_candidate[name],
+                (self.of_candidate[name], self.rounds[name]),
                 self.first_rows,
                 self.cuts[name],
                 seconds,
@@ -126,11 +131,18 @@ class ConstantAgain:
 
 @final
 class CandidateAgain:
-    """The second training of a candidate."""
+    """The second training of a candidate, of a `length` in all and of each of several targets."""
 
-    def __init__(self, plan: Plan, length: int, first_rows: int, cut: Cut, seconds: float) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        length: tuple[int, tuple[int, ...]],
+        first_rows: int,
+        cut: Cut,
+        seconds: float,
+    ) -> None:
         self._plan = plan
-        self._length = length
+        self._length, self._rounds = length
         self._first_rows = first_rows
         self._cut = cut
         self._seconds = seconds
@@ -145,7 +157,8 @@ class CandidateAgain:
         plan = plan_again_with(plan, self._length, self._first_rows)
         used = run.spent.used(run.folder.full_name)
         limit = replace(plan.allotment, training_seconds=self._seconds + used)
-        return build_uncalibrated(replace(plan, allotment=limit)).fit(encoded, run)
+        again = build_uncalibrated(replace(plan, allotment=limit), self._rounds)
+        return again.fit(encoded, run)
 
 
 def _mean_length(folder: Path) -> int:
@@ -154,6 +167,18 @@ def _mean_length(folder: Path) -> int:
     return round(sum(found) / len(found)) if found else 0
 
 
+def _mean_rounds(folder: Path) -> tuple[int, ...]:
+    """Trees of each target of the first models of a candidate, in the mean."""
+    found = [tuple(map(int, one.get("rounds", ()))) for one in _abouts(folder)]
+    several = [one for one in found if one]
+    return tuple(max(1, round(sum(of) / len(of))) for of in zip(*several, strict=True))
+
+
 def _lengths(folder: Path) -> Iterator[int]:
+    for about in _abouts(folder):
+        yield int(about.get("length", 0))
+
+
+def _abouts(folder: Path) -> Iterator[Mapping[str, Json]]:
     for manifest in sorted(folder.glob(f"*/bundle/{MANIFEST}")):
-        yield int(read_json(manifest)["about"].get("length", 0))
+        yield read_json(manifest)["about"]

@@ -178,7 +178,7 @@ def rows_are_divided_freely(
 def features_know_several(
     contract: Contract, data: TableData, _written: frozenset[str]
 ) -> Iterator[Problem]:
-    """Directions, earlier rows and wrong labels are those of one target."""
+    """Directions, a second level, earlier rows and wrong labels are those of one target."""
     if not data.has_several_targets:
         return
     if contract.model.monotone_columns:
@@ -188,6 +188,14 @@ def features_know_several(
             found="model.monotone, beside several targets",
             expected="one of the two",
             fix="remove model.monotone, or name one column in data.target",
+        )
+    if contract.model.stacks:
+        yield Problem(
+            "a second level is fitted to the scores of one target",
+            path="model.ensemble",
+            found="stacked, beside several targets",
+            expected="weighted: one weight of each candidate for all targets",
+            fix="write model.ensemble: weighted, or name one column in data.target",
         )
     if data.features.history != "off":
         yield Problem(

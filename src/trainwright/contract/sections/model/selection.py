@@ -71,7 +71,7 @@ class ModelSelection(ModelSection):
     traits: ClassVar[Traits] = Traits(
         reads=("table",),
         trained_by="selection",
-        predicts=frozenset(),
+        predicts=frozenset({"targets", "labels"}),
         unit="candidate",
         weighs_rows=False,
         reads_missing=True,
@@ -98,7 +98,8 @@ class ModelSelection(ModelSection):
     mean (Caruana et al. 2004, doi:10.1145/1015330.1015432), if its paired interval is above the
     best single candidate. `stacked`: that, or a second level fitted to their held-out scores
     (Wolpert 1992, doi:10.1016/S0893-6080(05)80023-1), which has to be above the mean as well; with
-    `choice: best` the best value of all counts. `always`: the weighted mean in any case."""
+    `choice: best` the best value of all counts. `always`: the weighted mean in any case. Several
+    targets share the weights, and have no second level."""
 
     choice: Literal["simplest", "best"] = "simplest"
     """Which candidate is kept: the `simplest` whose paired interval to the best reaches it, or the
