@@ -93,6 +93,17 @@ ASKS: Mapping[str, Ask] = {
         task="ranking",
         can=NETWORKS | {"boosting", "xgboost", "linear"},
     ),
+    "several targets": Ask(
+        "number",
+        {
+            "data": {
+                "target": ["number", "count"],
+                "exclude": ["id", "label", "grade", "weight", "query"],
+            },
+            "metric": {"name": "r2"},
+        },
+        can=ALL - {"neighbours"},
+    ),
     "folds": Ask(sections={"data": {"split": {"kind": "random", "folds": 3}}}),
     "refit": Ask(sections={"training": {"refit": True}}),
     "seeds": Ask(sections={"training": {"seeds": 2}}, can=ALL - {"neighbours", "linear"}),
