@@ -11,6 +11,7 @@ from faults.tiers import times
 from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.base.cells import parse_cells
 from trainwright.data.base.cells.parse_cells import DATE_FORMATS, parse_moments
 from trainwright.data.columns.date_formats import check_formats
 
@@ -66,3 +67,27 @@ def test_what_no_date_can_be_read_with(form: str, found: str, fix: str) -> None:
 @pytest.mark.parametrize("form", [*DATE_FORMATS, "auto", "excel", "excel | %d/%m/%y", "%s", "%3f"])
 def test_formats_that_are_taken(form: str) -> None:
     assert not problems_of(form)
+
+
+def test_words_without_a_digit_are_tried_with_no_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To try all formats took longer than all else that is found out about a column of words."""
+    tried: list[str] = []
+
+    def parse(cells: pl.Series, form: str) -> pl.Series:
+        tried.append(form)
+        return parse_moments(cells, form)
+
+    monkeypatch.setattr(parse_cells, "parse_moments", parse)
+    words = pl.Series(["May", "-", " ", "١٢٣", "yes"])
+    assert parse_cells.date_formats(words) == ()
+    assert parse_cells.closest_format(words, [words]) == ("", 0)
+    assert tried == []
+    some = pl.Series(["May", "2024-05-01", "2024-05-02"])
+    assert parse_cells.date_formats(some) == ()
+    assert parse_cells.closest_format(some, [some]) == ("%Y-%m-%d", 2)
+
+
+@pytest.mark.parametrize("form", DATE_FORMATS)
+def test_no_format_parses_words_without_a_digit(form: str) -> None:
+    words = pl.Series(["May", "-", " ", "", "yes", "- -", "May , ", "١٢٣", "//", "T::", "Z"])
+    assert parse_moments(words, form).null_count() == len(words)

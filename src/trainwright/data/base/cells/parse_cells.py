@@ -135,7 +135,7 @@ def date_formats(cells: pl.Series) -> tuple[str, ...]:
 
 def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]:
     """`date_formats` of a column in chunks, with its first values."""
-    if not len(first):
+    if not len(first) or not _with_digits(first).all():
         return ()
     forms = [form for form in DATE_FORMATS if not parse_moments(first, form).null_count()]
     for cells in slices:
@@ -150,11 +150,19 @@ def closest_format(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, 
     """The recognised format that parses most of the first values of a text column, and the number
     of all values that it parses; empty and 0 if none does."""
     first = first.head(FIRST_VALUES)
+    if not _with_digits(first).any():
+        return "", 0
     counts = {form: parse_moments(first, form).count() for form in DATE_FORMATS}
     form = max(counts, key=lambda form: counts[form])
     if not counts[form]:
         return "", 0
     return form, sum(parse_moments(cells, form).count() for cells in slices)
+
+
+def _with_digits(cells: pl.Series) -> pl.Series:
+    """Where a cell has a digit: no format parses a text without one, and to try them all takes
+    longer than all else that is found out about a column of words."""
+    return cells.str.contains("[0-9]")
 
 
 def parse_moments(cells: pl.Series, form: str) -> pl.Series:
