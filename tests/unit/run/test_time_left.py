@@ -18,14 +18,14 @@ from trainwright.model.forest.forest_scorer import ForestScorer
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.selection import candidate_learner
 from trainwright.run.selection.hold_out import folds_of
-from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.time_left import SecondTraining, TimeLeft, weighed
 
 AUTO = CONTRACT.replace("kind: boosting", "kind: auto").replace("  max_trees: 5\n", "")
 
 
 def test_what_one_leaves_over_goes_to_the_others() -> None:
     used = 0.0
-    left = TimeLeft(100.0, ["linear", "boosting", "mlp"], lambda: used)
+    left = TimeLeft(100.0, weighed(["linear", "boosting", "mlp"]), lambda: used)
     assert left.seconds == pytest.approx(94)
     assert left.share("linear") == pytest.approx(94 / 6)
     used = 4.0
@@ -36,10 +36,24 @@ def test_what_one_leaves_over_goes_to_the_others() -> None:
     assert left.share("mlp") == 0.0
 
 
+def test_a_second_training_of_what_would_be_kept_has_its_time() -> None:
+    used, kept = 0.0, 0.0
+    second = SecondTraining(1.25, lambda: kept)
+    left = TimeLeft(200.0, weighed(["linear", "boosting"]), lambda: used, second)
+    assert left.seconds == pytest.approx(188)
+    assert left.share("linear") == pytest.approx(188 / 4 / 2.25)
+    used, kept = 8.0, 4.0
+    assert left.seconds == pytest.approx(188 - 8 - 5)
+    share = left.share("boosting")
+    assert share * (1 + 1.25) == pytest.approx(175)
+    # Were both kept, the second training would end with the time.
+    assert used + share + 1.25 * (kept + share) == pytest.approx(188)
+
+
 def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:
-    left = TimeLeft(50.0, ["linear"], lambda: 0.0)
+    left = TimeLeft(50.0, weighed(["linear"]), lambda: 0.0)
     assert left.share("dummy") == left.seconds
-    assert math.isinf(TimeLeft(math.inf, ["linear"], lambda: 1e6).share("linear"))
+    assert math.isinf(TimeLeft(math.inf, weighed(["linear"]), lambda: 1e6).share("linear"))
 
 
 @pytest.mark.parametrize(
@@ -63,18 +77,8 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, AUTO)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    ("seconds", "names", "said"),
-    [
-        (1e4, "[forest]", "trees, of "),
-        (1e8, "[linear, forest, neighbours]", "a training needs"),
-    ],
-)
-@pytest.mark.usefixtures("project")
-def test_a_forest_gets_fewer_trees_and_what_does_not_fit_at_all_is_named(
-    seconds: float, names: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def slowed(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Libraries seem to take so long, the linear model apart."""
     measure = candidate_learner.time_library
 
     def slow(plan: Any, encoded: Any) -> Any:
@@ -87,6 +91,38 @@ def test_a_forest_gets_fewer_trees_and_what_does_not_fit_at_all_is_named(
         )
 
     monkeypatch.setattr(candidate_learner, "time_library", slow)
+
+
+@pytest.mark.extended
+@pytest.mark.usefixtures("project")
+def test_a_forest_that_was_cut_grows_whole_the_second_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slowed(monkeypatch, 1e4)
+    settings = ("model.candidates=[forest]", "budget.hours=1", "metric.resamples=100")
+    words = [word for one in (*settings, "training.refit=true") for word in ("--set", one)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    (first,) = (one for one in read_json(Path("runs/one/ladder.json"))["rungs"] if one["cut"])
+    assert first["name"] == "forest"
+    scorer = read_bundle(Path("runs/one/bundle")).scorer
+    assert isinstance(scorer, ForestScorer)
+    assert len(scorer.sizes) == 300
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("seconds", "names", "said"),
+    [
+        (1e4, "[forest]", "trees, of "),
+        (1e8, "[linear, forest, neighbours]", "a training needs"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_forest_gets_fewer_trees_and_what_does_not_fit_at_all_is_named(
+    seconds: float, names: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowed(monkeypatch, seconds)
     settings = (f"model.candidates={names}", "budget.hours=1", "metric.resamples=100")
     words = [word for one in settings for word in ("--set", one)]
     ran = command("train", "small.yaml", "--run", "one", *words)

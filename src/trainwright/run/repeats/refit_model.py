@@ -82,7 +82,7 @@ def _learner_again(ready: Ready, fitted: Fitted, run: RunContext) -> tuple[Learn
         # Imported here: few runs select a model.
         from trainwright.run.selection.selection_again import SelectionAgain
 
-        again = SelectionAgain.of(plan, fitted, ready.prepared, run.folder)
+        again = SelectionAgain.of(plan, fitted, ready.prepared, run)
         return again, again.lengths
     plan = plan_again_with(plan, fitted.length, len(ready.prepared.train))
     length: Json = list(fitted.rounds) or fitted.length

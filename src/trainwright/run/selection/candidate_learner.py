@@ -4,10 +4,12 @@ share of the time."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import final
 
 from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.formatting import many, show_seconds
 from trainwright.data.types import Prepared
 from trainwright.model.dummy import fit_constant
@@ -26,7 +28,9 @@ from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.trial.library_times import time_library
 
 _EPOCHS = "training.num_epochs"
-_SHARE_OF_STEPS = 0.8
+SHARE_OF_STEPS = 0.8
+"""Of the seconds that are left, to be planned: the rest is for what was not foreseen."""
+
 _REHEARSED_SHARE, _MOST_REHEARSED = 0.05, 3.0
 _TOLERANCE = 3.0
 """How many times its share a library may take that cannot be cut: others leave time over."""
@@ -91,14 +95,8 @@ class CandidateLearner:
         needed = times.start + times.score_row * grows * len(encoded.validation)
         if needed <= self._seconds:
             return UNCUT
-        for fewer in family.shortened(model, _SHARE_OF_STEPS * self._seconds / needed):
-            settings = {
-                f"model.{key}": value
-                for key, value in fewer.model_dump(mode="json").items()
-                if value != model.model_dump(mode="json")[key]
-            }
-            said = f"{family.describe(fewer)}, of {family.describe(model)}"
-            return Cut(settings, said)
+        for cut in shortened(model, SHARE_OF_STEPS * self._seconds / needed):
+            return cut
         if needed > _TOLERANCE * self._seconds:
             share = show_seconds(self._seconds)
             raise NoTimeLeft(f"a training needs {show_seconds(needed)}, its share is {share}")
@@ -115,10 +113,23 @@ class CandidateLearner:
         times = time_steps(plan, encoded, seconds)
         in_epoch, most = plan.estimate.steps_per_epoch, int(plan.contract.training.num_epochs)
         epoch = in_epoch * times.step + len(encoded.validation) * times.validation_row + times.save
-        fit = int((_SHARE_OF_STEPS * self._seconds - times.start) / epoch)
+        fit = int((SHARE_OF_STEPS * self._seconds - times.start) / epoch)
         epochs = max(1, min(most, fit))
         said = f"{epochs} of {many(most, 'epoch')}" if epochs < most else ""
         return Cut({_EPOCHS: epochs}, said)
+
+
+def shortened(model: ModelSection, share: float) -> Iterator[Cut]:
+    """A library's model with this share of what takes its time, such as trees; none if it cannot be
+    cut, or not to so little."""
+    family = library_family(model)
+    for fewer in family.shortened(model, share):
+        settings = {
+            f"model.{key}": value
+            for key, value in fewer.model_dump(mode="json").items()
+            if value != model.model_dump(mode="json")[key]
+        }
+        yield Cut(settings, f"{family.describe(fewer)}, of {family.describe(model)}", share)
 
 
 def plain_plan(plan: Plan, encoded: Prepared) -> Plan:

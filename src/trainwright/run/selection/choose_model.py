@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -11,6 +12,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model.selection import ModelSelection
 from trainwright.contract.sections.serving import Serving
 from trainwright.data.base.table import Floats
+from trainwright.data.subsample import drawn_rows
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
     ComparedScore,
@@ -18,7 +20,7 @@ from trainwright.evaluation.candidates.compare_candidates import (
     choose_simplest,
     compare_candidates,
 )
-from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble
+from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble, select_greedily
 from trainwright.evaluation.clause import gain_status
 from trainwright.predictor.ensemble_scorer import Member
 from trainwright.predictor.second_level import SecondLevel, link_of
@@ -29,6 +31,9 @@ from trainwright.run.selection.train_candidate import (
     TrainedCandidate,
     measure_members,
 )
+
+_ROWS_TO_PLAN_BY = 2_000
+"""Rows on which the members of an ensemble are foreseen while candidates are left to train."""
 
 
 @final
@@ -182,6 +187,20 @@ def _is_above(
     pair = {mean.name: mean.scores, one.name: one.scores}
     gain = compare_candidates(pair, rows, metric, seed, against=mean.name)[one.name].gain
     return gain_status(gain, METRICS[metric.name].direction) == "met"
+
+
+def seconds_of_kept(
+    climbed: Sequence[TrainedCandidate], rows: ComparedRows, contract: Contract
+) -> float:
+    """How long the candidates took that would be kept by now: the members of an ensemble, selected
+    on some of the rows, or the longest of them."""
+    trained = [one for one in climbed if one.predictors]
+    if not ModelSelection.of(contract.model).ensemble or len(trained) < 2:
+        return max((one.rung.seconds for one in trained), default=0.0)
+    drawn = drawn_rows(len(rows), min(len(rows), _ROWS_TO_PLAN_BY), contract.seed)
+    scores = {one.name: one.scores[drawn] for one in trained}
+    weights = select_greedily(scores, rows.take(drawn), contract.metric, contract.seed)
+    return math.fsum(one.rung.seconds for one in trained if one.name in weights)
 
 
 def score_rungs(

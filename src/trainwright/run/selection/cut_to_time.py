@@ -18,10 +18,12 @@ _FILE = "cut.json"
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Settings of `model` or `training` by their path, and in words what they leave; nothing if all
-    fits."""
+    fits. `share` is what they leave of a library's training, if more of it is the same model with
+    less noise; 0 if not."""
 
     settings: Mapping[str, Json] = field(default_factory=dict)
     said: str = ""
+    share: float = 0.0
 
     def of_plan(self, plan: Plan) -> Plan:
         """A plan with these settings."""
@@ -38,12 +40,13 @@ class Cut:
         Raises:
             StorageFailed: the disk.
         """
-        write_json(folder / _FILE, {"settings": dict(self.settings), "said": self.said})
+        content = {"settings": dict(self.settings), "said": self.said, "share": self.share}
+        write_json(folder / _FILE, content)
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
         """What `write` wrote."""
-        return cls(dict(json["settings"]), str(json["said"]))
+        return cls(dict(json["settings"]), str(json["said"]), float(json.get("share", 0.0)))
 
 
 UNCUT = Cut()

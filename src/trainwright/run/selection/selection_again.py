@@ -10,6 +10,7 @@ from typing import Self, final
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE
+from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value
 from trainwright.data.encode_again import encode_again
@@ -25,8 +26,8 @@ from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import Learner, build_uncalibrated
 from trainwright.run.learners.plan_again import plan_again_with
 from trainwright.run.run_context import RunContext
-from trainwright.run.selection.candidate_learner import plain_plan
-from trainwright.run.selection.cut_to_time import Cut, read_cut
+from trainwright.run.selection.candidate_learner import SHARE_OF_STEPS, plain_plan, shortened
+from trainwright.run.selection.cut_to_time import UNCUT, Cut, is_decided, read_cut
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.selection.time_left import TimeLeft
 from trainwright.run.selection.train_candidate import as_predictor, seeded_plans
@@ -41,7 +42,9 @@ class SelectionAgain:
     the mean. The weights, and the second level, stay those of the first models; those of a
     candidate stay in the place of a second one that the budget ended. `first_rows` are the training
     rows of a first model, `cuts` what the time had left of each candidate, `rounds` the trees of
-    each of several targets, none of a candidate whose targets share theirs."""
+    each of several targets, none of a candidate whose targets share theirs. `seconds` are what the
+    selection has left for all of them, divided by what each took before, `took`; a second training
+    needs `factor` times as much."""
 
     plan: Plan
     members: tuple[Member, ...]
@@ -50,10 +53,14 @@ class SelectionAgain:
     of_candidate: Mapping[str, int]
     cuts: Mapping[str, Cut]
     rounds: Mapping[str, tuple[int, ...]]
+    took: Mapping[str, float]
+    factor: float
+    seconds: float
 
     @classmethod
-    def of(cls, plan: Plan, fitted: Fitted, prepared: Prepared, folder: RunFolder) -> Self:
-        """Of what a selection has fitted to these rows in this folder."""
+    def of(cls, plan: Plan, fitted: Fitted, prepared: Prepared, run: RunContext) -> Self:
+        """Of what a selection has fitted to these rows in the folder of a run."""
+        folder = run.folder
         scorer = fitted.predictor.scorer
         levels: tuple[SecondLevel, ...] = ()
         if isinstance(scorer, EnsembleScorer):
@@ -67,7 +74,11 @@ class SelectionAgain:
         lengths = {name: _mean_length(folder.candidate(name)) for name in names}
         cuts = {name: read_cut(folder.candidate(name) / "01") for name in names}
         rounds = {name: _mean_rounds(folder.candidate(name)) for name in names}
-        return cls(plan, members, levels, rows, lengths, cuts, rounds)
+        rungs = {str(one["name"]): one["seconds"] for one in read_json(folder.ladder)["rungs"]}
+        took = {name: max(1e-3, float(rungs[name])) for name in names}
+        seconds = 2 * plan.training_seconds - run.spent.used(folder.full_name)
+        factor = len(division.pool) / rows / division.count
+        return cls(plan, members, levels, rows, lengths, cuts, rounds, took, factor, seconds)
 
     @property
     def lengths(self) -> Json:
@@ -83,12 +94,12 @@ class SelectionAgain:
         Raises:
             Interrupted: the run can be resumed.
         """
-        name, names = run.folder.full_name, tuple(self.of_candidate)
+        name = run.folder.full_name
         version = hash_value({"data": prepared.version, "length": self.lengths})
         with run.spent.training(name):
-            left = TimeLeft(self.plan.training_seconds, names, lambda: run.spent.used(name))
+            left = TimeLeft(self.seconds, self.took, lambda: run.spent.used(name))
             members, notes = list[Member](), list[str]()
-            for one in names:
+            for one in self.of_candidate:
                 folder = run.folder.of_candidate(one, 1, version)
                 found, said = self._again(one, prepared, replace(run), folder, left.share(one))
                 members += found
@@ -107,8 +118,7 @@ class SelectionAgain:
                 seeded_plans(self.plan)[name],
                 (self.of_candidate[name], self.rounds[name]),
                 self.first_rows,
-                self.cuts[name],
-                seconds,
+                LimitAgain(self.cuts[name], seconds, self.factor * self.took[name]),
             )
         predictor, notes = inner_predictor(learner, prepared, run, folder)
         if read_json(folder.bundle / MANIFEST)["about"]["ended"] == "budget":
@@ -130,33 +140,51 @@ class ConstantAgain:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class LimitAgain:
+    """What the time had left of a candidate, the seconds of its second training, and those that it
+    needs to be no more than that."""
+
+    cut: Cut
+    seconds: float
+    needed: float
+
+    def settle(self, model: ModelSection, folder: Path) -> Cut:
+        """What the time leaves now of what it had cut: more, if there is more. Decided once, so
+        that a resumed training keeps it."""
+        if is_decided(folder):
+            return read_cut(folder)
+        cut = self.cut
+        if cut.share:
+            share = cut.share * max(1.0, SHARE_OF_STEPS * self.seconds / self.needed)
+            cut = next(shortened(model, share), cut) if share < 1 else UNCUT
+            cut.write(folder)
+        return cut
+
+
+@final
 class CandidateAgain:
     """The second training of a candidate, of a `length` in all and of each of several targets."""
 
     def __init__(
-        self,
-        plan: Plan,
-        length: tuple[int, tuple[int, ...]],
-        first_rows: int,
-        cut: Cut,
-        seconds: float,
+        self, plan: Plan, length: tuple[int, tuple[int, ...]], first_rows: int, limit: LimitAgain
     ) -> None:
         self._plan = plan
         self._length, self._rounds = length
         self._first_rows = first_rows
-        self._cut = cut
-        self._seconds = seconds
+        self._limit = limit
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Encode all rows as the candidate reads them, and train."""
-        plan = self._cut.of_plan(self._plan)
+        model, folder = self._plan.contract.model, run.folder.path
+        plan = self._limit.settle(model, folder).of_plan(self._plan)
         section, seed = TableData.of(plan.contract.data), plan.contract.split_seed
         encoded = encode_again(prepared, section, seed)
         if plan.contract.model.is_loop_trained:
             plan = plain_plan(plan, encoded)
         plan = plan_again_with(plan, self._length, self._first_rows)
         used = run.spent.used(run.folder.full_name)
-        limit = replace(plan.allotment, training_seconds=self._seconds + used)
+        limit = replace(plan.allotment, training_seconds=self._limit.seconds + used)
         again = build_uncalibrated(replace(plan, allotment=limit), self._rounds)
         return again.fit(encoded, run)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -23,10 +23,11 @@ from trainwright.run.selection.choose_model import (
     choose_model,
     over_limit,
     score_rungs,
+    seconds_of_kept,
 )
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.selection.ladder import Ladder, describe_times
-from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.time_left import SecondTraining, TimeLeft, weighed
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
     TrainedCandidate,
@@ -58,19 +59,35 @@ class SelectionLearner:
         with run.spent.training(name):
             division = HoldOut.of(self._contract, prepared)
             inner = replace(run, observers=tuple(run.added.observers))
-            left = TimeLeft(
-                self._plan.training_seconds, tuple(self._plans), lambda: run.spent.used(name)
-            )
+            rows, climbed = division.compared(), list[TrainedCandidate]()
+            left = self._time_left(division, climbed, rows, lambda: run.spent.used(name))
             percentile = self._contract.serving.percentile
             setup = CandidateSetup(prepared, division, inner, left, percentile)
-            rows = division.compared()
             self._say_begin(division, rows, run)
-            climbed = [self._candidate(each, setup, rows) for each in self._selection.chosen_names]
+            for each in self._selection.chosen_names:
+                climbed.append(self._candidate(each, setup, rows))
             chosen, ladder = self._choose(climbed, rows, setup)
         ladder.write(run.folder)
         for line in ladder.lines():
             run.screen.say(labelled("ladder", line))
         return self._fitted(chosen, ladder, rows, prepared)
+
+    def _time_left(
+        self,
+        division: HoldOut,
+        climbed: Sequence[TrainedCandidate],
+        rows: ComparedRows,
+        used: Callable[[], float],
+    ) -> TimeLeft:
+        """With a second training there are two shares of the budget: the selection may use what the
+        second training of what it keeps leaves of both."""
+        weights, seconds = weighed(tuple(self._plans)), self._plan.training_seconds
+        if not self._contract.training.refit:
+            return TimeLeft(seconds, weights, used)
+        first = len(division.pool) - len(division.held_out[0])
+        factor = len(division.pool) / first / division.count
+        second = SecondTraining(factor, lambda: seconds_of_kept(climbed, rows, self._contract))
+        return TimeLeft(2 * seconds, weights, used, second)
 
     def _say_begin(self, division: HoldOut, rows: ComparedRows, run: RunContext) -> None:
         on = f"{many(len(rows), 'row')} of {division.count} folds"
