@@ -69,7 +69,9 @@ is that of `target: every_baseline`.
 NOTES = """\
 CPU seconds are those of the whole command, from the start of the interpreter to the written report,
 on two threads. The wall time is longer than on a quiet machine where the load, the mean number of
-processes that wanted a core when the run began and when it ended, is above 2.
+processes that wanted a core when the run began and when it ended, is above 2. So are the CPU
+seconds of networks then, whose two threads wait for each other in a loop: `fashion` takes about 600
+on a quiet machine ([benchmarks](benchmarks.md)).
 
 `adult`, `banking77` and `fashion` are judged on their official test parts, `bike`, `etth1` and
 `airline` on the newest times, `insteval` on students that the training has none of, `parkinsons` by
