@@ -200,12 +200,12 @@ def assert_resumes(folder: Path, contract: Path, **environment: str) -> list[flo
     the losses."""
     name = contract.stem
     step = int(np.random.default_rng(len(name)).integers(1, STEPS))
-    tasks = (f"{name},{name}-whole,-", f"{name},{name}-cut,{step}")
+    tasks = (f"{name},{name}-kernels,-", f"{name},{name}-dies,{step}")
     whole = in_a_process(folder, *tasks, PYTHONHASHSEED="1")
-    again = in_a_process(folder, f"{name},{name}-cut,-", PYTHONHASHSEED="2", **environment)
-    assert list(whole) == [f"{name}-whole"]
-    assert again[f"{name}-cut"] == whole[f"{name}-whole"]
-    losses: list[float] = whole[f"{name}-whole"][0]
+    again = in_a_process(folder, f"{name},{name}-dies,-", PYTHONHASHSEED="2", **environment)
+    assert list(whole) == [f"{name}-kernels"]
+    assert again[f"{name}-dies"] == whole[f"{name}-kernels"]
+    losses: list[float] = whole[f"{name}-kernels"][0]
     return losses
 
 
