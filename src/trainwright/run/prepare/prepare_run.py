@@ -199,6 +199,11 @@ def _read_available(request: Request) -> Document:
     if problems := unavailable(document.contract):
         raise NotAvailable(placed(problems, document.source))
     model = document.contract.model
+    if model.has_adapter:
+        # Imported here: few models have an adapter. Before torch, which reads its setting once.
+        from trainwright.core.large_allocations import give_back_large_tensors
+
+        give_back_large_tensors()
     if model.traits.trained_by == "library":
         with _blaming(document.source):
             library_family(model).need_library("model.kind", f"a model of kind {model.kind}")
