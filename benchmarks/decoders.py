@@ -4,7 +4,7 @@ The shapes are GPT-2's and Llama's with 14 and 124 million weights. Beside a GPT
 and the step of nanoGPT's own checkout, as its `train.py` makes it on a CPU (fp32, AdamW as torch
 makes it, clipping), and the same model in the loop that is fastest by hand: compiled, in bf16, with
 the fused AdamW and clipping; beside a Llama that of transformers in the same two loops. Ours is the
-step of a run as it is planned for a short training, and the same compiled. All start from the same
+step of a run planned for a short training, and the same compiled. All start from the same
 weights, see the same batches and must come to the same losses; they take turns of a few steps in
 one process, after a turn that compiles and is not counted. What is measured is the processor time
 of the process.

@@ -18,7 +18,7 @@ from trainwright.model.forest.forest_scorer import ForestScorer
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.selection import candidate_learner
 from trainwright.run.selection.hold_out import folds_of
-from trainwright.run.selection.time_left import SecondTraining, TimeLeft, weighed
+from trainwright.run.selection.time_left import TimeLeft, weighed
 
 AUTO = CONTRACT.replace("kind: boosting", "kind: auto").replace("  max_trees: 5\n", "")
 
@@ -37,17 +37,18 @@ def test_what_one_leaves_over_goes_to_the_others() -> None:
 
 
 def test_a_second_training_of_what_would_be_kept_has_its_time() -> None:
-    used, kept = 0.0, 0.0
-    second = SecondTraining(1.25, lambda: kept)
-    left = TimeLeft(200.0, weighed(["linear", "boosting"]), lambda: used, second)
+    used = 0.0
+    left = TimeLeft(200.0, weighed(["linear", "boosting"]), lambda: used, factor=1.25)
+    assert left.has_second
     assert left.seconds == pytest.approx(188)
     assert left.share("linear") == pytest.approx(188 / 4 / 2.25)
-    used, kept = 8.0, 4.0
+    used = 8.0
+    left.put_aside(4.0)
     assert left.seconds == pytest.approx(188 - 8 - 5)
     share = left.share("boosting")
     assert share * (1 + 1.25) == pytest.approx(175)
     # Were both kept, the second training would end with the time.
-    assert used + share + 1.25 * (kept + share) == pytest.approx(188)
+    assert used + share + 1.25 * (4.0 + share) == pytest.approx(188)
 
 
 def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:

@@ -144,8 +144,19 @@ def fit_catboost(
     if job.are_several:
         some = as_columns(job.train.inputs).between(0, _CHECKED_ROWS)
         grown = replace(scorer, trees=trees).score(some)
-        assert np.allclose(scorer.score(some), grown), "the file predicts what its trees do"
+        if not np.allclose(scorer.score(some), grown):
+            raise Mistake(_lost_in_file())
     return scorer
+
+
+def _lost_in_file() -> Problem:
+    return Problem(
+        "CatBoost's file of these trees does not predict what they do",
+        path="model.kind",
+        found="catboost, beside several targets",
+        expected="a library whose file does",
+        fix="model: {kind: boosting}",
+    )
 
 
 def _grown(parameters: Mapping[str, Any], train: Any, validation: Any, callback: _Callback) -> Any:

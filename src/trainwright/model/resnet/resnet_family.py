@@ -39,7 +39,7 @@ class ResNetFamily(NetworkFamily[ResNet]):
         return network.blocks
 
     def head(self, network: nn.Module) -> nn.Linear:
-        """The layer that reads the mean over the places."""
+        """The layer that reads the means over places."""
         from trainwright.model.resnet.resnet_network import ImageNetwork
 
         assert isinstance(network, ImageNetwork)

@@ -27,7 +27,7 @@ from trainwright.run.selection.choose_model import (
 )
 from trainwright.run.selection.hold_out import HoldOut
 from trainwright.run.selection.ladder import Ladder, describe_times
-from trainwright.run.selection.time_left import SecondTraining, TimeLeft, weighed
+from trainwright.run.selection.time_left import TimeLeft, weighed
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
     TrainedCandidate,
@@ -60,25 +60,21 @@ class SelectionLearner:
             division = HoldOut.of(self._contract, prepared)
             inner = replace(run, observers=tuple(run.added.observers))
             rows, climbed = division.compared(), list[TrainedCandidate]()
-            left = self._time_left(division, climbed, rows, lambda: run.spent.used(name))
+            left = self._time_left(division, lambda: run.spent.used(name))
             percentile = self._contract.serving.percentile
             setup = CandidateSetup(prepared, division, inner, left, percentile)
             self._say_begin(division, rows, run)
             for each in self._selection.chosen_names:
                 climbed.append(self._candidate(each, setup, rows))
+                if left.has_second:
+                    left.put_aside(seconds_of_kept(climbed, rows, self._contract))
             chosen, ladder = self._choose(climbed, rows, setup)
         ladder.write(run.folder)
         for line in ladder.lines():
             run.screen.say(labelled("ladder", line))
         return self._fitted(chosen, ladder, rows, prepared)
 
-    def _time_left(
-        self,
-        division: HoldOut,
-        climbed: Sequence[TrainedCandidate],
-        rows: ComparedRows,
-        used: Callable[[], float],
-    ) -> TimeLeft:
+    def _time_left(self, division: HoldOut, used: Callable[[], float]) -> TimeLeft:
         """With a second training there are two shares of the budget: the selection may use what the
         second training of what it keeps leaves of both."""
         weights, seconds = weighed(tuple(self._plans)), self._plan.training_seconds
@@ -86,8 +82,7 @@ class SelectionLearner:
             return TimeLeft(seconds, weights, used)
         first = len(division.pool) - len(division.held_out[0])
         factor = len(division.pool) / first / division.count
-        second = SecondTraining(factor, lambda: seconds_of_kept(climbed, rows, self._contract))
-        return TimeLeft(2 * seconds, weights, used, second)
+        return TimeLeft(2 * seconds, weights, used, factor)
 
     def _say_begin(self, division: HoldOut, rows: ComparedRows, run: RunContext) -> None:
         on = f"{many(len(rows), 'row')} of {division.count} folds"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import final
 
@@ -24,44 +23,39 @@ def weighed(names: Sequence[str]) -> dict[str, float]:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class SecondTraining:
-    """What a second training of the kept candidates needs: `factor` seconds for each second of the
-    first, `kept` the seconds of the first trainings of those that would be kept by now."""
-
-    factor: float
-    kept: Callable[[], float]
-
-
-NO_SECOND = SecondTraining(0.0, lambda: 0.0)
-
-
-@final
 class TimeLeft:
     """Divided among the candidates that are left by their weights: what one leaves over goes to
     those after it. `used` are the seconds of the selection until now, those of earlier attempts
-    included. What a second training of what would be kept takes is put aside, and a candidate gets
-    no more than leaves room for its own."""
+    included. A second training of what is kept needs `factor` seconds for each second of the first,
+    0 without one: those are put aside, and a candidate gets no more than leaves room for its
+    own."""
 
     def __init__(
         self,
         limit_seconds: float,
         weights: Mapping[str, float],
         used: Callable[[], float],
-        second: SecondTraining = NO_SECOND,
+        factor: float = 0.0,
     ) -> None:
         self._limit = (1 - _RESERVE) * limit_seconds
         self._weights = weights
-        self._second = second
+        self._factor = factor
+        self._aside = 0.0
         self.used = used
 
     @property
     def seconds(self) -> float:
         """Left for all candidates; infinite without a budget."""
-        if math.isinf(self._limit):
-            return self._limit
-        aside = self._second.factor * self._second.kept() if self._second.factor else 0.0
-        return max(0.0, self._limit - self.used() - aside)
+        return max(0.0, self._limit - self.used() - self._aside)
+
+    @property
+    def has_second(self) -> bool:
+        """Is there a limit that a second training shares?"""
+        return self._factor > 0 and math.isfinite(self._limit)
+
+    def put_aside(self, kept: float) -> None:
+        """Keep time for the second training of what took so many seconds and would be kept now."""
+        self._aside = self._factor * kept
 
     def share(self, name: str) -> float:
         """Seconds of a candidate; those before it are finished."""
@@ -69,4 +63,4 @@ class TimeLeft:
         if name not in names or math.isinf(self._limit):
             return self.seconds
         left = [self._weights[one] for one in names[names.index(name) :]]
-        return self.seconds * left[0] / sum(left) / (1 + self._second.factor)
+        return self.seconds * left[0] / sum(left) / (1 + self._factor)
