@@ -22,14 +22,14 @@ from trainwright.data.columns.matching import Matching
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Classes, NextToken
 from trainwright.data.pairs.caption_tokenizer import fit_captions
-from trainwright.model.dummy import fit_constant, read_constant
+from trainwright.model.baselines.dummy import fit_constant, read_constant
+from trainwright.model.baselines.ngram_baseline import fit_frequencies, read_frequencies
+from trainwright.model.baselines.okapi_bm25 import fit_okapi_bm25, read_okapi_bm25
+from trainwright.model.baselines.ridge_match import fit_ridge_match, read_ridge_match
 from trainwright.model.families import FAMILIES
 from trainwright.model.family import LearningTask
 from trainwright.model.input_shape import ImageShape, PairShape, TableShape, TextShape, TokenShape
 from trainwright.model.library_family import LibraryFamily
-from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
-from trainwright.model.okapi_bm25 import fit_okapi_bm25, read_okapi_bm25
-from trainwright.model.ridge_match import fit_ridge_match, read_ridge_match
 from trainwright.testing.scorer_conformance import (
     FakeScorer,
     ScorerCase,

@@ -14,8 +14,8 @@ from trainwright.contract.sections.model.boosting import Boosting
 from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.data.base.table import Part, TableInputs
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.boosting.boosting_family import BoostingFamily
-from trainwright.model.dummy import fit_constant
 from trainwright.model.forest.forest_fit import fit_forest
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.linear.linear_fit import fit_linear

@@ -19,11 +19,11 @@ def read_scorer(kind: str, folder: Path, read_member: Callable[[Path], Predictor
     # Imported here: each kind needs its library, and a bundle needs one kind.
     match kind:
         case "constant":
-            from trainwright.model.dummy import read_constant
+            from trainwright.model.baselines.dummy import read_constant
 
             return read_constant(folder)
         case "frequencies":
-            from trainwright.model.ngram_baseline import read_frequencies
+            from trainwright.model.baselines.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
         case "answer_lengths":
@@ -31,11 +31,11 @@ def read_scorer(kind: str, folder: Path, read_member: Callable[[Path], Predictor
 
             return AnswerLengths()
         case "ridge_match":
-            from trainwright.model.ridge_match import read_ridge_match
+            from trainwright.model.baselines.ridge_match import read_ridge_match
 
             return read_ridge_match(folder)
         case "okapi_bm25":
-            from trainwright.model.okapi_bm25 import read_okapi_bm25
+            from trainwright.model.baselines.okapi_bm25 import read_okapi_bm25
 
             return read_okapi_bm25(folder)
         case "ensemble":

@@ -14,7 +14,7 @@ from trainwright.core.files import read_json
 from trainwright.data.columns.target import Classes
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.tracking.run_folder import RunFolder

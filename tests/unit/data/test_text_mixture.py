@@ -21,7 +21,7 @@ from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows
 from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
 from trainwright.data.text.token_file import EncodedText
-from trainwright.model.ngram_baseline import fit_frequencies
+from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
 if TYPE_CHECKING:
     from trainwright.data.loading.dataset import TextDataset

@@ -145,9 +145,9 @@ def test_tokens_that_are_masked_count_in_no_loss_and_no_score(
     from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
     from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
     from trainwright.data.text.padding import PaddedShapes
+    from trainwright.model.baselines.ngram_baseline import fit_frequencies
     from trainwright.model.gpt.gpt_network import GptNetwork
     from trainwright.model.input_shape import TokenShape
-    from trainwright.model.ngram_baseline import fit_frequencies
     from trainwright.predictor.network_scorer import NetworkScorer
 
     draw = np.random.default_rng(0)

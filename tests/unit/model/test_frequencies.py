@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trainwright.data.base.inputs.token_inputs import Sources, TokenInputs
-from trainwright.model import ngram_baseline
-from trainwright.model.ngram_baseline import fit_frequencies
+from trainwright.model.baselines import ngram_baseline
+from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
 
 def inputs_of(tokens: np.ndarray, begins: tuple[int, ...]) -> TokenInputs:

@@ -29,7 +29,7 @@ from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
 from trainwright.predictor.predictor import Predictor
@@ -149,7 +149,7 @@ def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
     from trainwright.data.base.inputs.token_inputs import TokenInputs
-    from trainwright.model.ngram_baseline import fit_frequencies
+    from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
     single = fit_frequencies(inputs, target.outputs, pairs=False)
@@ -165,7 +165,7 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
 def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear) of the answers, or of captions."""
     from trainwright.data.base.inputs.token_inputs import TokenInputs
-    from trainwright.model.ngram_baseline import fit_frequencies
+    from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs.segments), prepared.target
     single, double = (

@@ -7,8 +7,8 @@ from trainwright.data.base.storage.row_storage import spread_rows
 from trainwright.data.columns.target_kind import Target
 from trainwright.data.pairs.pair_terms import fit_pair_terms, small_images
 from trainwright.data.types import Prepared
-from trainwright.model.dummy import ConstantModel
-from trainwright.model.ridge_match import fit_ridge_match
+from trainwright.model.baselines.dummy import ConstantModel
+from trainwright.model.baselines.ridge_match import fit_ridge_match
 from trainwright.predictor.predictor import Predictor
 
 MOST_PAIRS = 20_000

@@ -9,9 +9,9 @@ from trainwright.data.columns.target_kind import Target
 from trainwright.data.text_pairs.text_pair_encoder import TextPairEncoder
 from trainwright.data.text_pairs.text_pair_terms import TextPairTerms, common_terms
 from trainwright.data.types import Prepared
-from trainwright.model.dummy import ConstantModel
-from trainwright.model.okapi_bm25 import fit_okapi_bm25
-from trainwright.model.ridge_match import fit_ridge_match
+from trainwright.model.baselines.dummy import ConstantModel
+from trainwright.model.baselines.okapi_bm25 import fit_okapi_bm25
+from trainwright.model.baselines.ridge_match import fit_ridge_match
 from trainwright.predictor.predictor import Predictor
 
 MOST_TEXT_PAIRS = 20_000

@@ -10,10 +10,10 @@ from trainwright.contract.sections.model.boosting import Boosting, Objective
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
-from trainwright.model.boosted_family import BoostedFamily
 from trainwright.model.library_family import LibraryFit, LibraryJob
 from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Grown, Watching, curve_history
+from trainwright.model.trees.boosted_family import BoostedFamily
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding

@@ -10,8 +10,8 @@ import lightgbm
 import numpy as np
 
 from trainwright.model.boosting.lightgbm_trees import BoostingJob, boosting_parameters
-from trainwright.model.round_watcher import RoundWatcher
 from trainwright.model.tree_growth import CurvePoint, Watching
+from trainwright.model.trees.round_watcher import RoundWatcher
 
 NO_GRADES = np.zeros(0)
 

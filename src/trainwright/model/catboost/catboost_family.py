@@ -8,10 +8,10 @@ from typing import ClassVar, final, get_args
 from trainwright.contract.sections.model.catboost import CatBoost, CatBoostObjective
 from trainwright.core.formatting import many
 from trainwright.core.import_gc import loading
-from trainwright.model.boosted_family import RecordedScorer, RestartedFamily
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Watching
+from trainwright.model.trees.boosted_family import RecordedScorer, RestartedFamily
 
 
 @final

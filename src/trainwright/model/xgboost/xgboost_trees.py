@@ -18,11 +18,11 @@ from trainwright.data.base.storage.row_storage import bounds
 from trainwright.data.base.table import Floats, Inputs, Part, as_columns
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.query_rows import QueryRows, RankingJob
-from trainwright.model.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.table_matrix import numeric_width, tree_matrix, usable_cores
-from trainwright.model.target_scales import scales_of
 from trainwright.model.tree_growth import Watching
 from trainwright.model.tree_objective import weights_of_rows
+from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
+from trainwright.model.trees.target_scales import scales_of
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
 
 _OBJECTIVES: Mapping[str, str] = {

@@ -30,7 +30,7 @@ from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.evaluate import evaluate
 from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.zero_shot_classes import linear_zero_shot, zero_shot_scores
 from trainwright.run.after.prepare_again import prepare_again

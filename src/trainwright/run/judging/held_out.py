@@ -17,7 +17,7 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.fold_scores import FoldScores, score_folds
 from trainwright.evaluation.scored_part import Scored
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.run.folder.baseline_bundles import score_beside
 from trainwright.run.judging.predict_part import predict_inputs
 from trainwright.run.repeats.train_folds import TrainedFold

@@ -12,7 +12,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.formatting import many, show_seconds
 from trainwright.data.types import Prepared
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
 from trainwright.planner.read_device import read_device

@@ -15,7 +15,7 @@ from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value
 from trainwright.data.encode_again import encode_again
 from trainwright.data.types import Prepared
-from trainwright.model.dummy import fit_constant
+from trainwright.model.baselines.dummy import fit_constant
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member

@@ -28,7 +28,7 @@ from trainwright.model.tree_objective import (
 )
 
 if TYPE_CHECKING:
-    from trainwright.model.round_watcher import BoostingRecord
+    from trainwright.model.trees.round_watcher import BoostingRecord
 
 B = TypeVar("B", bound=BoostedTrees)
 

@@ -11,8 +11,8 @@ from typing import final
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.data.base.typed_fields import check_annotated
-from trainwright.model.target_scales import ONE_TARGET, TargetScales
 from trainwright.model.tree_growth import CurvePoint, Watching, curve_history, next_point
+from trainwright.model.trees.target_scales import ONE_TARGET, TargetScales
 
 
 @final

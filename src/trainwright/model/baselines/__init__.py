@@ -1,0 +1,1 @@
+"""Models that others are held against: constants, word counts, pixels to words."""

@@ -1,0 +1,1 @@
+"""What families of boosted trees share: rounds, several targets, what a bundle says of them."""
