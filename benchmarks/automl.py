@@ -36,11 +36,10 @@ from page import write_section
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.core.files import read_json
+from trainwright.core.files import hash_bytes, read_json
 from trainwright.core.formatting import show_number
-from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.storage.row_storage import spread_rows
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
     ComparedScore,
@@ -49,7 +48,7 @@ from trainwright.evaluation.candidates.compare_candidates import (
 from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.latency import measure_megabytes
 from trainwright.run.judging.write_predictions import ScoredRows, read_predictions
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
 from trainwright.run.train import train
 from trainwright.tracking.run_folder import RunFolder

@@ -21,16 +21,12 @@ import lightgbm
 import numpy as np
 
 from page import goal
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    boosting_parameters,
-)
+from trainwright.model.boosting.lightgbm_fit import BoostingJob, boosting_parameters
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

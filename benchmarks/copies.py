@@ -26,24 +26,21 @@ import yaml
 
 import page
 from leakage import Case, case, share, table
-from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.table import Floats, ImageInputs, Part
-from trainwright.data.columns.target import Classes
+from trainwright.core.progress import StopFlag
+from trainwright.data.base.inputs import Floats, ImageInputs, Part
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.images.prepare_images import image_part
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
-from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 from trainwright.run.audit_data import look_at_data
-from trainwright.run.judging.held_out import HeldOut
-from trainwright.run.judging.try_findings import try_audited
+from trainwright.run.judging.judge import HeldOut, try_audited
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.measured_choices import settle
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

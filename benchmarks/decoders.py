@@ -40,7 +40,7 @@ from torch.nn import functional
 from defaults import RATE, Workload, decided, feed_of, our_loop
 from page import goal, write_section
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.engine.signals.peak_flops import measure_peak
+from trainwright.engine.signals.flops import measure_peak
 from trainwright.model.build_network import build_network
 from trainwright.model.families import network_family
 from trainwright.model.gpt.decoder_config import config_of

@@ -26,16 +26,15 @@ from qualities.sets import TARGETS, read_set
 from real import FOLDER
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.formatting import show_number
-from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.storage.row_storage import spread_rows
-from trainwright.data.base.table import Floats
+from trainwright.core.progress import StopFlag
+from trainwright.data.base.inputs import Floats
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

@@ -46,10 +46,10 @@ from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.planner.compute_trials import measure_compute
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
-from trainwright.planner.read_device import read_device
-from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.plan_facts import read_device
 from trainwright.planner.resolve.compute_choices import decide_compute, work_of
-from trainwright.run.compose.process_settings import kernels
+from trainwright.planner.resolve.training_choices import Choice, Choosing
+from trainwright.run.compose.compose_step import kernels
 from trainwright.run.trial.compute_trial import ModelTrial
 
 RATE = 3e-4

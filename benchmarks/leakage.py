@@ -29,23 +29,20 @@ import yaml
 import page
 from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
 from trainwright.contract.sections.metric import METRICS
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.labelled_part import read_part
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
-from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data
-from trainwright.run.judging.held_out import HeldOut
-from trainwright.run.judging.try_findings import try_audited
+from trainwright.run.judging.judge import HeldOut, try_audited
 from trainwright.run.learners.learner import build_learner
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from trainwright.tracking.installation import describe_hardware
+from trainwright.tracking.environment import describe_hardware
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 

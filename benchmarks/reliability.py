@@ -22,8 +22,8 @@ from xml.etree import ElementTree
 
 from matrix import GOALS, INTRODUCTION, ROWS
 from trainwright.core.faultpoints import FAULT_POINTS
+from trainwright.core.files import hash_value
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_value
 
 ROOT = Path(__file__).resolve().parents[1]
 _ALL_PASSED, _SOME_FAILED = 0, 1

@@ -27,9 +27,8 @@ from page import measured_with
 from real import FOLDER
 from shakespeare import run_timed
 from texts import MAKE_BASE, SETTINGS, WRITERS
-from trainwright.core.files import read_json, write_json
+from trainwright.core.files import hash_bytes, read_json, write_json
 from trainwright.core.formatting import show_number
-from trainwright.core.hashing import hash_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACTS = Path(__file__).resolve().parent / "results"

@@ -30,8 +30,7 @@ from trainwright.engine.health.health_monitor import HealthMonitor
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.signals.dead_units import DeadUnits
-from trainwright.engine.signals.layer_norm_signals import LayerNorms
-from trainwright.engine.signals.step_probes import StepProbes
+from trainwright.engine.signals.network_inspection import LayerNorms, StepProbes
 from trainwright.engine.signals.telemetry import Windows
 from trainwright.engine.stopping.stop_rules import StepLimit
 from trainwright.engine.update.step import OptimizerStep

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.contract.sections.data.features import Features, TextFeatures
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData, TextFeatures
 from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.run_audit import audit

@@ -16,12 +16,12 @@ from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.sections.training.averaging import ConstantRate
-from trainwright.contract.sections.training.guard import Guard
+from trainwright.contract.sections.training.scheduler import ConstantRate
+from trainwright.contract.sections.training.training import Guard
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
 from trainwright.engine.bn_recalibration import BatchNormRecalibration
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff
+from trainwright.engine.guards.rollback import RollbackBackoff
 from trainwright.engine.guards.step_guard import PolicyGuard
 from trainwright.engine.job import Every, Job
 from trainwright.engine.stopping.stop_rules import Patience, StepLimit
@@ -29,10 +29,9 @@ from trainwright.engine.update.average_update import AverageUpdate
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.eval_weights import Evaluating
-from trainwright.optim.swa import SWA
-from trainwright.optim.swa_lr import SWALearningRate
+from trainwright.optim.swa import SWA, SWALearningRate
 from trainwright.optim.swa_schedule import SWASchedule
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fakes import MemoryCheckpoints
 from trainwright.tracking.events import Event, RolledBack, StepKept, StepOutcome
 
 STEPS, TAKING = 24, SWASchedule(8, (10, 14, 18, 22))

@@ -10,7 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-from trainwright.core import limits, machine
+from trainwright.core import limits
+from trainwright.core import process as machine
 
 GIBIBYTE = 2**30
 ADDRESSES = 16 * GIBIBYTE

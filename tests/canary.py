@@ -25,7 +25,7 @@ from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import CheckpointStore
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Batch, Feed
 from trainwright.engine.job import Every, Job
 from trainwright.engine.loop import fit
@@ -34,8 +34,7 @@ from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum
 from trainwright.optim.lr_schedule import cosine_with_warmup
 from trainwright.optim.schedule import LearningRate
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
-from trainwright.testing.fake_observers import RecordingObserver
+from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended, Event, Resumed, StepKept
 from trainwright.tracking.signals import SignalRecorder, read_signals

@@ -18,7 +18,7 @@ from hypothesis import settings
 from deadlines import within
 from faults.tiers import TIER, times
 from faults.zygote import Zygote
-from trainwright.core import import_gc
+from trainwright.core import process as import_gc
 from trainwright.core.faultpoints import arm
 from trainwright.data.quality.columns import outliers
 from trainwright.report.figures import svg_figure

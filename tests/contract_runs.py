@@ -11,16 +11,15 @@ from pathlib import Path
 import torch
 
 from canary import Killed
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.update.step import Step
 from trainwright.run.compose.compose_job import compose
-from trainwright.run.compose.process_settings import kernels
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.compose.compose_step import kernels
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, StepOutcome

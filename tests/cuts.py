@@ -19,7 +19,7 @@ from canary import (
 )
 from comparing import differences
 from stepwise import FitTo
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fakes import MemoryCheckpoints
 from trainwright.tracking.events import (
     Event,
     StepKept,

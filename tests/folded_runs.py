@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from command import command, stopped_at
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 
 
 def check_goes_on(contract: str, step: int) -> None:

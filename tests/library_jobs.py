@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.table import Part, TableInputs
+from trainwright.data.base.inputs import Part, TableInputs
 from trainwright.model.library_family import LibraryJob
 
 CARDINALITIES = (12, 12)

@@ -13,13 +13,12 @@ from canary import Canary, Setting, start
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.files import Json
-from trainwright.engine.signals.layer_norm_signals import LayerNorms
-from trainwright.engine.signals.step_probes import StepProbes
+from trainwright.engine.signals.network_inspection import LayerNorms, StepProbes
 from trainwright.engine.signals.telemetry import Trouble, Window, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
 from trainwright.run.compose.compose_telemetry import told_of
 from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.events import Observers
 from trainwright.tracking.telemetry_file import WindowFile, read_windows
 
 FULL = Setting()

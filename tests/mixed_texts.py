@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from trainwright.contract.sections.data.sampling import Mixture, Sampling
+from trainwright.contract.sections.data.data_traits import Mixture, Sampling
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
+from trainwright.data.base.token_inputs import TokenInputs
 
 Windows = Literal["across", "packed", "padded"]
 WINDOWS: tuple[Windows, ...] = ("across", "packed", "padded")

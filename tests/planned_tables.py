@@ -15,7 +15,7 @@ from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.source_file import FileVersion
 from trainwright.model.input_shape import TableShape
 from trainwright.planner.plan import Plan, plan
-from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.plan_facts import DeviceFacts
 
 CPU = DeviceFacts()
 GPU = DeviceFacts("cuda", "GPU", has_bf16=True, memory_bytes=2**34)

@@ -12,16 +12,15 @@ import polars as pl
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.core.files import Json, write_json
 from trainwright.core.progress import Progress
-from trainwright.data.base.table import Floats
-from trainwright.data.columns.target import Classes
+from trainwright.data.base.inputs import Floats
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.evaluation.evaluate import evaluate
-from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.planner.plan import Plan, plan
-from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.plan_facts import DeviceFacts
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended, Resumed, Saved, StepKept, StepOutcome, Validated
 from trainwright.tracking.record import Ending, RunFacts, RunRecord

@@ -14,7 +14,7 @@ import torch
 
 from comparing import differences
 from trainwright.checkpoint.store import Loaded
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fakes import MemoryCheckpoints
 
 NOT_COMPARED = ("clock",)
 

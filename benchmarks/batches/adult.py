@@ -16,7 +16,7 @@ import polars as pl
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.planner.plan import plan
-from trainwright.planner.read_device import read_device
+from trainwright.planner.plan_facts import read_device
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer

@@ -21,7 +21,7 @@ import polars as pl
 
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.row_file import RowFile, parquet_batches, write_row_file
-from trainwright.data.sampling.block_shuffle import BlockSampler
+from trainwright.data.sampling.samplers import BlockSampler
 
 COLUMNS = 32
 INPUTS = [f"x{at}" for at in range(COLUMNS)]

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from trainwright.contract.sections.data.images import Augment
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.images.idx import read_idx
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.images.mnist import read_idx
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.dataset import TensorRowDataset, WindowDataset

@@ -26,9 +26,8 @@ from loops.workloads import DEVICE, Setting, make
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guards.step_guard import Judgement, Keep
-from trainwright.engine.job import Job
+from trainwright.engine.job import Job, Never, NoProbes
 from trainwright.engine.loop import fit
-from trainwright.engine.null_objects import Never, NoProbes
 from trainwright.engine.signals.custom_signals import OwnSignals
 from trainwright.engine.signals.telemetry import Windows
 from trainwright.engine.stopping.stop_rules import StepLimit
@@ -36,8 +35,7 @@ from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Supervised
 from trainwright.optim.fused_adam import stepping_of
 from trainwright.run.compose.compose_feed import class_rows
-from trainwright.tracking.events import StepKept, StepOutcome
-from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.events import Observer, Observers, StepKept, StepOutcome
 from trainwright.tracking.signals import SignalRecorder
 
 CALLS = 500

@@ -9,18 +9,16 @@ from typing import final
 
 from loops.gate import Gate
 from loops.workloads import Setting, make
-from trainwright.core.progress import Progress
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import Progress, StopFlag
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.job import BatchSource, Every, Job
+from trainwright.engine.job import BatchSource, Every, Job, NoCheckpoints
 from trainwright.engine.loop import fit
-from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.save_interval import Due
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.events import Observers
 from trainwright.tracking.run_folder import RunFolder
 
 NEVER = Every(10**12)

@@ -21,12 +21,11 @@ from torch.nn import functional
 from loops.gate import Gate
 from trainwright.contract.sections.section import settled
 from trainwright.model.build_network import build_network
+from trainwright.model.input_shape import shape_of
 from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.run.compose.compose_feed import build_feed
-from trainwright.run.input_shapes import shape_of
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 CLIPPING = 1.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import FindingKind
+from trainwright.contract.sections.data.table_data import Column
 
 Random = np.random.Generator
 Planted = tuple[pl.DataFrame, set[int] | set[str]]

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.table_networks import TabularResNet
 from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.resnet.resnet_network import build_resnet

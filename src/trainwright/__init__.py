@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from trainwright.contract.reading.read_contract import read_contract as read_contract
     from trainwright.contract.sections.data.chats import ChatData as ChatData
     from trainwright.contract.sections.data.tokens import TokenData as TokenData
-    from trainwright.contract.sections.training.guard import Guard as Guard
     from trainwright.contract.sections.training.memory import ByOp as ByOp
+    from trainwright.contract.sections.training.training import Guard as Guard
     from trainwright.core.errors import ContractMistake as ContractMistake
     from trainwright.core.errors import DamagedFile as DamagedFile
     from trainwright.core.errors import DataChanged as DataChanged
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from trainwright.core.errors import TrainwrightError as TrainwrightError
     from trainwright.core.progress import Progress as Progress
     from trainwright.data.loading.batch import Batch as Batch
-    from trainwright.data.loading.document_batch import NO_TARGET as NO_TARGET
+    from trainwright.data.loading.document_dataset import NO_TARGET as NO_TARGET
+    from trainwright.data.loading.document_dataset import ShortWindows as ShortWindows
+    from trainwright.data.loading.document_dataset import Trimmed as Trimmed
+    from trainwright.data.loading.document_dataset import padded_targets as padded_targets
     from trainwright.data.loading.feed import Feed as Feed
     from trainwright.data.loading.feed import StepBatches as StepBatches
-    from trainwright.data.loading.length_ramp import ShortWindows as ShortWindows
-    from trainwright.data.loading.padded_dataset import Trimmed as Trimmed
-    from trainwright.data.loading.padded_dataset import padded_targets as padded_targets
     from trainwright.data.loading.row_file import RowFile as RowFile
     from trainwright.data.loading.row_file import parquet_batches as parquet_batches
     from trainwright.data.loading.row_file import write_row_file as write_row_file
     from trainwright.data.loading.worker_pool import Workers as Workers
-    from trainwright.data.sampling.block_shuffle import BlockSampler as BlockSampler
     from trainwright.data.sampling.length_buckets import BucketSampler as BucketSampler
+    from trainwright.data.sampling.samplers import BlockSampler as BlockSampler
     from trainwright.data.sampling.samplers import CurriculumSampler as CurriculumSampler
     from trainwright.data.sampling.samplers import GroupSampler as GroupSampler
     from trainwright.data.sampling.samplers import Pace as Pace
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from trainwright.engine.execution.step_benchmark import Trials as Trials
     from trainwright.engine.execution.step_benchmark import Way as Way
     from trainwright.engine.execution.step_benchmark import product_error as product_error
-    from trainwright.engine.guards.rollback_backoff import RollbackBackoff as RollbackBackoff
+    from trainwright.engine.guards.rollback import RollbackBackoff as RollbackBackoff
     from trainwright.engine.guards.step_guard import Drop as Drop
     from trainwright.engine.guards.step_guard import Halt as Halt
     from trainwright.engine.guards.step_guard import HaltOnNonFinite as HaltOnNonFinite
@@ -93,10 +93,10 @@ if TYPE_CHECKING:
     from trainwright.engine.signals.custom_signals import OwnMeans as OwnMeans
     from trainwright.engine.signals.custom_signals import OwnSignals as OwnSignals
     from trainwright.engine.signals.dead_units import DeadUnits as DeadUnits
-    from trainwright.engine.signals.layer_norm_signals import LayerNorms as LayerNorms
+    from trainwright.engine.signals.network_inspection import LayerNorms as LayerNorms
     from trainwright.engine.signals.network_inspection import SilentUnits as SilentUnits
+    from trainwright.engine.signals.network_inspection import StepProbes as StepProbes
     from trainwright.engine.signals.noise_scale import NoiseScale as NoiseScale
-    from trainwright.engine.signals.step_probes import StepProbes as StepProbes
     from trainwright.engine.signals.telemetry import Windows as Windows
     from trainwright.engine.signals.throughput import Throughput as Throughput
     from trainwright.engine.stopping.stop_rules import Patience as Patience
@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from trainwright.engine.update.step import OptimizerStep as OptimizerStep
     from trainwright.estimators import Classifier as Classifier
     from trainwright.estimators import Regressor as Regressor
-    from trainwright.model.block_protocol import InBlocks as InBlocks
+    from trainwright.model.model_call import InBlocks as InBlocks
     from trainwright.objective.classification_losses import (
         BinaryCrossEntropyLoss as BinaryCrossEntropyLoss,
     )
@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
     from trainwright.optim.swa import SWA as SWA
     from trainwright.optim.swa_schedule import SWASchedule as SWASchedule
-    from trainwright.run.after.harness_model import harness_model as harness_model
+    from trainwright.run.after.evaluate_harness import harness_model as harness_model
     from trainwright.run.prepared_data import prepare as prepare
     from trainwright.tracking.events import Ended as Ended
     from trainwright.tracking.events import StepKept as StepKept
@@ -151,7 +151,7 @@ if not TYPE_CHECKING:
     # Names are imported on first use: the command's help must not wait for torch.
     _LIGHT = {
         "api": "FittedRun TrainedRun fit judge load train",
-        "contract.sections.training.guard": "Guard",
+        "contract.sections.training.training": "Guard",
         "contract.sections.training.memory": "ByOp",
         "contract.reading.read_contract": "read_contract",
         "contract.sections.data.chats": "ChatData",
@@ -161,9 +161,9 @@ if not TYPE_CHECKING:
         "StorageFailed TrainwrightError",
         "core.progress": "Progress",
         "estimators": "Classifier Regressor",
-        "data.sampling.block_shuffle": "BlockSampler",
+        "data.sampling.samplers": "BlockSampler CurriculumSampler GroupSampler Pace "
+        "WeightedSampler",
         "data.sampling.length_buckets": "BucketSampler",
-        "data.sampling.samplers": "CurriculumSampler GroupSampler Pace WeightedSampler",
         "data.text.padding": "PaddedShapes",
         "data.sampling.step_ramps": "Stages",
         "data.sources.find_source": "read_source",
@@ -184,23 +184,19 @@ if not TYPE_CHECKING:
         "checkpoint.state": "Snapshot",
         "checkpoint.store": "Checkpoints Loaded",
         "data.loading.feed": "Feed StepBatches",
-        "data.loading.document_batch": "NO_TARGET",
-        "data.loading.padded_dataset": "Trimmed padded_targets",
+        "data.loading.document_dataset": "NO_TARGET ShortWindows Trimmed padded_targets",
         "data.loading.row_file": "RowFile parquet_batches write_row_file",
-        "data.loading.length_ramp": "ShortWindows",
         "data.loading.batch": "Batch",
         "data.loading.worker_pool": "Workers",
         "engine.execution.oom": "BackwardOutOfMemory",
         "engine.update.average_update": "AverageUpdate",
-        "engine.guards.rollback_backoff": "RollbackBackoff",
+        "engine.guards.rollback": "RollbackBackoff",
         "engine.signals.throughput": "Throughput",
         "engine.guards.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
-        "engine.signals.network_inspection": "SilentUnits",
+        "engine.signals.network_inspection": "LayerNorms SilentUnits StepProbes",
         "engine.job": "At Every Job",
         "engine.execution.kernel_settings": "matrix_products",
-        "engine.signals.layer_norm_signals": "LayerNorms",
         "engine.loader_feed": "LoaderFeed",
-        "engine.signals.step_probes": "StepProbes",
         "engine.signals.noise_scale": "NoiseScale",
         "engine.execution.activation_offload": "Offloading",
         "engine.update.oom_policy": "AlsoAfterSplit MemoryGuard SplitOnOutOfMemory",
@@ -215,7 +211,7 @@ if not TYPE_CHECKING:
         "engine.health.health_monitor": "HealthMonitor",
         "engine.signals.dead_units": "DeadUnits",
         "engine.signals.telemetry": "Windows",
-        "model.block_protocol": "InBlocks",
+        "model.model_call": "InBlocks",
         "objective.classification_losses": "BinaryCrossEntropyLoss CrossEntropyLoss FocalLoss",
         "objective.contrastive": "info_nce nt_xent symmetric_info_nce triplet",
         "optim.parameter_groups": "group_parameters",
@@ -229,7 +225,7 @@ if not TYPE_CHECKING:
         "optim.lr_schedule": "cosine_with_warmup",
         "optim.swa_schedule": "SWASchedule",
         "optim.eval_weights": "Evaluating",
-        "run.after.harness_model": "harness_model",
+        "run.after.evaluate_harness": "harness_model",
     }
     _HOMES = {
         name: home for names in (_LIGHT, _TORCH) for home in names for name in names[home].split()
@@ -243,7 +239,7 @@ if not TYPE_CHECKING:
         if home is None:
             raise AttributeError(f"module 'trainwright' has no attribute {name!r}")
         if home in _TORCH:
-            from trainwright.core.optional_dependencies import need_torch
+            from trainwright.core.lazy_imports import need_torch
 
             need_torch("", f"trainwright.{name}")
         value = globals()[name] = getattr(import_module(f"trainwright.{home}"), name)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, final, overload
 import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text, is_contract
-from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number, show_seconds
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
+from trainwright.core.process import code_allowed
 from trainwright.data.sources.frames import Frame
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.metric_values import measure
@@ -34,12 +34,12 @@ from trainwright.run.fit_contract import (
 )
 from trainwright.run.folder.check_own_files import read_model, read_own_bundle
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.request.run_request import Additions, Request
-from trainwright.run.run_result import Result
+from trainwright.run.request import Additions, Request
+from trainwright.run.run_context import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.judge_model import Predict, judge_model
 from trainwright.run.train import train as train_contract
-from trainwright.tracking.observers import Observer
+from trainwright.tracking.events import Observer
 
 if TYPE_CHECKING:
     from trainwright.engine.job import Job

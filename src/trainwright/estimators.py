@@ -29,12 +29,12 @@ from trainwright.api import FittedRun
 from trainwright.api import fit as fit_data
 from trainwright.contract.reading.read_contract import file_or_text
 from trainwright.core.errors import Interrupted, Mistake
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.input_rows import GivenRows, frame_of, is_pandas
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StreamScreen
 
 _SECTIONS = ("model", "metric", "training", "data", "budget")

@@ -16,9 +16,8 @@ from trainwright.contract.reading.overrides import read_settings, set_values
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.contract.reading.yaml_reader import ParsedYaml
 from trainwright.core.errors import Mistake, Problem
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 Base = Literal["table", "network", "text", "images", "encoder", "pairs", "captions", "text_pairs"]

@@ -58,6 +58,6 @@ def test_every_table_by_kind_of_data_has_a_line() -> None:
         for path in SOURCES
         if any(map(is_by_kind_of_data, nodes_of(path)))
     }
-    assert {"data/dispatch.py", "planner/kinds/planner_of.py"} <= modules
+    assert {"data/dispatch.py", "planner/kinds/data_planner.py"} <= modules
     named = set(re.findall(r"`([\w/]+\.py)`", text_of("A new kind of data")))
     assert modules - named == set()

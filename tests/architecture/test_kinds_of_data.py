@@ -34,8 +34,8 @@ SHAPES = {"TableShape", "ImageShape", "TokenShape"}
 
 HOMES = (
     "contract/sections/",
-    "data/base/table.py",
-    "data/columns/target.py",
+    "data/base/inputs.py",
+    "data/columns/class_target.py",
     "data/encoders/",
     "data/images/",
     "data/text/",

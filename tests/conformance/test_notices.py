@@ -19,9 +19,9 @@ from metadata import (
     azure_event,
     serve_metadata,
 )
-from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.run_settings import Resume
 from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
-from trainwright.run.supervise.preemption_notice import NoticeFile, build_notices
+from trainwright.run.supervise.preemption import NoticeFile, build_notices
 from trainwright.testing.notice_conformance import FakeNotices, check_notices
 
 

@@ -14,13 +14,13 @@ from trainwright.contract.sections.model.dual_encoder import DualEncoder
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
-from trainwright.data.base.inputs.pair_inputs import PairInputs
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import ImageInputs, TableInputs
-from trainwright.data.columns.matching import Matching
+from trainwright.contract.sections.model.table_networks import TabularResNet
+from trainwright.data.base.inputs import ImageInputs, TableInputs
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.columns.class_target import Classes, NextToken
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes, NextToken
+from trainwright.data.columns.retrieval_targets import Matching
 from trainwright.data.pairs.caption_tokenizer import fit_captions
 from trainwright.model.baselines.dummy import fit_constant, read_constant
 from trainwright.model.baselines.ngram_baseline import fit_frequencies, read_frequencies

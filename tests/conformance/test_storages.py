@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 fsspec = pytest.importorskip("fsspec")
 
 from object_store import object_store  # noqa: E402
-from trainwright.checkpoint.files.file_names import name_of  # noqa: E402
+from trainwright.checkpoint.files.file_entry import name_of  # noqa: E402
 from trainwright.checkpoint.storages.local_storage import LocalStorage  # noqa: E402
 from trainwright.checkpoint.storages.object_storage import ObjectStorage, open_objects  # noqa: E402
 from trainwright.checkpoint.storages.storage import CheckpointStorage  # noqa: E402

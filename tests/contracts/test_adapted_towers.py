@@ -22,11 +22,16 @@ from made_image_bases import write_image_base  # noqa: E402
 from made_texts import write_base  # noqa: E402
 from trainwright.contract.sections.model.bi_encoder import BiEncoder  # noqa: E402
 from trainwright.contract.sections.model.dual_encoder import DualEncoder  # noqa: E402
-from trainwright.contract.sections.model.pretrained import Base, Pretrained  # noqa: E402
-from trainwright.contract.sections.model.towers import TowerSection  # noqa: E402
+from trainwright.contract.sections.model.pretrained import (  # noqa: E402
+    Base,
+    Pretrained,
+    TowerSection,
+)
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import PairShape, TextPairShape  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, write_bundle  # noqa: E402

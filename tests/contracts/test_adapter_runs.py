@@ -28,9 +28,11 @@ from made_image_bases import write_image_base, write_image_project  # noqa: E402
 from made_texts import sentences, write_text_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
 from trainwright.core.formatting import show_bytes  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -56,7 +58,7 @@ def hide(patch: pytest.MonkeyPatch, package: str) -> None:
     def found(name: str, *rest: str) -> ModuleSpec | None:
         return None if name == package else find(name, *rest)
 
-    patch.setattr("trainwright.core.optional_dependencies.find_spec", found)
+    patch.setattr("trainwright.core.lazy_imports.find_spec", found)
 
 
 def change_base(folder: Path) -> None:

@@ -27,7 +27,7 @@ from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.formatting import show_bytes  # noqa: E402
-from trainwright.model.attention.key_value_cache import KeyValueCache  # noqa: E402
+from trainwright.model.causal_attention import KeyValueCache  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402

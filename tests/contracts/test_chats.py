@@ -23,16 +23,15 @@ from contract_runs import Run, bits, train
 from faults.tiers import also_slow
 from real_data import real_data
 from trainwright.core.errors import ContractMistake
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.chats.chat_encoding import ChatEncoding
 from trainwright.data.quality.finding import Finding
-from trainwright.planner.kinds.planner_of import planner_of
+from trainwright.planner.kinds.data_planner import planner_of
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder

@@ -12,8 +12,7 @@ import pytest
 
 import trainwright as tw
 from command import Ran, command, inside, stopped_at, tree
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.signals import read_signals
 

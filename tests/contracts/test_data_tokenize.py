@@ -12,7 +12,7 @@ import pytest
 from command import command, inside
 from contract_runs import bits, train
 from trainwright.core.errors import Mistake
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file
 from trainwright.data.text.token_file import read_token_file
 
 pytest.importorskip("torch")

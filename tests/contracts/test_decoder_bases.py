@@ -16,9 +16,11 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from command import command, inside  # noqa: E402
 from made_decoders import write_decoder, write_decoder_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 
 pytestmark = pytest.mark.torch

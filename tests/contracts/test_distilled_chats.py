@@ -16,7 +16,7 @@ pytest.importorskip("tokenizers")
 from command import command, inside, tree
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.data.chats import ChatData
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file
 from trainwright.data.chats.prepare_chats import RawChats, read_raw_chats
 from trainwright.predictor.text_generation import Continuation, TextGenerator
 

@@ -15,8 +15,7 @@ import trainwright as tw
 from command import command
 from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
-from trainwright.core.files import read_json, write_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json, write_json
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder

@@ -17,7 +17,7 @@ import trainwright as tw
 from command import command, stopped_at
 from made_series import SECTION, made_series, write_series
 from trainwright.core.files import read_json
-from trainwright.data.columns.forecast_target import ForecastTarget
+from trainwright.data.columns.number_target import ForecastTarget
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.series.series_encoder import SeriesEncoder
 from trainwright.predictor.bundle import read_bundle

@@ -24,17 +24,21 @@ from made_image_bases import (  # noqa: E402
     write_image_project,
 )
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.data.base.table import ImageInputs  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import ImageShape  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
-from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
-from trainwright.run.prepare.ready_run import Ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
-from trainwright.run.run_result import Result  # noqa: E402
+from trainwright.run.prepare.prepare_run import (  # noqa: E402
+    Ready,
+    make_ready,
+)
+from trainwright.run.request import Request  # noqa: E402
+from trainwright.run.run_context import Result  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.run.train import train  # noqa: E402
 

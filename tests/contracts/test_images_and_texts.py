@@ -14,10 +14,10 @@ from real_data import real_data
 pytest.importorskip("torch")
 
 import trainwright as tw
-from trainwright.cli.output.render import commands_with_a_run
+from trainwright.cli.render import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
-from trainwright.data.images.idx import read_idx
+from trainwright.data.images.mnist import read_idx
 from trainwright.engine.stopping.stop_rules import StopReason, StopRequested
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
 from trainwright.tracking.run_folder import RunFolder

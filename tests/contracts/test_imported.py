@@ -23,13 +23,13 @@ from command import command, inside  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from made_image_bases import write_coloured  # noqa: E402
 from trainwright.contract.sections.model import kinds_with  # noqa: E402
-from trainwright.core.code_permission import code_allowed, is_code_allowed  # noqa: E402
 from trainwright.core.errors import Interrupted, Mistake  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import hash_file  # noqa: E402
+from trainwright.core.process import code_allowed, is_code_allowed  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.model.imported.source_files import find_code  # noqa: E402
+from trainwright.model.imported.load_target import find_code  # noqa: E402
 from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
+from trainwright.run.request import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 
 pytestmark = pytest.mark.torch

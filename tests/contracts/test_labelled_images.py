@@ -191,7 +191,7 @@ def test_blended_labels_have_the_loss_of_soft_targets() -> None:
     torch = pytest.importorskip("torch")
     from trainwright.objective.classification_losses import BinaryCrossEntropyLoss
     from trainwright.objective.losses import Mixed
-    from trainwright.objective.several_losses import SeveralTargetsLoss
+    from trainwright.objective.regression_losses import SeveralTargetsLoss
 
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(5, 3, generator=draw)
@@ -248,7 +248,7 @@ def test_a_model_of_transformers_gives_the_probabilities_of_its_own_class(
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from made_image_bases import write_image_base
-    from trainwright.data.base.table import ImageInputs
+    from trainwright.data.base.inputs import ImageInputs
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,7 @@ def hide(patch: pytest.MonkeyPatch, package: str) -> None:
     def found(name: str, *rest: str) -> ModuleSpec | None:
         return None if name == package else find(name, *rest)
 
-    patch.setattr("trainwright.core.optional_dependencies.find_spec", found)
+    patch.setattr("trainwright.core.lazy_imports.find_spec", found)
 
 
 @pytest.mark.parametrize("kind", LIBRARIES)

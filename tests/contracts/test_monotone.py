@@ -14,7 +14,7 @@ from command import command, inside
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import Mistake
 from trainwright.model.family import LearningTask
-from trainwright.model.tree_objective import monotone_problems
+from trainwright.model.tree_growth import monotone_problems
 
 KINDS = [kind for kind, one in sections().items() if "monotone" in one.model_fields]
 ROUNDS = {"boosting": "max_trees", "xgboost": "max_trees", "catboost": "max_trees"}

@@ -14,7 +14,8 @@ import trainwright as tw
 from contract_runs import bits, train
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
-from trainwright.data.columns.target import Classes, target_from_json
+from trainwright.data.columns.class_target import Classes
+from trainwright.data.columns.target import target_from_json
 
 ORDER = ("poor", "fair", "good", "best")
 TRAINED = ("boosting", "linear", "forest")

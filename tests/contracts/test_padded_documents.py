@@ -17,9 +17,8 @@ from contract_runs import Run, bits, train
 from faults.tiers import also_slow
 from trainwright.contract.sections.section import settled
 from trainwright.run.compose.compose_feed import build_feed
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.trial import compute_trial as run_trial
 

@@ -26,15 +26,14 @@ from faults.tiers import also_slow
 from made_decoders import write_decoder_project
 from trainwright.contract.sections.training.objective import Dpo
 from trainwright.core.errors import Mistake
-from trainwright.data.chats.preference_encoding import PreferenceEncoding
+from trainwright.data.chats.chat_encoding import PreferenceEncoding
 from trainwright.model.families import network_family
-from trainwright.planner.kinds.planner_of import planner_of
+from trainwright.model.input_shape import shape_of
+from trainwright.planner.kinds.data_planner import planner_of
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.input_shapes import shape_of
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.teacher import reference_scores
 from trainwright.tracking.run_folder import RunFolder

@@ -16,9 +16,9 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import target_from_json
-from trainwright.model.boosting.quantile_trees import read_quantiles
+from trainwright.model.boosting.several_boosted import read_quantiles
 from trainwright.predictor.bundle import read_bundle
-from trainwright.run.judging.predict_part import crossing_notes
+from trainwright.run.judging.judge import crossing_notes
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
 
@@ -90,13 +90,13 @@ def test_a_family_predicts_quantiles(kind: str, tmp_path: Path) -> None:
 def test_each_quantile_has_the_trees_that_lightgbm_grows_for_it(tmp_path: Path) -> None:
     import lightgbm
 
-    from trainwright.model.boosting.lightgbm_trees import (
+    from trainwright.model.boosting.lightgbm_fit import (
         BoostingJob,
         BoostingRows,
         boosting_parameters,
         matrix_of,
     )
-    from trainwright.run.learners.library_job import job_of
+    from trainwright.run.learners.fit_result import job_of
 
     contract = contract_of("boosting", tmp_path)
     contract["model"] |= {"max_trees": 200, "early_stopping_rounds": 8}

@@ -21,11 +21,11 @@ from guide import GUIDE, blocks
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.subsample import sampled_judged
 from trainwright.evaluation.curves.plot_data import RankingCurves
-from trainwright.planner.budget_shares import Allotment
+from trainwright.planner.budget_fit import Allotment
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
-from trainwright.run.budget.beforehand import Beforehand
 from trainwright.run.judging.write_predictions import read_predictions
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.measured_choices import Beforehand
+from trainwright.run.prepare.prepare_run import Ready
 from trainwright.tracking.run_folder import RunFolder
 
 PAGE = GUIDE / "ranking.md"
@@ -251,7 +251,7 @@ def test_a_ranking_by_time_has_no_naive_forecasts(contract: Path, tmp_path: Path
 def test_the_memory_of_a_network_counts_the_rows_of_its_queries(contract: Path) -> None:
     from trainwright.contract.reading.read_contract import ContractText
     from trainwright.run.prepare.prepare_run import make_ready
-    from trainwright.run.request.run_request import Request
+    from trainwright.run.request import Request
     from trainwright.run.screen import StageTimes, StreamScreen
 
     values = yaml.safe_load(contract.read_text())

@@ -15,8 +15,7 @@ from command import command, inside, stopped_at
 from guide import GUIDE, blocks
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import Mistake
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 
 KINDS = [
     kind

@@ -14,7 +14,7 @@ import pytest
 import trainwright as tw
 from command import Ran, command, inside
 from trainwright.core.files import read_json
-from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
+from trainwright.evaluation.calibration.fit_threshold import fit_label_thresholds
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder

@@ -16,8 +16,7 @@ from guide import GUIDE, blocks
 from made_data import make_images
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import Mistake
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "distillation"
 SMALL: dict[str, dict[str, Any]] = {

@@ -21,8 +21,10 @@ from command import command, inside, stopped_at  # noqa: E402
 from guide import GUIDE, blocks  # noqa: E402
 from made_data import make_images  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
 from trainwright.model.row_state import PROJECTION  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 from trainwright.predictor.network_scorer import NetworkScorer  # noqa: E402

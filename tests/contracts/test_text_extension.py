@@ -14,7 +14,7 @@ from command import command, inside  # noqa: E402
 from made_texts import CONTRACT, write_text_project  # noqa: E402
 from trainwright.contract.sections.model.pretrained import Base, Pretrained  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import hash_file  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import TextShape  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402

@@ -21,15 +21,14 @@ from contract_runs import bits, train
 from guide import GUIDE, blocks
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake
-from trainwright.data.base.permutation import Positions
+from trainwright.data.base.counter_rng import Positions
 from trainwright.data.sampling.samplers import GroupSampler
 from trainwright.doctor.preflight import preflight
 from trainwright.run.after.evaluate_rows import evaluate_rows
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.compose.schedule_length import length_of
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.run_folder import RunFolder

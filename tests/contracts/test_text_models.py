@@ -23,19 +23,23 @@ from contract_runs import train as fit_only  # noqa: E402
 from made_texts import sentences, write_base, write_rows, write_text_project  # noqa: E402
 from trainwright.contract.sections.model.pretrained import Base  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.data.base.inputs.text_inputs import TextInputs  # noqa: E402
-from trainwright.data.encoders.text_encoder import TextReading  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
+from trainwright.data.base.token_inputs import TextInputs  # noqa: E402
+from trainwright.data.encoders.text_tokenizer import TextReading  # noqa: E402
 from trainwright.model.pretrained.sequence_classifier import build_classifier  # noqa: E402
 from trainwright.predictor.bundle import read_bundle, read_description  # noqa: E402
-from trainwright.predictor.check_predictor import check_predictor  # noqa: E402
+from trainwright.predictor.bundle_files import check_predictor  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows  # noqa: E402
 from trainwright.run.after.export_weights import export_model  # noqa: E402
-from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
-from trainwright.run.prepare.ready_run import Ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
-from trainwright.run.run_result import Result  # noqa: E402
+from trainwright.run.prepare.prepare_run import (  # noqa: E402
+    Ready,
+    make_ready,
+)
+from trainwright.run.request import Request  # noqa: E402
+from trainwright.run.run_context import Result  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.run.train import train  # noqa: E402
 

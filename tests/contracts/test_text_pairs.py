@@ -17,12 +17,12 @@ from guide import GUIDE, blocks
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
 from trainwright.data.pairs.caption_tokenizer import caption_pieces
 from trainwright.evaluation.curves.plot_data import PassageCurves
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.run.after.evaluate_rows import evaluate_rows, match_file, predict_file
-from trainwright.run.folder.baseline_bundles import read_baselines
+from trainwright.run.folder.model_files import read_baselines
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
 

@@ -20,14 +20,12 @@ import torch
 
 from command import command, inside, stopped_at, tree
 from made_decoders import write_decoder_project
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
-from trainwright.data.base.inputs.soft_tokens import TEACHER_LOGS, TEACHER_TOKENS
+from trainwright.core.files import hash_file, read_json
+from trainwright.data.base.token_inputs import TEACHER_LOGS, TEACHER_TOKENS
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.folder.check_own_files import read_own_bundle
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.teacher import token_teacher
 from trainwright.tracking.run_folder import RunFolder

@@ -20,9 +20,9 @@ from made_decoders import write_decoder_project  # noqa: E402
 from made_pictures import write_pairs  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
-from trainwright.data.base.inputs.caption_inputs import CaptionInputs  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
-from trainwright.data.base.table import ImageInputs  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
+from trainwright.data.base.pair_inputs import CaptionInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -215,7 +215,7 @@ def test_later_stages_start_where_the_earlier_ones_ended(tuned: Path) -> None:
         with inside(tuned):
             run = train(tuned / f"{name}.yaml", f"start-of-{name}", "training.num_epochs=1")
             from trainwright.model.families import network_family
-            from trainwright.run.input_shapes import shape_of
+            from trainwright.model.input_shape import shape_of
 
             section = run.ready.plan.contract.model
             fresh = network_family(section).build(section, shape_of(run.ready.prepared)).eval()

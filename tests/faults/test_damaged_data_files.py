@@ -17,7 +17,7 @@ from faults.tiers import times
 from made_pictures import encoded, picture, samples, tar_bytes, write_tfrecord
 from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.decode import ImageFault, decode
 from trainwright.data.images.resolve_source import open_source
 from trainwright.data.sources.cache import Uncached

@@ -11,8 +11,7 @@ import pytest
 from command import NETWORK, command, inside, stopped_at, train_one, write_project
 from faults.tiers import each
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.core.files import Json, read_json, write_json
-from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.files import Json, hash_file, hash_value, read_json, write_json
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import CONTRACT, NETWORK, command, inside, stopped_at, tree, write_project, write_rows
-from trainwright.core.files import Json, read_json, write_json
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import Json, hash_value, read_json, write_json
 
 pytest.importorskip("torch")
 

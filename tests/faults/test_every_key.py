@@ -14,7 +14,7 @@ import pytest
 from faults.tiers import times
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.reading.schema_paths import known_paths
+from trainwright.contract.reading.schema import known_paths
 from trainwright.core.errors import ContractMistake
 
 pytestmark = pytest.mark.row("F-64")

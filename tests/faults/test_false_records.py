@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from command import CONTRACT, command, inside, write_project
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.identity import read_identity

@@ -29,8 +29,11 @@ from safetensors.torch import load_file  # noqa: E402
 from command import command, inside, with_layers, write_project  # noqa: E402
 from faults.tiers import TIER, in_test  # noqa: E402
 from trainwright.checkpoint.foreign import torch_import, torch_import_child  # noqa: E402
-from trainwright.checkpoint.foreign.sandbox import Limits, lock_down  # noqa: E402
-from trainwright.checkpoint.foreign.torch_import import convert_foreign  # noqa: E402
+from trainwright.checkpoint.foreign.torch_import import (  # noqa: E402
+    Limits,
+    convert_foreign,
+    lock_down,
+)
 from trainwright.core.errors import Mistake  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -15,7 +15,7 @@ import pytest
 
 from command import CONTRACT, command, inside, tree, with_layers, write_project
 from faults.tiers import times
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder

@@ -13,7 +13,7 @@ import pytest
 from command import command, inside, write_project
 from deadlines import within
 from trainwright.core.files import read_json
-from trainwright.tracking.git_commit import describe_source
+from trainwright.tracking.environment import describe_source
 
 pytestmark = pytest.mark.row("F-62")
 _HOOKS = ("post-index-change", "post-checkout", "fsmonitor-watchman", "reference-transaction")

@@ -11,7 +11,7 @@ import pytest
 
 from faults.three_checkpoints import LAST, load, sign
 from trainwright.checkpoint.strict_json import write_canonical
-from trainwright.core.hashing import hash_bytes
+from trainwright.core.files import hash_bytes
 
 pytestmark = pytest.mark.torch
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.table_networks import Mlp
 from trainwright.data.columns.number_target import Numbers
 from trainwright.model.build_network import build_network
 from trainwright.model.input_shape import TableShape

@@ -10,7 +10,7 @@ import pytest
 
 from command import command, project_in, tree
 from trainwright.core.errors import ContractMistake
-from trainwright.data.quality.columns.patterns import whole_matches
+from trainwright.data.quality.columns.implausible_values import whole_matches
 
 
 @pytest.fixture

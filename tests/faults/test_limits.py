@@ -11,7 +11,7 @@ import pytest
 
 from command import PROCESS, command, project_in, tree
 from deadlines import within
-from trainwright.contract.rules.limit_rules import MOST
+from trainwright.contract.rules.all_rules import MOST
 from trainwright.core import limits
 
 
@@ -37,7 +37,7 @@ def test_what_no_machine_can_do_is_refused(
     project: Path, verb: str, setting: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr("trainwright.planner.read_device.memory_bytes", lambda: 16 * 2**30)
+    monkeypatch.setattr("trainwright.planner.plan_facts.memory_bytes", lambda: 16 * 2**30)
     before = tree(project)
     ran = command(verb, "small.yaml", "--set", "model.kind=mlp", "--set", setting)
     assert ran.code == 2

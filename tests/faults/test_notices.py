@@ -16,9 +16,8 @@ from faults.trials import Reference, Trial
 from metadata import serve_metadata
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
-from trainwright.core.stop_flag import StopFlag
-from trainwright.run.supervise.preemption_notice import NoticeWatch
-from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
+from trainwright.core.progress import StopFlag
+from trainwright.run.supervise.preemption import NoticeWatch, before_the_run, stop_on_signals
 from trainwright.testing.notice_conformance import FakeNotices
 from trainwright.tracking.event_log import read_events
 

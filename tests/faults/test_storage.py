@@ -32,14 +32,20 @@ from command import command, events_of_one, inside, train_one, tree, with_layers
 from comparing import differences  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
-from trainwright.checkpoint.best_effort import tolerate_failures  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
+from trainwright.checkpoint.store_calls import tolerate_failures  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
-from trainwright.engine.saving import save_policy  # noqa: E402
+from trainwright.engine import saving as save_policy  # noqa: E402
 from trainwright.predictor.bundle import write_bundle  # noqa: E402
-from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
-from trainwright.tracking.observers import Observers  # noqa: E402
+from trainwright.tracking.events import (  # noqa: E402
+    Ended,
+    Event,
+    Observers,
+    Saved,
+    SaveMissed,
+    Saving,
+)
 
 pytestmark = pytest.mark.torch
 

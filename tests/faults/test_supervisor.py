@@ -10,7 +10,7 @@ import pytest
 
 from faults.trials import Reference, Trial
 from faults.zygote import kill
-from trainwright.data.base.permutation import Permutation
+from trainwright.data.base.counter_rng import Permutation
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,7 @@ import torch
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import hash_value
 
 LAST = "step-0000000003"
 

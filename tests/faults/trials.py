@@ -21,8 +21,8 @@ from comparing import differences
 from faults.journal import Attempt, read_journal
 from faults.zygote import Child, Death, Zygote
 from made_data import make_images, make_text
+from trainwright.checkpoint.files.file_entry import read_file
 from trainwright.checkpoint.files.manifest import read_manifest, read_parts
-from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.core.faultpoints import FAULT_POINTS
 from trainwright.core.files import read_json
 from trainwright.doctor.verify_run import verify_run

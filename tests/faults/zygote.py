@@ -184,7 +184,7 @@ def _import_everything() -> None:
     import torch
 
     import trainwright
-    from trainwright.tracking.installation import list_packages
+    from trainwright.tracking.environment import list_packages
 
     # Imported by torch and scikit-learn at the first step and the first fit.
     for name in ("torch._dynamo", "torch.onnx", "sklearn.linear_model", "matplotlib.pyplot"):

@@ -21,10 +21,10 @@ from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.sections.training.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.training import Guard  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.execution.precision import LossScale, build_precision  # noqa: E402
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.rollback import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
@@ -35,7 +35,7 @@ from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402
 from trainwright.run.compose.compose_step import WINDOW, reader  # noqa: E402
-from trainwright.testing.fake_observers import RecordingObserver  # noqa: E402
+from trainwright.testing.fakes import RecordingObserver  # noqa: E402
 from trainwright.tracking.events import StepDropped, StepKept  # noqa: E402
 from trainwright.tracking.signals import (  # noqa: E402
     SignalRecorder,

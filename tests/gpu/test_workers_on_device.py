@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch")
 from contract_runs import train  # noqa: E402
 from made_data import make_images  # noqa: E402
 from trainwright.contract.sections.data.images import Augment  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset  # noqa: E402
+from trainwright.data.loading.document_dataset import PackedBatches, PackedDataset  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
 from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.gpu

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.contract.sections.training.ramps import BatchRamp  # noqa: E402
+from trainwright.contract.sections.training.optimizer import BatchRamp  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages, step_rows  # noqa: E402

@@ -18,7 +18,7 @@ from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
 from trainwright.planner.budget_fit import Speeds  # noqa: E402
-from trainwright.run.budget import plan_budget  # noqa: E402
+from trainwright.run import plan_budget  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402

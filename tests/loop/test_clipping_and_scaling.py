@@ -19,21 +19,21 @@ from faults.tiers import each  # noqa: E402
 from held import Held  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.contract.sections.training.clipping import (  # noqa: E402
+from trainwright.contract.sections.training.optimizer import (  # noqa: E402
     AutoClip,
     ByValue,
     GradientClipping,
     ZClip,
 )
-from trainwright.contract.sections.training.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.training import Guard  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.execution.precision import Autocast, Full, LossScale  # noqa: E402
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.rollback import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.update.gradient_clipping import build_clipping  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, RolledBack, StepDropped, StepKept  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 

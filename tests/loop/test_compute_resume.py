@@ -32,10 +32,10 @@ from trainwright.planner.compute_trials import (  # noqa: E402
     Failed,
     Timing,
 )
-from trainwright.planner.read_device import DeviceFacts, read_device  # noqa: E402
+from trainwright.planner.plan_facts import DeviceFacts, read_device  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.run.prepare import prepare_run as run_ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
+from trainwright.run.request import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.run.trial import compute_trial as run_trial  # noqa: E402
 

@@ -16,8 +16,11 @@ torch = pytest.importorskip("torch")
 from made_data import write_token_project  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.errors import ContractMistake, Mistake  # noqa: E402
-from trainwright.core.files import Json, read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    Json,
+    hash_file,
+    read_json,
+)
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402

@@ -16,8 +16,11 @@ from trainwright.contract.reading.read_contract import read_contract  # noqa: E4
 from trainwright.contract.resumable_fields import FREE, differences, is_free  # noqa: E402
 from trainwright.contract.sections.data.data_traits import DELIVERY  # noqa: E402
 from trainwright.core.errors import ContractMistake, Interrupted  # noqa: E402
-from trainwright.core.files import Json, read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    Json,
+    hash_file,
+    read_json,
+)
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
 from trainwright.engine.stopping.stop_rules import StopReason, StopRequested  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402

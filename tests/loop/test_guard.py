@@ -16,13 +16,13 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each, in_test  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.contract.sections.training.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.training import Guard  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.rollback import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import Drop, Keep, PolicyGuard, RollBack  # noqa: E402
 from trainwright.engine.save_interval import FirstOf  # noqa: E402
-from trainwright.engine.saving.save_request import SaveRequested  # noqa: E402
+from trainwright.engine.saving import SaveRequested  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,

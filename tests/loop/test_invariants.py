@@ -25,8 +25,10 @@ from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.fake_observers import RecordingObserver  # noqa: E402
+from trainwright.testing.fakes import (  # noqa: E402
+    MemoryCheckpoints,
+    RecordingObserver,
+)
 from trainwright.tracking.events import StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

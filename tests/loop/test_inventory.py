@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from canary import Setting, start  # noqa: E402
 from trainwright.engine.execution.numeric_env import numerics_of, why_not_exact  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Noted, Resumed, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

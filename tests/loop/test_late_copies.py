@@ -39,7 +39,7 @@ from trainwright.checkpoint.states.eval_weights_state import evaluated_state  # 
 from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
-from trainwright.core.stop_flag import StopFlag  # noqa: E402
+from trainwright.core.progress import StopFlag  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
@@ -56,10 +56,10 @@ from trainwright.optim.swa import SWA  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
 from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
+from trainwright.run.request import Request  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Saved, Saving, StepOutcome  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 

@@ -32,7 +32,7 @@ from trainwright.engine.update.oom_policy import (  # noqa: E402
 )
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum, Objective  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Noted, Saved, StepKept  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("no_search_for_garbage")]

@@ -15,7 +15,7 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.guards.step_guard import Drop, DroppedStep, Halt, Judgement, Keep  # noqa: E402
 from trainwright.engine.save_interval import ByClock, FirstOf  # noqa: E402
 from trainwright.engine.stopping.stop_rules import Reserve  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import StepOutcome  # noqa: E402
 
 pytestmark = pytest.mark.torch

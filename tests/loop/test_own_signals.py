@@ -29,13 +29,13 @@ from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.tracking.custom_metrics import version_of  # noqa: E402
 from trainwright.tracking.events import OwnNumbers, StepKept, StepOutcome  # noqa: E402
 from trainwright.tracking.signals import (  # noqa: E402
     SignalRecorder,
     read_each,
     read_own_signals,
     read_signals,
+    version_of,
 )
 from trainwright.tracking.telemetry_file import WindowFile, read_windows  # noqa: E402
 

@@ -22,14 +22,16 @@ from canary import Killed  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.core.stop_flag import StopFlag  # noqa: E402
+from trainwright.core.progress import StopFlag  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
-from trainwright.run.prepare.prepare_run import make_ready  # noqa: E402
-from trainwright.run.prepare.ready_run import Ready  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
+from trainwright.run.prepare.prepare_run import (  # noqa: E402
+    Ready,
+    make_ready,
+)
+from trainwright.run.request import Request  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.tracking.events import Ended, StepOutcome  # noqa: E402

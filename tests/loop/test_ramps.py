@@ -22,9 +22,9 @@ from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
 from trainwright.engine.job import At  # noqa: E402
 from trainwright.engine.stopping.stop_rules import SampleLimit, StepLimit  # noqa: E402
-from trainwright.optim.batch_size_lr import BatchRate  # noqa: E402
 from trainwright.optim.build_optimizer import batch_scale  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.optim.schedule import BatchRate  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

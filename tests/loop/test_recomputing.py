@@ -16,11 +16,13 @@ from torch.autograd.graph import saved_tensors_hooks  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from faults.tiers import in_test  # noqa: E402
-from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
-from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.table_networks import (  # noqa: E402
+    FtTransformer,
+    Mlp,
+    TabularResNet,
+)
 from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.contract.sections.training.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402

@@ -37,7 +37,7 @@ from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.storages import commit, local_storage  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
-from trainwright.engine.saving import save_policy  # noqa: E402
+from trainwright.engine import saving as save_policy  # noqa: E402
 from trainwright.tracking.events import Saved, Saving, StepKept, Validated  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -35,7 +35,7 @@ from cuts import (  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.core.errors import NoValidCheckpoint  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

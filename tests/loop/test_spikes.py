@@ -17,9 +17,9 @@ from faults.tiers import each, in_test  # noqa: E402
 from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
-from trainwright.contract.sections.training.guard import Guard  # noqa: E402
+from trainwright.contract.sections.training.training import Guard  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff  # noqa: E402
+from trainwright.engine.guards.rollback import RollbackBackoff  # noqa: E402
 from trainwright.engine.guards.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
@@ -28,8 +28,10 @@ from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.lr_schedule import Schedule, constant, cosine_with_warmup  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.fake_observers import RecordingObserver  # noqa: E402
+from trainwright.testing.fakes import (  # noqa: E402
+    MemoryCheckpoints,
+    RecordingObserver,
+)
 from trainwright.tracking.events import (  # noqa: E402
     Ended,
     Event,

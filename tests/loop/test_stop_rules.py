@@ -23,7 +23,7 @@ from trainwright.engine.stopping.metric_stop_rules import (  # noqa: E402
     StepRule,
 )
 from trainwright.engine.stopping.stop_rules import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Saved, StepKept, Validated  # noqa: E402
 
 pytestmark = pytest.mark.torch

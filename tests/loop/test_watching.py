@@ -18,7 +18,7 @@ from canary import STEPS, Setting, everything, start  # noqa: E402
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Ended,
     Event,

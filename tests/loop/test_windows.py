@@ -24,10 +24,10 @@ from trainwright.core.files import Json  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.guards.step_guard import Judgement, Keep, RollBack  # noqa: E402
 from trainwright.engine.signals import telemetry as windows_module  # noqa: E402
-from trainwright.engine.signals.layer_norm_signals import LayerNorms, group_of  # noqa: E402
+from trainwright.engine.signals.network_inspection import LayerNorms, group_of  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.engine.signals.throughput import PaddingGauge  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
     Resumed,

@@ -13,7 +13,7 @@ from adamw_steps import tokens_of, trained
 from faults.tiers import in_test
 from made_decoders import LLAMA, write_decoder
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.model.attention.key_value_cache import KeyValueCache
+from trainwright.model.causal_attention import KeyValueCache
 from trainwright.model.families import network_family
 from trainwright.model.gpt.decoder_adapter import merge_decoder
 from trainwright.model.input_shape import TokenShape

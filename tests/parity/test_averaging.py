@@ -28,7 +28,7 @@ from trainwright.engine.stopping.stop_rules import StepLimit  # noqa: E402
 from trainwright.engine.update.average_update import AverageUpdate  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep, Step  # noqa: E402
 from trainwright.optim.ema import EMA  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -8,13 +8,10 @@ import lightgbm
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.data.base.table import TableInputs
+from trainwright.contract.sections.model.trees import Boosting
+from trainwright.data.base.inputs import TableInputs
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    fit_boosting,
-)
+from trainwright.model.boosting.lightgbm_fit import BoostingJob, fit_boosting
 
 
 def _rows(outputs: int, count: int, seed: int) -> BoostingRows:

@@ -12,16 +12,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.data.base.sparse import sparse_of
-from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting.lightgbm_dataset import BoostingRows
-from trainwright.model.boosting.lightgbm_rounds import read_grown
-from trainwright.model.boosting.lightgbm_trees import (
-    Boosted,
-    BoostingJob,
-    fit_boosting,
-)
+from trainwright.contract.sections.model.trees import Boosting
+from trainwright.data.base.inputs import TableInputs, sparse_of
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, read_grown
+from trainwright.model.boosting.lightgbm_fit import Boosted, BoostingJob, fit_boosting
 from trainwright.model.tree_growth import Grown, OtherTrees, Watching
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from library_jobs import job_of_rows
-from trainwright.contract.sections.model.catboost import CatBoost
+from trainwright.contract.sections.model.trees import CatBoost
 from trainwright.core.errors import Mistake
 from trainwright.core.files import write_json
-from trainwright.data.base.table import TableInputs
+from trainwright.data.base.inputs import TableInputs
+from trainwright.model.catboost.catboost_fit import CatBoostScorer, fit_catboost, read_catboost
 from trainwright.model.catboost.catboost_json import check_catboost_model
-from trainwright.model.catboost.catboost_trees import CatBoostScorer, fit_catboost, read_catboost
 from trainwright.model.tree_growth import Watching
 
 # Written out here, not taken from the product: the parity is with what a person would write.

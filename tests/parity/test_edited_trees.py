@@ -9,15 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting.lightgbm_dataset import BoostingRows
-from trainwright.model.boosting.lightgbm_rounds import read_grown
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    fit_boosting,
-)
-from trainwright.model.boosting.replay import curve_trees
+from trainwright.contract.sections.model.trees import Boosting
+from trainwright.data.base.inputs import TableInputs
+from trainwright.model.boosting.boosting_callbacks import curve_trees
+from trainwright.model.boosting.lightgbm_dataset import BoostingRows, read_grown
+from trainwright.model.boosting.lightgbm_fit import BoostingJob, fit_boosting
 from trainwright.model.tree_growth import CurvePoint, Grown, OtherTrees, RuleEnding, Watching
 
 

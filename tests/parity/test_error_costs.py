@@ -7,10 +7,8 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.columns.error_costs import least_expected, least_threshold
-from trainwright.data.columns.target_kind import Costs
-from trainwright.evaluation.calibration.cost_threshold import fit_cost_threshold
-from trainwright.evaluation.calibration.fit_threshold import fit_threshold
+from trainwright.data.columns.target import Costs, least_expected, least_threshold
+from trainwright.evaluation.calibration.fit_threshold import fit_cost_threshold, fit_threshold
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.evaluation.metrics.weighted_metrics import weigh

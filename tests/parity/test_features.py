@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import RobustScaler, TargetEncoder
 
-from trainwright.contract.sections.data.features import TextFeatures
+from trainwright.contract.sections.data.table_data import TextFeatures
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers
 from trainwright.data.encoders.target_encoding import TrainTarget, cross_fitted, fit_means
 from trainwright.data.encoders.tfidf import fit_terms

@@ -14,12 +14,11 @@ from sklearn import ensemble
 from command import command
 from faults.tiers import in_test
 from library_jobs import job_of_rows
-from trainwright.contract.sections.model.forest import Forest
-from trainwright.data.base.table import TableInputs
+from trainwright.contract.sections.model.trees import Forest
+from trainwright.data.base.inputs import TableInputs
 from trainwright.model.family import LearningTask
 from trainwright.model.forest.forest_family import ForestFamily
-from trainwright.model.forest.forest_fit import fit_forest
-from trainwright.model.forest.forest_scorer import ForestScorer, read_forest
+from trainwright.model.forest.forest_fit import ForestScorer, fit_forest, read_forest
 
 KINDS: dict[tuple[str, bool], Any] = {
     ("random_forest", True): ensemble.RandomForestClassifier,

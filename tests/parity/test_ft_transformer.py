@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
+from trainwright.contract.sections.model.table_networks import FtTransformer  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

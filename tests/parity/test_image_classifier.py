@@ -17,7 +17,7 @@ from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from faults.tiers import in_test  # noqa: E402
 from made_image_bases import DEVIATION, MEAN, write_image_project  # noqa: E402
-from trainwright.data.base.table import ImageInputs  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from trainwright.data.base.table import Floats, Part
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
-from trainwright.run.run_result import Result
+from trainwright.data.base.inputs import Floats, Part
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
+from trainwright.run.run_context import Result
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.train import train
 

@@ -12,8 +12,7 @@ from sklearn.metrics import mean_pinball_loss
 
 from trainwright.contract.sections.metric import METRICS_OF_QUANTILES, Metric
 from trainwright.data.base.levels import Levels
-from trainwright.data.columns.forecast_target import ForecastTarget
-from trainwright.data.columns.number_target import Numbers
+from trainwright.data.columns.number_target import ForecastTarget, Numbers
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.weighted_metrics import weigh

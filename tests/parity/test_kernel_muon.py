@@ -10,10 +10,14 @@ from torch import Tensor, nn  # noqa: E402
 
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.contract.sections.training.optimizer import Muon  # noqa: E402
-from trainwright.optim.build_optimizer import build_optimizer  # noqa: E402
-from trainwright.optim.conv_muon import ConvMuon  # noqa: E402
-from trainwright.optim.multi_optimizer import MultiOptimizer  # noqa: E402
-from trainwright.optim.muon_parameters import hidden_kernels  # noqa: E402
+from trainwright.optim.build_optimizer import (  # noqa: E402
+    MultiOptimizer,
+    build_optimizer,
+)
+from trainwright.optim.muon import (  # noqa: E402
+    ConvMuon,
+    hidden_kernels,
+)
 
 pytestmark = pytest.mark.torch
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.table import TableInputs
+from trainwright.data.base.inputs import TableInputs
 from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
 

@@ -15,10 +15,10 @@ from torch import nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
+from trainwright.checkpoint.states.average_state import PlateauState  # noqa: E402
 from trainwright.checkpoint.states.eval_weights_state import evaluated_part, evaluated_state  # noqa: E402
 from trainwright.checkpoint.states.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.states.optimizer_state import OptimizerState  # noqa: E402
-from trainwright.checkpoint.states.plateau_state import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.sections.training import optimizer as contract  # noqa: E402
 from trainwright.contract.sections.training import scheduler as schedules  # noqa: E402

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import NO_TARGET
+from trainwright.data.loading.document_dataset import NO_TARGET
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.objective.preference_losses import ByPair, DpoLoss

@@ -13,11 +13,11 @@ from torch.nn import functional  # noqa: E402
 
 from contract_runs import train  # noqa: E402
 from made_data import make_text  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
-from trainwright.data.base.permutation import Permutation  # noqa: E402
+from trainwright.data.base.counter_rng import Permutation  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.loading.dataset import WindowDataset  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
-from trainwright.run.input_shapes import shape_of  # noqa: E402
+from trainwright.model.input_shape import shape_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
 from trainwright.contract.sections.metric import METRICS_OF_RANKS, Metric
-from trainwright.data.columns.target import Classes
+from trainwright.data.columns.class_target import Classes
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.weighted_metrics import weigh

@@ -16,15 +16,13 @@ import pytest
 from faults.tiers import in_test
 from trainwright.contract.document import Contract
 from trainwright.data.types import Prepared
-from trainwright.model.boosting.lightgbm_dataset import matrix_of
-from trainwright.model.boosting.lightgbm_ranking import truncation_of
+from trainwright.model.boosting.lightgbm_dataset import matrix_of, truncation_of
 from trainwright.model.families import library_family
-from trainwright.model.library_family import TreeFamily
-from trainwright.model.table_matrix import tree_matrix
+from trainwright.model.library_family import TreeFamily, tree_matrix
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
-from trainwright.run.learners.library_job import job_of
+from trainwright.run.learners.fit_result import job_of
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 QUERIES = 90

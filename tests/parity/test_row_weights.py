@@ -17,13 +17,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from faults.tiers import in_test
 from library_jobs import job_of_rows
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.contract.sections.model.catboost import CatBoost
-from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.model.xgboost import XGBoost
-from trainwright.data.base.table import Part, TableInputs
+from trainwright.contract.sections.model.trees import Boosting, CatBoost, Forest, XGBoost
+from trainwright.data.base.inputs import Part, TableInputs
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryJob
 

@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.model.catboost import CatBoost
-from trainwright.contract.sections.model.xgboost import XGBoost
+from trainwright.contract.sections.model.trees import CatBoost, XGBoost
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.table import Floats, Part, TableInputs
-from trainwright.model.library_family import LibraryJob
-from trainwright.model.table_matrix import tree_matrix
+from trainwright.data.base.inputs import Floats, Part, TableInputs
+from trainwright.model.library_family import LibraryJob, tree_matrix
 
 ROWS, CODES = 400, 12
 
@@ -74,7 +72,7 @@ def test_xgboost_grows_the_trees_that_it_grows_by_hand(
     tmp_path: Path,
 ) -> None:
     xgboost = pytest.importorskip("xgboost")
-    from trainwright.model.xgboost.xgboost_trees import fit_xgboost, read_xgboost
+    from trainwright.model.xgboost.xgboost_fit import fit_xgboost, read_xgboost
 
     one = job(labels=labels, metric=metric, weighted=weighted)
     section = XGBoost(kind="xgboost", objective=objective, max_trees=60, early_stopping_rounds=5)
@@ -124,7 +122,7 @@ def test_catboost_grows_the_trees_that_it_grows_by_hand(
     labels: bool, weighted: bool, tmp_path: Path
 ) -> None:
     catboost = pytest.importorskip("catboost")
-    from trainwright.model.catboost.catboost_trees import fit_catboost, read_catboost
+    from trainwright.model.catboost.catboost_fit import fit_catboost, read_catboost
 
     one = job(labels=labels, weighted=weighted)
     objective: Any = "log_loss" if labels else "squared_error"
@@ -174,7 +172,7 @@ def test_catboost_grows_the_trees_that_it_grows_by_hand(
 
 def test_contributions_add_up_to_each_prediction_in_its_unit() -> None:
     pytest.importorskip("xgboost")
-    from trainwright.model.xgboost.xgboost_trees import fit_xgboost
+    from trainwright.model.xgboost.xgboost_fit import fit_xgboost
 
     one = job(labels=False)
     ours = fit_xgboost(XGBoost(kind="xgboost", objective="squared_error", max_trees=10), one)
@@ -186,7 +184,7 @@ def test_contributions_add_up_to_each_prediction_in_its_unit() -> None:
 def test_units_do_not_decide_the_trees() -> None:
     """The same targets in other units: the same trees, to the rounding of the units."""
     pytest.importorskip("catboost")
-    from trainwright.model.catboost.catboost_trees import fit_catboost
+    from trainwright.model.catboost.catboost_fit import fit_catboost
 
     one = job(labels=False)
     units = np.array([512.0, 1 / 512])
@@ -207,7 +205,7 @@ def test_a_bundle_whose_targets_contradict_it_is_not_read(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
     pytest.importorskip("xgboost")
-    from trainwright.model.xgboost.xgboost_trees import fit_xgboost, read_xgboost
+    from trainwright.model.xgboost.xgboost_fit import fit_xgboost, read_xgboost
 
     section = XGBoost(kind="xgboost", objective="squared_error", max_trees=3)
     fit_xgboost(section, job(labels=False)).write(tmp_path)
@@ -220,7 +218,7 @@ def test_a_bundle_whose_targets_contradict_it_is_not_read(
 def test_categories_of_many_values_survive_the_file_of_catboost(tmp_path: Path) -> None:
     """More values than are split one by one, two columns of them, and trees that ask for both."""
     pytest.importorskip("catboost")
-    from trainwright.model.catboost.catboost_trees import fit_catboost, read_catboost
+    from trainwright.model.catboost.catboost_fit import fit_catboost, read_catboost
 
     draw = np.random.default_rng(3)
     one, places = job(labels=True), np.arange(2000)

@@ -22,7 +22,7 @@ from sklearn.metrics import (
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.columns.label_set import LabelSet
-from trainwright.data.columns.several_numbers import SeveralNumbers
+from trainwright.data.columns.several_targets import SeveralNumbers
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.evaluation.metrics.weighted_metrics import weigh

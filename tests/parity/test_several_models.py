@@ -10,10 +10,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.contract.sections.model.forest import Forest
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.table import Part, TableInputs
+from trainwright.contract.sections.model.trees import Boosting, Forest
+from trainwright.data.base.inputs import Part, TableInputs
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.boosting.boosting_family import BoostingFamily
 from trainwright.model.forest.forest_fit import fit_forest
@@ -158,7 +157,7 @@ def test_losses_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     from trainwright.contract.sections.training.objective import BinaryCrossEntropy, SquaredError
     from trainwright.data.columns.label_set import LabelSet
-    from trainwright.data.columns.several_numbers import SeveralNumbers
+    from trainwright.data.columns.several_targets import SeveralNumbers
     from trainwright.objective.build_objective import build_loss
     from trainwright.objective.output_link import OutputLink
 

@@ -18,9 +18,9 @@ from torch import nn  # noqa: E402
 from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from made_texts import sentences, write_base, write_text_project  # noqa: E402
-from trainwright.data.base.inputs.text_inputs import TextInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TextInputs  # noqa: E402
 from trainwright.predictor.bundle import read_bundle  # noqa: E402
-from trainwright.run.request.run_request import Request  # noqa: E402
+from trainwright.run.request import Request  # noqa: E402
 from trainwright.run.screen import StreamScreen  # noqa: E402
 from trainwright.run.train import train as train_whole  # noqa: E402
 

@@ -26,7 +26,7 @@ from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402
 from trainwright.optim.swa import SWA  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

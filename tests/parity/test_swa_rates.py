@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.contract.sections.training.averaging import ConstantRate, CyclicRate, Swa  # noqa: E402
+from trainwright.contract.sections.training.scheduler import ConstantRate, CyclicRate, Swa  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.optim.swa_lr import SWALearningRate  # noqa: E402
+from trainwright.optim.swa import SWALearningRate  # noqa: E402
 from trainwright.optim.swa_schedule import SWASchedule, taking_of  # noqa: E402
 
 pytestmark = pytest.mark.torch

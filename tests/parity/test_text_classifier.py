@@ -17,7 +17,7 @@ from canary import Killed  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from faults.tiers import in_test  # noqa: E402
 from made_texts import write_base, write_text_project  # noqa: E402
-from trainwright.data.base.inputs.text_inputs import TextInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TextInputs  # noqa: E402
 from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -16,7 +16,7 @@ from torch import Tensor  # noqa: E402
 from made_decoders import LLAMA, write_decoder  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.data.loading.batch import Batch, TargetMask  # noqa: E402
-from trainwright.data.loading.document_batch import NO_TARGET  # noqa: E402
+from trainwright.data.loading.document_dataset import NO_TARGET  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.gpt.decoder_folder import foreign_weights  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402

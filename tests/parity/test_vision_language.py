@@ -23,12 +23,12 @@ from trainwright.contract.sections.model.vision_language import (  # noqa: E402
     Projector,
     VisionLanguage,
 )
-from trainwright.data.base.table import ImageInputs  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
 from trainwright.data.captions.caption_encoding import CaptionText  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset  # noqa: E402
-from trainwright.data.loading.caption_dataset import CaptionDataset  # noqa: E402
-from trainwright.data.loading.padded_dataset import Trimmed  # noqa: E402
+from trainwright.data.loading.document_dataset import Trimmed  # noqa: E402
+from trainwright.data.loading.pair_dataset import CaptionDataset  # noqa: E402
 from trainwright.data.loading.pixel_rows import build_pixels  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import CaptionShape  # noqa: E402

@@ -12,10 +12,10 @@ import pytest
 import xgboost
 
 from library_jobs import job_of_rows
-from trainwright.contract.sections.model.xgboost import XGBoost
+from trainwright.contract.sections.model.trees import XGBoost
 from trainwright.model.library_family import LibraryJob
+from trainwright.model.xgboost.xgboost_fit import fit_xgboost, read_xgboost
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
-from trainwright.model.xgboost.xgboost_trees import fit_xgboost, read_xgboost
 
 # Written out here, not taken from the product: the parity is with what a person would write.
 CASES: list[tuple[int, str, str, dict[str, Any]]] = [

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import final
 
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.copy_fence import Fence

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self, final
 
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
 from trainwright.checkpoint.frozen_weights import FrozenBase
-from trainwright.checkpoint.storages.frozen_weight_files import base_reader
+from trainwright.checkpoint.storages.checkpoint_files import base_reader
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import CheckpointStore, Loaded, NoCheckpoint
 from trainwright.checkpoint.store_calls import calls_of

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.files.file_names import QUARANTINE, TREES
+from trainwright.checkpoint.files.file_entry import QUARANTINE, TREES
 from trainwright.checkpoint.strict_json import write_sealed
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import (
     Json,
+    hash_value,
     read_json,
     storage_errors,
     sync_folder,
     write_atomic,
 )
-from trainwright.core.hashing import hash_value
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown
 from trainwright.tracking.identity import Identity
 

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from trainwright.checkpoint.files.manifest import LostBase, read_blocks, read_manifest
 from trainwright.checkpoint.files.shard_files import Box, PartShards, collect_shards
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.outcomes import SaveOutcome
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.storages.frozen_weight_files import base_reader
+from trainwright.checkpoint.storages.checkpoint_files import base_reader
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints
+from trainwright.checkpoint.store_protocol import SaveOutcome
 from trainwright.core.errors import NotAvailable, Problem, StorageFailed
 from trainwright.core.files import Json
 

@@ -10,34 +10,44 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, final
 
-from trainwright.checkpoint.files.file_names import name_of, step_of
+from trainwright.checkpoint.files.file_entry import name_of, step_of
 from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
 from trainwright.checkpoint.files.shard_files import NO_SHARDS, WrittenShards
 from trainwright.checkpoint.frozen_weights import FrozenBase
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
 from trainwright.checkpoint.keeping.retention import (
+    NOT_SCORED,
     Entry,
+    NotScored,
     Retention,
     at_any_step,
     best_first,
     kept_names,
 )
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, SaveOutcome
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog, entry_of
-from trainwright.checkpoint.storages.checkpoint_files import CheckpointFiles, files_of, stored_files
-from trainwright.checkpoint.storages.frozen_weight_files import (
+from trainwright.checkpoint.storages.checkpoint_files import (
     BaseFiles,
+    CheckpointFiles,
     base_reader,
     copy_bases,
+    files_of,
     frozen_of,
+    stored_files,
 )
 from trainwright.checkpoint.storages.ledger import LedgerLine
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.storage import CheckpointStorage, FileSet
-from trainwright.checkpoint.store_protocol import CheckpointStore
+from trainwright.checkpoint.store_protocol import (
+    Begun,
+    CheckpointStore,
+    Kept,
+    Loaded,
+    Missed,
+    NoCheckpoint,
+    SaveOutcome,
+)
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trainwright.core.files import Json, parse_json, to_json
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import Json, hash_value, parse_json, to_json
 from trainwright.core.limits import MOST_CHECKPOINT_JSON_BYTES
 
 _TAG = "$float"

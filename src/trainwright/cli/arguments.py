@@ -1,11 +1,15 @@
-"""Arguments and options shared by several verbs."""
+"""Arguments and options shared by several verbs, and what they do when a run is damaged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from trainwright.tracking.run_folder import RunFolder
 
 Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of the runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
@@ -86,3 +90,12 @@ HarnessFile = Annotated[
     ),
 ]
 NO_TASK = Path("-")
+
+
+@contextmanager
+def naming_damage(*folders: RunFolder) -> Iterator[None]:
+    """`verifying_on_error` for a verb, which may end by an exit."""
+    from trainwright.doctor.damaged_runs import verifying_on_error
+
+    with verifying_on_error(*folders, passing=(typer.Exit,)):
+        yield

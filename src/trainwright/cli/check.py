@@ -6,21 +6,20 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.cli.data.data_check import exit_code
-from trainwright.cli.output.render import say, say_whole, screen_on_stderr, show_json
+from trainwright.cli.data.data_files import exit_code
+from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data.data_traits import DELIVERY
-from trainwright.core.code_permission import permission_words
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
+from trainwright.core.process import permission_words
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
-from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.resolve.training_choices import Choice
 from trainwright.run.audit_data import look_without_models
-from trainwright.run.extend.earlier_endings import describe_start
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.extend.extendable import describe_start
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes
 
 

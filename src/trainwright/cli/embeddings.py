@@ -41,10 +41,10 @@ def index(
 
     By default into the folder `index` of the run. An index names the model that made it, and
     another one does not search in it."""
-    from trainwright.cli.output.damage import naming_damage
-    from trainwright.cli.output.render import show_json
-    from trainwright.core.code_permission import code_allowed
-    from trainwright.core.terminal import show_safely
+    from trainwright.cli.arguments import naming_damage
+    from trainwright.cli.render import show_json
+    from trainwright.core.formatting import show_safely
+    from trainwright.core.process import code_allowed
     from trainwright.run.after.search_embeddings import index_file
     from trainwright.run.folder.planned_contract import find_run
 
@@ -83,11 +83,11 @@ def search(
 
     Every row of the index is compared. Written are the rank, the name, the cosine and the kept
     columns of each match, as CSV or as the suffix of -o says."""
+    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
-    from trainwright.cli.output.damage import naming_damage
-    from trainwright.core.code_permission import code_allowed
     from trainwright.core.files import write_atomic
-    from trainwright.core.terminal import show_safely
+    from trainwright.core.formatting import show_safely
+    from trainwright.core.process import code_allowed
     from trainwright.run.after.search_embeddings import read_queries, search_rows
     from trainwright.run.folder.planned_contract import find_run
 
@@ -132,11 +132,11 @@ def mine(
     They are the nearest passages of the table that do not answer the query; one that is about as
     near as the right passage may answer it, and is passed over. Written are the rows with columns
     negative_1, negative_2 and so on, for data.negatives."""
+    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
-    from trainwright.cli.output.damage import naming_damage
-    from trainwright.core.code_permission import code_allowed
     from trainwright.core.files import write_atomic
-    from trainwright.core.terminal import show_safely
+    from trainwright.core.formatting import show_safely
+    from trainwright.core.process import code_allowed
     from trainwright.run.after.mine_negatives import mine_negatives
     from trainwright.run.folder.planned_contract import find_run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
-from trainwright.core.code_permission import code_allowed
+from trainwright.core.process import code_allowed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +53,7 @@ def explain(
     On validation rows: what the contract's metric loses when a column is permuted, with intervals;
     partial dependence of the most important columns; SHAP values of trees. Written to
     explanation.json and into the report of the run."""
-    from trainwright.cli.output.damage import naming_damage
+    from trainwright.cli.arguments import naming_damage
     from trainwright.run.folder.planned_contract import find_run
 
     folder = find_run(run, runs)
@@ -81,13 +81,7 @@ def _refuse_options_of_rows(output: Path, overrides: list[str]) -> None:
 
 
 def _explain_model(folder: RunFolder, seconds: float, *, as_json: bool) -> None:
-    from trainwright.cli.output.render import (
-        say,
-        say_whole,
-        screen_on_stderr,
-        show_json,
-        show_table,
-    )
+    from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json, show_table
     from trainwright.core.formatting import show_number
     from trainwright.evaluation.explanations.explain_model import Effort
     from trainwright.report.page import write_report
@@ -122,9 +116,9 @@ def _explain_rows(
     folder: RunFolder, rows: str, output: Path, overrides: list[str], *, as_json: bool
 ) -> None:
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
-    from trainwright.cli.output.render import show_json
+    from trainwright.cli.render import show_json
     from trainwright.core.files import write_atomic
-    from trainwright.core.terminal import show_safely
+    from trainwright.core.formatting import show_safely
     from trainwright.run.after.explain_run import explain_rows
 
     to_file = output != _NO_FILE
@@ -146,7 +140,7 @@ def _explain_rows(
 
 def _show_first(frame: pl.DataFrame) -> None:
     """The largest contributions of the first rows."""
-    from trainwright.cli.output.render import say
+    from trainwright.cli.render import say
     from trainwright.core.formatting import show_number
     from trainwright.evaluation.explanations.contributions import CONTRIBUTION
 

@@ -13,16 +13,15 @@ from typing import final
 
 import polars as pl
 
-from trainwright.cli.arguments import NO_CLASSES
-from trainwright.cli.output.damage import naming_damage
-from trainwright.cli.output.render import screen_on_stderr, show_json
+from trainwright.cli.arguments import NO_CLASSES, naming_damage
+from trainwright.cli.render import screen_on_stderr, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_safely
 from trainwright.planner.init.first_contract import propose_contract
 from trainwright.run.after.evaluate_rows import Predictions, match_file, predict_file
-from trainwright.run.run_result import Result
-from trainwright.run.summary import labelled
+from trainwright.run.run_context import Result
+from trainwright.run.screen import labelled
 from trainwright.tracking.run_folder import RunFolder
 
 _STDOUT = Path("-")

@@ -38,14 +38,7 @@ from trainwright.cli.arguments import (
     ToResume,
     ZeroShotFile,
 )
-from trainwright.cli.data.data_app import data_app
-from trainwright.cli.embeddings import index, mine, search
-from trainwright.cli.explain import explain
-from trainwright.cli.runs.card import card
-from trainwright.cli.runs.runs_app import runs_app
-from trainwright.cli.texts.generate import generate
-from trainwright.cli.weights.weights_app import weights_app
-from trainwright.core.code_permission import code_allowed
+from trainwright.cli.command_group import CommandGroup
 from trainwright.core.errors import (
     EXIT_DONE,
     EXIT_VERDICT_NOT_MET,
@@ -54,10 +47,11 @@ from trainwright.core.errors import (
     StorageFailed,
     TrainwrightError,
 )
-from trainwright.core.import_gc import lasting, loading
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_safely
+from trainwright.core.process import code_allowed, lasting, loading
 
 app = typer.Typer(
+    cls=CommandGroup,
     name="trainwright",
     help="Trains models from a written contract, and proves what they reach.",
     no_args_is_help=True,
@@ -65,9 +59,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(runs_app, name="runs")
-app.add_typer(weights_app, name="weights")
-app.add_typer(data_app, name="data")
 
 ReadAs = Annotated[
     list[str],
@@ -140,8 +131,8 @@ def train(
         with code_allowed(allow_code):
             code = check_contract(contract, overrides, runs, start, as_json=as_json)
         raise typer.Exit(code)
-    from trainwright.core.stop_flag import StopFlag
-    from trainwright.run.supervise.signal_handlers import stop_on_signals
+    from trainwright.core.progress import StopFlag
+    from trainwright.run.supervise.preemption import stop_on_signals
 
     watchers = []
     if restart:
@@ -153,8 +144,7 @@ def train(
     # From here on, also during imports, a signal ends the command gracefully.
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         with loading():
-            from trainwright.cli.output.show_trained import show_trained
-            from trainwright.run.request.run_request import Request
+            from trainwright.run.request import Request
             from trainwright.run.screen import StreamScreen
             from trainwright.run.train import train as train_contract
 
@@ -163,6 +153,9 @@ def train(
         )
         # Called here, so that few frames stand between the verb and a step.
         result = train_contract(request, StreamScreen(sys.stderr))
+        # Imported here: a training does not wait for what shows its result.
+        from trainwright.cli.render import show_trained
+
         code = show_trained(result, request, as_json=as_json)
     raise typer.Exit(code)
 
@@ -182,9 +175,9 @@ def resume(
     If the machine is lost, give the URL of the copies made by training.checkpointing.remote: the
     run is restored to a folder of its name in --runs, verified as a whole and resumed. The data
     must be at its original path, or below the working folder as named in the contract."""
-    from trainwright.core.stop_flag import StopFlag
-    from trainwright.run.request.extension_request import ExtensionRequest
-    from trainwright.run.supervise.signal_handlers import stop_on_signals
+    from trainwright.core.progress import StopFlag
+    from trainwright.run.request import ExtensionRequest
+    from trainwright.run.supervise.preemption import stop_on_signals
 
     with stop_on_signals(StopFlag()), code_allowed(allow_code):
         from trainwright.cli.train_resume import resume_and_show
@@ -253,7 +246,7 @@ def evaluate(
     With --zero-shot, judge a dual encoder as a classifier of images, by the classes, templates and
     clauses of a file; without DATA on the run's own test pairs."""
     if harness != NO_TASK:
-        from trainwright.cli.texts.show_harness import show_harness
+        from trainwright.cli.texts.show_questions import show_harness
 
         with code_allowed(allow_code):
             raise typer.Exit(show_harness(run, runs, harness, as_json=as_json))
@@ -264,9 +257,9 @@ def evaluate(
         asked = AskedFile(questions, against, rows)
         with code_allowed(allow_code):
             raise typer.Exit(show_questions(run, runs, asked, overrides, as_json=as_json))
+    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import judge_zero_shot
-    from trainwright.cli.output.damage import naming_damage
-    from trainwright.cli.output.render import commands_with_a_run, show_result
+    from trainwright.cli.render import commands_with_a_run, show_result
     from trainwright.run.after.evaluate_rows import evaluate_rows
     from trainwright.run.folder.planned_contract import find_run
     from trainwright.run.judging.evaluation_file import read_judged
@@ -285,26 +278,16 @@ def evaluate(
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
 
-app.command()(explain)
-app.command()(index)
-app.command()(search)
-app.command()(mine)
-app.command()(generate)
-
-
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
     """Rewrite the HTML report of a run from its folder."""
-    from trainwright.cli.output.damage import naming_damage
+    from trainwright.cli.arguments import naming_damage
     from trainwright.report.page import write_report
     from trainwright.run.folder.planned_contract import find_run
 
     folder = find_run(run, runs)
     with naming_damage(folder):
         typer.echo(show_safely(str(write_report(folder))))
-
-
-app.command()(card)
 
 
 @app.command()

@@ -6,16 +6,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from trainwright.cli.output.damage import naming_damage
-from trainwright.cli.output.show_trained import show_trained
+from trainwright.cli.arguments import naming_damage
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.run.request.extension_request import NO_EXTENSION, ExtensionRequest
-from trainwright.run.request.resume_request import request_again
-from trainwright.run.screen import StreamScreen
-from trainwright.run.summary import labelled
+from trainwright.run.request import NO_EXTENSION, ExtensionRequest, Request, request_again
+from trainwright.run.screen import Screen, StreamScreen, labelled
 from trainwright.run.train import train
 
 
@@ -34,7 +31,7 @@ def resume_and_show(
     folder = find_run(run, runs)
     with naming_damage(folder):
         request = request_again(folder, sys.argv, extend)
-        return show_trained(train(request, StreamScreen(sys.stderr)), request, as_json=as_json)
+        return _train_and_show(request, StreamScreen(sys.stderr), as_json=as_json)
 
 
 def _not_from_copies(url: str, runs: Path) -> Problem:
@@ -53,10 +50,18 @@ def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
     need_torch("RUN", "going on from copies")
     # Imported here: a local run needs none of it.
     from trainwright.run.recover.recover_run import recover_run
-    from trainwright.run.recover.recovered_request import request_recovered
+    from trainwright.run.request import request_recovered
 
     screen = StreamScreen(sys.stderr)
     folder = recover_run(url, runs, lambda text: screen.say(labelled("copies", text)))
     with naming_damage(folder):
         request = request_recovered(folder, url, sys.argv)
-        return show_trained(train(request, screen), request, as_json=as_json)
+        return _train_and_show(request, screen, as_json=as_json)
+
+
+def _train_and_show(request: Request, screen: Screen, *, as_json: bool) -> int:
+    result = train(request, screen)
+    # Imported here: a training does not wait for what shows its result.
+    from trainwright.cli.render import show_trained
+
+    return show_trained(result, request, as_json=as_json)

@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.distributed import Distributed
-from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.metric import Metric, QuestionSet, Slice
 from trainwright.contract.sections.model import Model
-from trainwright.contract.sections.questions import QuestionSet
-from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.run_settings import (
+    Budget,
+    Distributed,
+    Resume,
+    Serving,
+    Tracking,
+)
 from trainwright.contract.sections.section import Auto, Section
-from trainwright.contract.sections.serving import Serving
-from trainwright.contract.sections.slices import Slice
-from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.training import Training
 
 Task = Literal[

@@ -25,9 +25,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from trainwright.core.redaction import redact, redact_named
-from trainwright.core.secret_urls import hide_in_urls
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_safely
+from trainwright.core.redaction import hide_in_urls, redact, redact_named
 
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3

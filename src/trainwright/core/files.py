@@ -1,19 +1,52 @@
-"""Atomic file writes, and disk errors under one name."""
+"""Files: atomic writes, reads of regular files only, safe names and paths, hashes."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import json
 import math
 import os
+import re
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from trainwright.core.errors import DamagedFile, StorageFailed
+from trainwright.core.errors import DamagedFile, Mistake, Problem, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.limits import MOST_JSON_BYTES
-from trainwright.core.regular_files import read_regular
+
+
+@contextmanager
+def opened_regular(path: Path, *, follow: bool = True) -> Iterator[BinaryIO]:
+    """`path` opened for reading, without blocking.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file; a link is none unless `follow`.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        yield stream
+
+
+def read_regular(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
+    """Bytes of a regular file.
+
+    Raises:
+        OSError: as `opened_regular`. ValueError: it has more than `most_bytes`.
+    """
+    with opened_regular(path, follow=follow) as stream:
+        data = stream.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ValueError(f"{path.name} holds more than {most_bytes} bytes")
+    return data
+
 
 Json = Any
 """Types that `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of
@@ -148,3 +181,63 @@ def _each_once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(found) < len(pairs):
         raise ValueError("a key stands twice in an object")
     return found
+
+
+def hash_bytes(data: bytes | memoryview) -> str:
+    """SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def is_unchanged(path: Path, size_bytes: int, sha256: str) -> bool:
+    """Does a file have a recorded size and hash? A file of another size is not read: it may be far
+    larger."""
+    return path.stat().st_size == size_bytes and hash_file(path) == sha256
+
+
+def hash_value(value: Json) -> str:
+    """SHA-256 of a JSON value in canonical form: sorted keys, no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hash_bytes(text.encode())
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_name(name: str, what: str) -> str:
+    """Return `name` unchanged if it is safe as one path component, else raise `Mistake`.
+
+    Allowed are 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit: no separators, no
+    hidden or temporary names, no control characters, nothing that file systems normalise
+    differently.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    raise Mistake(
+        Problem(
+            f"{what} is not a safe name",
+            found=repr(name[:80]),
+            expected="1 to 64 letters, digits, '.', '_' or '-', starting with a letter or digit",
+            fix="choose a name such as 'income-1'",
+        )
+    )
+
+
+def child_of(root: Path, name: str, what: str) -> Path:
+    """The path of `name` directly inside `root`; a link that leads outside `root` is refused."""
+    path = root / check_name(name, what)
+    if path.resolve().parent != root.resolve():
+        raise Mistake(
+            Problem(
+                f"{what} leads outside its folder",
+                found=f"{path} -> {path.resolve()}",
+                expected=f"a folder inside {root}",
+                fix="remove the link or choose another name",
+            )
+        )
+    return path

@@ -1,8 +1,10 @@
-"""Progress of a run: the argument of schedules and stop rules."""
+"""Progress of a run, and requests to stop or to save, checked between steps."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol, final
 
 
 class Consumed(Protocol):
@@ -39,3 +41,48 @@ class Progress(NamedTuple):
     def after_dropped(self, step: Consumed) -> Progress:
         """Progress after `step` was attempted and its update dropped."""
         return Progress(self.step, self.attempted + 1, step.samples, step.epoch)
+
+
+@final
+class StopFlag:
+    """Set once something outside, for example a signal handler, requests the run to end soon.
+
+    It also carries the request for a checkpoint, after which the run continues.
+    """
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._watched = False
+        self._save = False
+
+    def raise_flag(self, why: str) -> None:
+        """Request the run to end after its current operation."""
+        self.why = why
+
+    @property
+    def is_up(self) -> bool:
+        """Was it set?"""
+        return bool(self.why)
+
+    @property
+    def is_watched(self) -> bool:
+        """Is it checked between steps? Otherwise there is nothing to finish first."""
+        return self._watched
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside the block the flag is checked between steps."""
+        self._watched = True
+        try:
+            yield
+        finally:
+            self._watched = False
+
+    def ask_to_save(self) -> None:
+        """Request a checkpoint after the current step."""
+        self._save = True
+
+    def take_save(self) -> bool:
+        """Was a checkpoint requested since the last call?"""
+        asked, self._save = self._save, False
+        return asked

@@ -1,11 +1,99 @@
-"""Redaction of secrets in anything that is stored."""
+"""Redaction of secrets in anything that is stored, and in URLs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
 
-from trainwright.core.secret_urls import HIDDEN, hide_in_urls
+HIDDEN = "***"
+
+# A URL that was parsed as a path has one slash. Each pattern takes linear time: none starts a
+# search that runs to the end from more than one position of a word.
+_URL = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z0-9+.\-]++:/{1,2}[^\s'\"<>`]*")
+# A password may contain a slash; a colon with digits and a slash after it is a port.
+_USER_AND_PASSWORD = re.compile(r"(:/{1,2})([^\s@:/]*:(?![0-9]+/)[^\s@]*)@")
+_USER = re.compile(r"(:/{1,2})([^\s@/?#:]+)@")
+_NAMED = re.compile(r"([?&;#])([^=&#;?\s]+)=([^&#;\s]*)")
+_IN_PATH = re.compile(
+    r"(/(?:api[-_]?keys?|access[-_]?tokens?|tokens?|secrets?|passwords?)/)([^/?#\s]{8,})",
+    re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    r"pass|pwd|secret|token|key|sig|credential|auth|\bcode\b|\bsas\b|\bjwt\b|bearer|session",
+    re.IGNORECASE,
+)
+# Libpq names files by them, and S3 versions.
+_PLAIN_NAMES = frozenset(
+    (
+        *("passfile", "sslkey", "sslcert", "sslrootcert", "versionid", "version", "revision"),
+        *("rev", "commit", "sha", "sha256", "md5", "etag", "generation", "id", "gid", "docid"),
+        *("resourcekey", "primarykey", "sort_key", "order_key", "keyword", "keywords", "design"),
+    )
+)
+_USERS_ARE_NO_SECRET = frozenset({"postgresql", "postgres", "az", "abfs", "abfss", "hf"})
+KNOWN_TOKEN = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{10,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"|glpat-[A-Za-z0-9_\-]{16,}|xox[abposr]-[A-Za-z0-9\-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
+    r"|AIza[A-Za-z0-9_\-]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_\-]{30,}|dapi[a-f0-9]{32}"
+    r"|sk-(?=[A-Za-z0-9_\-]{0,255}[0-9])(?=[A-Za-z0-9_\-]{0,255}[A-Za-z])[A-Za-z0-9_\-]{20,}"
+    r"|eyJ[A-Za-z0-9_\-]{10,4095}\.[A-Za-z0-9_\-.]{10,}|bot[0-9]{6,}:[A-Za-z0-9_\-]{30,})"
+)
+"""Tokens whose format no legitimate name has."""
+
+
+def hide_in_urls(text: str) -> str:
+    """`text` with the secrets of its URLs replaced: passwords, users if the user is a secret,
+    parameters whose name or format indicates a secret, tokens in the path."""
+    return _URL.sub(lambda match: _hidden(match[0]), text)
+
+
+def holds_secret(text: str) -> bool:
+    """Does a URL in `text` contain a secret, or the text a token of known format?"""
+    return bool(KNOWN_TOKEN.search(text)) or hide_in_urls(text) != text
+
+
+def _hidden(url: str) -> str:
+    users, at, rest = url.rpartition("@")
+    url = _USER_AND_PASSWORD.sub(rf"\1{HIDDEN}@", users + at) + rest
+    url = "".join(_pieces_without_users(url))
+    url = _NAMED.sub(_named, url)
+    url = _IN_PATH.sub(rf"\1{HIDDEN}", url)
+    return KNOWN_TOKEN.sub(HIDDEN, url)
+
+
+def _pieces_without_users(url: str) -> Iterator[str]:
+    """The URL, and each one chained to it, without user parts that are not plain names."""
+    end = 0
+    for match in _USER.finditer(url):
+        scheme = re.split(r"[^A-Za-z0-9+.\-]", url[end : match.start()])[-1].lower()
+        plain = scheme in _USERS_ARE_NO_SECRET and not _looks_drawn(match[2])
+        yield url[end : match.start()] + (match[0] if plain else f"{match[1]}{HIDDEN}@")
+        end = match.end()
+    yield url[end:]
+
+
+def _named(match: re.Match[str]) -> str:
+    mark, name, value = match.groups()
+    if value in ("", HIDDEN) or not _is_secret(unquote(name), unquote(value)):
+        return match[0]
+    return f"{mark}{name}={HIDDEN}"
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if name.lower() in _PLAIN_NAMES:
+        return False
+    return bool(_SECRET_NAME.search(name)) or (len(value) >= 20 and _looks_drawn(value))
+
+
+def _looks_drawn(word: str) -> bool:
+    """Does a word look random? Its letters and digits alternate too often for a name. A hash is not
+    a secret."""
+    if re.fullmatch(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}", word):
+        return False
+    turns = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", word))
+    return len(word) >= 10 and turns >= 4
+
 
 # `token` stays in the singular: `max_tokens` is a setting.
 _WORD = (

@@ -11,11 +11,11 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.metric import TaskKind
-from trainwright.core.lazy_table import LazyTable
-from trainwright.data.base.table import Bytes, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.core.lazy_imports import LazyTable
+from trainwright.data.base.inputs import Bytes, Part
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
-from trainwright.data.encoders.text_encoder import TextReading
+from trainwright.data.encoders.text_tokenizer import TextReading
 from trainwright.data.modalities.modality import Modality, SplitSettings
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.frames import NO_FRAMES, Frame
@@ -29,7 +29,7 @@ MODALITIES: Mapping[str, Modality[Any, Any]] = LazyTable(
         "images": f"{_HERE}.image_modality:ImageModality",
         "tokens": f"{_HERE}.token_modality:TokenModality",
         "chats": f"{_HERE}.chat_modality:ChatModality",
-        "preferences": f"{_HERE}.preference_modality:PreferenceModality",
+        "preferences": f"{_HERE}.chat_modality:PreferenceModality",
         "series": f"{_HERE}.series_modality:SeriesModality",
         "pairs": f"{_HERE}.pair_modality:PairModality",
         "text_pairs": f"{_HERE}.text_pair_modality:TextPairModality",

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.storage.row_storage import IN_MEMORY, taken
-from trainwright.data.base.table import NO_WEIGHTS, Floats, Integers, Part, PartName
+from trainwright.core.files import hash_value
+from trainwright.data.base.inputs import NO_WEIGHTS, Floats, Integers, Part, PartName
+from trainwright.data.base.row_storage import IN_MEMORY, taken
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared

@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.table import Part, PartName
+from trainwright.data.base.inputs import Part, PartName
 from trainwright.data.columns.column_kinds import best_typed
-from trainwright.data.columns.target import encode_new
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target, encode_new
 from trainwright.data.encoders.encoding import FrameEncoding
 
 

@@ -10,26 +10,26 @@ import polars as pl
 
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.table import Floats, Integers, Part, PartName, TableInputs
-from trainwright.data.columns.forecast_target import ForecastTarget
-from trainwright.data.columns.target_kind import Target
+from trainwright.core.files import hash_bytes, hash_value
+from trainwright.data.base.inputs import Floats, Integers, Part, PartName, TableInputs
+from trainwright.data.columns.number_target import ForecastTarget
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.encoders.table_encoder import TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import TrainTarget, train_target
-from trainwright.data.series.forecast_frame import (
+from trainwright.data.series.lookback import ForecastRows, Lookback, all_rows
+from trainwright.data.series.origins import (
     feature_types,
     forecast_frame,
     levels_of,
+    resampling_units,
     usable_rows,
 )
-from trainwright.data.series.lookback import ForecastRows, Lookback, all_rows
-from trainwright.data.series.origins import resampling_units
 from trainwright.data.series.panel import SeriesPanel
 from trainwright.data.series.read_series import RawSeries
 from trainwright.data.series.series_choices import lookback_of
 from trainwright.data.series.series_encoder import SeriesEncoder
-from trainwright.data.split.fractions import PARTS
+from trainwright.data.split.random_split import PARTS
 from trainwright.data.split.split_report import SplitReport
 from trainwright.data.types import Prepared
 

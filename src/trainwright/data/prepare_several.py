@@ -5,12 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.storage.row_storage import RowStorage, bounds, slices_of
+from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.columns.label_set import fit_label_set
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.several_numbers import fit_several_numbers
-from trainwright.data.columns.target import encoded
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.several_targets import fit_several_numbers
+from trainwright.data.columns.target import Target, encoded
 
 
 def type_targets(

@@ -14,30 +14,22 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.split import TimeSplit, split_columns
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.applied_actions import AppliedAction
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.storage.row_storage import (
-    RowStorage,
-    bounds,
-    gathered,
-    slices_of,
-    taken,
-)
-from trainwright.data.base.table import NO_WEIGHTS, Floats, Inputs, Integers, Part, PartName
+from trainwright.data.base.inputs import NO_WEIGHTS, Floats, Inputs, Integers, Part, PartName
+from trainwright.data.base.messages import AppliedAction
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.row_storage import RowStorage, bounds, gathered, slices_of, taken
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.fit_target import fit_target
-from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import encoded
-from trainwright.data.columns.target_kind import Target
-from trainwright.data.columns.winsorize import Limit
+from trainwright.data.columns.target import Target, encoded
+from trainwright.data.columns.typed_rows import Limit
 from trainwright.data.encoders.encoding import FrameEncoding
-from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
 from trainwright.data.encoders.table_encoder import TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
-from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading, fit_text_encoder
-from trainwright.data.quality.action_result import Acted
+from trainwright.data.encoders.text_tokenizer import NO_TEXTS, TextReading
+from trainwright.data.encoders.time_features import NO_HISTORY, LagFeatures, fit_history
+from trainwright.data.quality.finding import Acted
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fractions import (
+from trainwright.data.split.random_split import (
     PARTS,
     TRAIN,
     VALIDATION,
@@ -45,13 +37,12 @@ from trainwright.data.split.fractions import (
     left_out_of,
     rows_of_parts,
 )
-from trainwright.data.split.row_units import row_units
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
-from trainwright.data.split.splits import split_rows
+from trainwright.data.split.splits import row_units, split_rows
 from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
-from trainwright.data.versions.fingerprint import data_version
+from trainwright.data.versions.snapshot import data_version
 
 TableTask: TypeAlias = Literal["classification", "regression", "multilabel", "ranking"]
 
@@ -264,6 +255,9 @@ class _Table:
             rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
         )
         if self.texts.tokenizer:
+            # Imported here: few tables are read as texts.
+            from trainwright.data.encoders.text_encoder import fit_text_encoder
+
             return fit_text_encoder(train, self.section.features, self.texts)
         return fit_features(train, self.section.features, self.section.columns, self.raw.space)
 
@@ -377,12 +371,15 @@ def _target_typed(
         return frame
     if task == "classification":
         return space.frame(rows.with_columns(to_labels(rows[name])) for rows in slices_of(frame))
+    # Imported here: classes have no use for it.
+    from trainwright.data.columns.number_target import Numbers
+
     # Over all rows, so that one error names all of them.
     number = Numbers(name, 0.0, 1.0)
     plain: Target = number
     if task == "ranking":
         # Imported here: few tables are ranked.
-        from trainwright.data.columns.relevance import Relevance
+        from trainwright.data.columns.retrieval_targets import Relevance
 
         plain = Relevance(name, section.query)
     values = encoded(plain, series, space)

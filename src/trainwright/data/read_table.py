@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.sources import FRAME
 from trainwright.contract.sections.data.split import (
     ColumnSplit,
@@ -22,14 +21,15 @@ from trainwright.contract.sections.data.split import (
     StratifiedGroupSplit,
     TimeSplit,
 )
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.core.optional_dependencies import need_pyarrow
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.core.lazy_imports import need_pyarrow
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.storage.row_storage import (
+from trainwright.data.base.row_storage import (
     IN_MEMORY,
     IS_SMALL,
     InFiles,
@@ -39,13 +39,12 @@ from trainwright.data.base.storage.row_storage import (
     place_rows,
     taken,
 )
-from trainwright.data.base.table import Integers, PartName
+from trainwright.data.base.token_inputs import AnswerSpans
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
-from trainwright.data.columns.date_formats import check_formats
+from trainwright.data.columns.doubtful_dates import check_formats
 from trainwright.data.columns.doubts import Doubt
 from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
 from trainwright.data.columns.target_column import (
-    AnswerSpans,
     TargetColumn,
     TargetFacts,
     class_problems,
@@ -54,8 +53,12 @@ from trainwright.data.columns.target_column import (
 )
 from trainwright.data.columns.typed_rows import type_rows
 from trainwright.data.sources.cache import scratch_folder
-from trainwright.data.sources.column_names import name_problems
-from trainwright.data.sources.find_source import read_query, read_source, skipped_notes
+from trainwright.data.sources.find_source import (
+    name_problems,
+    read_query,
+    read_source,
+    skipped_notes,
+)
 from trainwright.data.sources.frames import NO_FRAMES, Frame
 from trainwright.data.sources.source_file import FileVersion, SourceFile
 from trainwright.data.split.hidden_columns import with_moments

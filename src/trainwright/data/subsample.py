@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from trainwright.data.base.storage.row_storage import IN_MEMORY, spread_rows, taken
-from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Integers, Part, PartName
+from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
+from trainwright.data.columns.target import Target
 from trainwright.data.read_table import RawTable
 from trainwright.data.types import Prepared
 

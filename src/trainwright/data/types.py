@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.core.lazy_table import LazyTable
-from trainwright.data.base.applied_actions import AppliedAction
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
-from trainwright.data.base.table import Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.core.files import Json, hash_bytes, hash_value
+from trainwright.core.lazy_imports import LazyTable
+from trainwright.data.base.inputs import Part
+from trainwright.data.base.messages import AppliedAction
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding, TypedColumns
 from trainwright.data.split.split_report import SplitReport, report_folds
 
@@ -27,16 +26,16 @@ ENCODINGS: Mapping[str, type[Encoding]] = LazyTable(
         "rows": f"{_HERE}.rows_encoder:RowsEncoder",
         "texts": f"{_HERE}.text_encoder:TextEncoder",
         "images": f"{_HERE}.pixel_statistics:Pixels",
-        "colours": f"{_HERE}.colour_statistics:ColourStatistics",
+        "colours": f"{_HERE}.pixel_statistics:ColourStatistics",
         "tokens": f"{_HERE}.vocabulary:TextVocabulary",
         "chats": "trainwright.data.chats.chat_encoding:ChatEncoding",
-        "preferences": "trainwright.data.chats.preference_encoding:PreferenceEncoding",
+        "preferences": "trainwright.data.chats.chat_encoding:PreferenceEncoding",
         "series": "trainwright.data.series.series_encoder:SeriesEncoder",
         "pairs": "trainwright.data.pairs.pair_encoder:PairEncoder",
         "text_pairs": "trainwright.data.text_pairs.text_pair_encoder:TextPairEncoder",
         "captions": "trainwright.data.captions.caption_encoding:CaptionEncoding",
-        "terms_of_text_pairs": "trainwright.data.text_pairs.text_pair_terms:TextPairTerms",
-        "terms_of_pairs": "trainwright.data.pairs.pair_terms:PairTerms",
+        "terms_of_text_pairs": "trainwright.data.text_pairs.text_pair_encoder:TextPairTerms",
+        "terms_of_pairs": "trainwright.data.pairs.pair_encoder:PairTerms",
     }
 )
 """By their kind in JSON."""

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainwright.contract.sections.data.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.data_traits import Mixture, Uniform
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import AuditResult, findings_beside
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.read_table import DataFacts
 from trainwright.data.types import Prepared
-from trainwright.evaluation.deciding_class import DecidingClass, deciding_class
 from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
-from trainwright.evaluation.metrics.resampling_units import count_units, number_units
+from trainwright.evaluation.intervals.resampled_metrics import DecidingClass, deciding_class
+from trainwright.evaluation.metrics.predictions import count_units, number_units
 from trainwright.model.families import library_family
-from trainwright.planner.count_validations import idle_rules
-from trainwright.planner.kinds.planner_of import planner_of
+from trainwright.planner.estimate import idle_rules
+from trainwright.planner.kinds.data_planner import planner_of
 from trainwright.planner.plan import Plan
 
 if TYPE_CHECKING:
-    from trainwright.contract.sections.data.token_windows import TokenFeeding
-    from trainwright.data.base.inputs.token_inputs import TokenInputs
+    from trainwright.contract.sections.data.tokens import TokenFeeding
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.data.sampling.samplers import Sampler
-    from trainwright.data.text.chunks import Chunks
+    from trainwright.data.text.documents import Chunks
 
 _SPARE_BYTES = 256 * 2**20
 _FEW_TEST_ROWS = 100
@@ -150,8 +150,8 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model = decided.contract.model
     if not decided.contract.data.is_packed:
         return ()
-    from trainwright.contract.sections.data.token_windows import TokenFeeding
-    from trainwright.data.base.inputs.token_inputs import TokenInputs
+    from trainwright.contract.sections.data.tokens import TokenFeeding
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.data.text.packing import pack_inputs
 
     data = TokenFeeding.of(decided.contract.data)
@@ -182,10 +182,10 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     model, training = contract.model, contract.training
     if not contract.data.is_padded:
         return ()
-    from trainwright.contract.sections.data.token_windows import TokenFeeding
-    from trainwright.data.base.inputs.token_inputs import TokenInputs
+    from trainwright.contract.sections.data.tokens import TokenFeeding
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.data.sampling.length_buckets import BucketSampler
-    from trainwright.data.text.chunks import cut_documents
+    from trainwright.data.text.documents import cut_documents
     from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 
     data, inputs = TokenFeeding.of(contract.data), TokenInputs.of_kind(prepared.train.inputs)

@@ -1,18 +1,86 @@
-"""Integrity of a checkpoint folder: every checkpoint, the ledger and the pointers."""
+"""Integrity of a checkpoint folder and of saved trees."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, final
 
 import numpy as np
 
-from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_bytes, hash_value, is_unchanged
-from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, note, whole
-from trainwright.doctor.verify_trees import TREES
+from trainwright.core.files import Json, hash_bytes, hash_value, is_unchanged, read_json
+
+WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+"""Exceptions raised on reading corrupt content."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One result: `whole` (intact), `note` (no damage) or `broken` (damaged)."""
+
+    what: str
+    status: Literal["whole", "note", "broken"]
+    message: str
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {"what": self.what, "status": self.status, "message": self.message}
+
+
+def whole(what: str, message: str) -> Checked:
+    """An intact item."""
+    return Checked(what, "whole", message)
+
+
+def note(what: str, message: str) -> Checked:
+    """An informational note."""
+    return Checked(what, "note", message)
+
+
+def broken(what: str, message: str) -> Checked:
+    """A damaged item."""
+    return Checked(what, "broken", message)
+
+
+TREES = re.compile(r"trees-([0-9]{10})\.json")
+
+
+def verify_trees(folder: Path, lineage: str = "") -> Iterator[Checked]:
+    """Check every file; each must have the `lineage` of its run, if known."""
+    found = [path for path in folder.glob("trees-*") if TREES.fullmatch(path.name)]
+    for path in sorted(found):
+        try:
+            wrong = _wrong(path, lineage)
+        except WRONG_SHAPE as error:
+            wrong = f"unreadable: {error!r:.200}"
+        if wrong:
+            yield broken(path.name, wrong)
+        else:
+            yield whole(path.name, f"{path.stat().st_size:,} bytes")
+
+
+def _wrong(path: Path, lineage: str) -> str:
+    """The problem of a file, or empty."""
+    if path.is_symlink() or not path.is_file():
+        return "a link, or not a file"
+    outer: Json = read_json(path)
+    content = outer["content"]
+    if hash_value(content) != outer["sha256"]:
+        return "its hash does not match its content"
+    if lineage and content["lineage"] != lineage:
+        return "it belongs to another run"
+    grown = content["grown"]
+    if path.name != f"trees-{grown['trees']:010d}.json":
+        return f"it holds {grown['trees']} trees"
+    added = len(re.findall(r"^Tree=[0-9]+$", grown["text"], re.MULTILINE))
+    if not added or added % grown["trees"]:
+        return f"its text holds {added} trees, not {grown['trees']} a class"
+    return ""
+
 
 _STEP = re.compile(r"step-([0-9]{10,18})")
 _BASE = re.compile(r"base-[0-9a-f]{32}\.safetensors")

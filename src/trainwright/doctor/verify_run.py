@@ -12,16 +12,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, hash_value, is_unchanged, read_json
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_value, is_unchanged
-from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, note, whole
-from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
-from trainwright.doctor.verify_trees import verify_trees
-from trainwright.planner.budget_shares import Allotment
-from trainwright.tracking.bound_request import changed_request
+from trainwright.doctor.verify_checkpoints import (
+    WRONG_SHAPE,
+    Checked,
+    broken,
+    newest_step,
+    note,
+    verify_checkpoints,
+    verify_trees,
+    whole,
+)
+from trainwright.planner.budget_fit import Allotment
 from trainwright.tracking.checksums import changed_files, has_checksums
-from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
+from trainwright.tracking.identity import (
+    Identity,
+    NoIdentity,
+    RunIdentity,
+    changed_request,
+    read_identity,
+)
 from trainwright.tracking.lock import read_holder
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import inner_trainings

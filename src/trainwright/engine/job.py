@@ -1,28 +1,122 @@
-"""Job: the objects that `fit` drives."""
+"""Job: the objects that `fit` drives, and their defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol, final
 
 from torch import nn
 
-from trainwright.checkpoint.state import Stateful
-from trainwright.checkpoint.store import CheckpointStore
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot, Stateful
+from trainwright.checkpoint.store import CheckpointStore, Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guards.step_guard import HaltOnNonFinite, StepGuard
-from trainwright.engine.null_objects import Never, NoCheckpoints, NoProbes, NoValidation
 from trainwright.engine.save_interval import Due
 from trainwright.engine.stopping.stop_rules import Patience, StopRule
 from trainwright.engine.update.step import Step
 from trainwright.optim.schedule import Knob
-from trainwright.tracking.events import StepOutcome
-from trainwright.tracking.observers import Observer
+from trainwright.tracking.events import Observer, StepOutcome
+
+
+def read_values(given: object, watched: str) -> Mapping[str, float]:
+    """Validation results by name, as floats; 0-d torch and NumPy values are accepted.
+
+    Raises:
+        Mistake: not a mapping, or a value is not a number.
+    """
+    if not isinstance(given, Mapping):
+        raise _mistake(f"`validate` returned {_describe(given)}, not a mapping", given, watched)
+    values: dict[str, float] = {}
+    for name, value in given.items():
+        try:
+            values[str(name)] = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise _mistake(f"the value {name!r} is not a number", value, watched) from None
+    return MappingProxyType(values)
+
+
+def _describe(given: object) -> str:
+    return "nothing" if given is None else "a single value"
+
+
+def _mistake(message: str, found: object, watched: str) -> Mistake:
+    return Mistake(
+        Problem(
+            message,
+            path="Job.validate",
+            found=f"{type(found).__name__} {found!r}"[:160] if found is not None else "None",
+            expected=f"a mapping of names to numbers, with {watched!r} among them",
+            fix=f'end it with: return {{"{watched}": value}}',
+        )
+    )
+
+
+@final
+class Never:
+    """Never due."""
+
+    def due(self, progress: Progress) -> bool:  # noqa: ARG002
+        """False."""
+        return False
+
+
+_UNMEASURED = nullcontext()
+
+
+@final
+class NoProbes:
+    """Measures no step."""
+
+    def around(self, work: StepBatches) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Nothing to measure."""
+        return _UNMEASURED
+
+
+@final
+class NoValidation:
+    """No validation."""
+
+    def __call__(self) -> Mapping[str, float]:
+        """No values."""
+        return {}
+
+
+@final
+class NoCheckpoints:
+    """Stores no checkpoints: for loops that need not be resumed."""
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],  # noqa: ARG002
+        inventory: Json,  # noqa: ARG002
+        score: float | NotScored = NOT_SCORED,
+    ) -> SaveOutcome:
+        """Write nothing; the empty name says so."""
+        return SaveOutcome("", 0.0, 0, step, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
+        """Nothing is pending."""
+        return ()
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return nullcontext()
+
+    def newest_valid(
+        self,
+        up_to: int | None = None,  # noqa: ARG002
+        further: int = 0,  # noqa: ARG002
+    ) -> Loaded | NoCheckpoint:
+        """No checkpoint."""
+        return NoCheckpoint()
 
 
 class BatchSource(Protocol):

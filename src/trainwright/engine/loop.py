@@ -10,7 +10,7 @@ from typing import assert_never
 
 import torch
 
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import StateParts
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
@@ -19,12 +19,10 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.execution.numeric_env import why_not_exact
 from trainwright.engine.guards.step_guard import Drop, Halt, Keep, RollBack
-from trainwright.engine.job import Job
-from trainwright.engine.null_objects import Never
+from trainwright.engine.job import Job, Never, read_values
 from trainwright.engine.restore_state import progress_of, restoring
-from trainwright.engine.saving.save_policy import Saves
+from trainwright.engine.saving import Saves
 from trainwright.engine.stopping.stop_rules import StopReason
-from trainwright.engine.validated_values import read_values
 from trainwright.tracking.events import (
     Ended,
     Event,

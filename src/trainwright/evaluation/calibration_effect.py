@@ -11,7 +11,8 @@ import numpy as np
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,
@@ -19,7 +20,6 @@ from trainwright.evaluation.intervals.resampled_metrics import (
     measure_lines,
 )
 from trainwright.evaluation.metrics.predictions import answers_of
-from trainwright.evaluation.scored_part import Scored
 
 MEASURED = ("calibration_error", "log_loss", "brier")
 OF_LABELS = ("f1_macro", "f1_micro", "hamming_loss")

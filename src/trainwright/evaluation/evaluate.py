@@ -1,21 +1,30 @@
-"""Evaluation of a model: metrics with intervals, by slice and against the baselines."""
+"""Evaluation of a model: metrics with intervals, by slice, beside the baselines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
-from trainwright.contract.sections.metric import METRICS, Metric, steering_metric
-from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.metric import METRICS, Metric, Slice, steering_metric
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.base.inputs import Floats, Integers, Part
+from trainwright.data.columns.target import Target
 from trainwright.evaluation.baselines.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
-from trainwright.evaluation.clause import DUMMY, LINEAR
-from trainwright.evaluation.curves.plot_data import (
-    Curves,
-    draw_curves,
+from trainwright.evaluation.curves.plot_data import Curves, draw_curves
+from trainwright.evaluation.evaluation_result import (
+    DUMMY,
+    LINEAR,
+    Evaluation,
+    Intervals,
+    SliceScore,
+    TargetScore,
 )
-from trainwright.evaluation.evaluation_result import Evaluation, Intervals, SliceScore, TargetScore
 from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
     Size,
@@ -32,10 +41,178 @@ from trainwright.evaluation.intervals.resampled_metrics import (
     measure_lines,
 )
 from trainwright.evaluation.metrics.metric_values import metrics_of
-from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.metrics.resampling_units import count_units
-from trainwright.evaluation.scored_part import MODEL, Scored
-from trainwright.evaluation.slice_rows import SliceRows, find_slices
+from trainwright.evaluation.metrics.predictions import Answers, answers_of, count_units
+
+MOST_VALUES = 100
+"""Maximum number of slices of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRows:
+    """Rows of one slice: their positions in the frame, and its index in the contract."""
+
+    name: str
+    number: int
+    rows: Integers
+
+
+def find_slices(slices: Sequence[Slice], frame: pl.DataFrame) -> tuple[SliceRows, ...]:
+    """Rows of every slice of the contract, in its order; values of a column are sorted.
+
+    A missing value is a slice of its own, `column=missing`. Called on the training rows before
+    training, to find mistakes early.
+
+    Raises:
+        Mistake: an unknown column or invalid condition, all of them at once.
+    """
+    found: list[SliceRows] = []
+    problems: list[Problem] = []
+    for number, section in enumerate(slices):
+        try:
+            if section.column:
+                found.extend(_by_column(section, number, frame))
+            else:
+                found.append(_by_condition(section, number, frame))
+        except Mistake as mistake:
+            problems.extend(mistake.problems)
+    if problems:
+        raise Mistake(problems)
+    return tuple(found)
+
+
+def _by_column(section: Slice, number: int, frame: pl.DataFrame) -> list[SliceRows]:
+    path = f"slices.{number}.column"
+    name = section.column
+    if name not in frame.columns:
+        raise Mistake(_no_column(path, name, frame))
+    column = frame[name]
+    count = column.n_unique()
+    if count > MOST_VALUES:
+        raise Mistake(
+            Problem(
+                f"the column {name!r} has too many values for a slice each",
+                path=path,
+                found=f"{count:,} values",
+                expected=f"at most {MOST_VALUES}",
+                fix=f"slice by a condition instead, for example where: {name} > ...",
+            )
+        )
+    values = column.unique().drop_nulls().sort()
+    parts = [
+        SliceRows(f"{name}={_show(value)}", number, _positions(column == value)) for value in values
+    ]
+    if column.null_count():
+        parts.append(SliceRows(f"{name}=missing", number, _positions(column.is_null())))
+    return parts
+
+
+def _by_condition(section: Slice, number: int, frame: pl.DataFrame) -> SliceRows:
+    path = f"slices.{number}.where"
+    try:
+        answer = frame.select(pl.sql_expr(section.where).alias("answer"))["answer"]
+    except pl.exceptions.ColumnNotFoundError as error:
+        quoted = re.search(r'"([^"]*)"', str(error))
+        missing = quoted.group(1) if quoted else section.where
+        raise Mistake(_no_column(path, missing, frame)) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise Mistake(
+            Problem(
+                "the condition cannot be computed",
+                path=path,
+                found=f"{section.where} ({_first_line(error)})",
+                expected="an SQL condition over columns of the data, for example age >= 65",
+                fix="columns: " + ", ".join(frame.columns[:30]),
+            )
+        ) from error
+    if answer.dtype != pl.Boolean or len(answer) != frame.height:
+        raise Mistake(
+            Problem(
+                "the condition is not true or false for each row",
+                path=path,
+                found=f"{section.where} gives {len(answer):,} x {answer.dtype}",
+                expected="a condition such as age >= 65 AND sex = 'Female'",
+                fix="write a comparison",
+            )
+        )
+    # A condition on a missing value is neither true nor false; the row is not in the slice.
+    name = section.name or section.where
+    return SliceRows(name, number, _positions(answer.fill_null(value=False)))
+
+
+def _no_column(path: str, name: str, frame: pl.DataFrame) -> Problem:
+    near = get_close_matches(name, frame.columns, n=1)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=name,
+        expected="one of " + ", ".join(frame.columns[:30]),
+        fix=f"did you mean {near[0]!r}?" if near else "name a column of the data",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n", 1)[0][:200]
+
+
+def _show(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _positions(chosen: pl.Series) -> Integers:
+    return np.flatnonzero(chosen.fill_null(value=False).to_numpy()).astype(np.int64)
+
+
+MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A part with the scores of the model and the baselines.
+
+    `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values (for text the
+    negative log-likelihood in nats of each segment), in the part's row order. `shares` is the
+    contribution of each column to the linear baseline (summing to 1), which names the suspect if
+    that baseline is near-perfect. `notes` are earlier warnings. `folds` is the fold [N] of each
+    row, if models of folds scored them. `uncalibrated` are the model's scores before a calibration,
+    `decided` the classes [N] that it chose by a threshold, if not by the highest probability.
+    """
+
+    part: Part
+    target: Target
+    scores: Floats
+    baselines: Mapping[str, Floats] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    folds: Integers | None = None
+    uncalibrated: Floats | None = None
+    decided: Integers | None = None
+
+    def answers(self, who: str = MODEL) -> Answers:
+        """Answers of the model, or of a baseline."""
+        of_model = who == MODEL
+        if self.target.task == "retrieval":
+            from trainwright.evaluation.metrics.retrieval import answers_of_retrieval
+
+            scores = self.scores if of_model else self.baselines[who]
+            return answers_of_retrieval(self.target, self.part.target, scores)
+        return answers_of(
+            self.part.target,
+            self.scores if of_model else self.baselines[who],
+            self.target.positive_code,
+            self.folds,
+            self.decided if of_model else None,
+            self.queries,
+            self.target.quantiles,
+            self.part.inputs.levels,
+            self.target.costs,
+        )
+
+    @property
+    def queries(self) -> Integers | None:
+        """The query [N] of each row of a ranking."""
+        return self.target.queries(self.part.frame)
 
 
 def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int) -> Evaluation:
@@ -138,7 +315,7 @@ def _targets(
 def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> Curves:
     # Imported here, as everything that only rankings and series need.
     if scored.target.query:
-        from trainwright.evaluation.curves.query_curves import draw_query_curves, query_names
+        from trainwright.evaluation.curves.retrieval_curves import draw_query_curves, query_names
 
         names = query_names(scored.target, scored.part.frame)
         return draw_query_curves(answers[MODEL], metric, names)
@@ -156,7 +333,7 @@ def _curves(scored: Scored, answers: Mapping[str, Answers], metric: Metric) -> C
 def _query_notes(answers: Answers, metric: Metric) -> tuple[str, ...]:
     if answers.queries is None:
         return ()
-    from trainwright.evaluation.curves.query_curves import note_queries
+    from trainwright.evaluation.curves.retrieval_curves import note_queries
 
     return note_queries(answers, metric)
 

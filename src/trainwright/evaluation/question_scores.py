@@ -10,11 +10,11 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES, QuestionSet
+from trainwright.contract.sections.metric import OF_ANSWERS, OF_CHOICES, Metric, QuestionSet
 from trainwright.core.files import Json
-from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.clause import Clause, gain_status, status_of
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.evaluation_result import Clause, gain_status, status_of
 from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
@@ -25,10 +25,8 @@ from trainwright.evaluation.intervals.bootstrap import (
 )
 from trainwright.evaluation.intervals.resampled_metrics import ResampledMetric, gain_of
 from trainwright.evaluation.metrics.answer_values import Values
-from trainwright.evaluation.metrics.ratios import ratio
-from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.metrics.predictions import count_units, ratio
 from trainwright.evaluation.metrics.weighted_metrics import Sums
-from trainwright.evaluation.scored_part import MODEL
 
 Intervals = Mapping[str, Interval]
 

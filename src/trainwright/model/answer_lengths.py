@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, final
 
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Floats, Inputs
+from trainwright.data.base.inputs import Floats, Inputs
+from trainwright.data.base.token_inputs import TokenInputs
 
 
 @final

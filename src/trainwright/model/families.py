@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.core.lazy_table import LazyTable
+from trainwright.core.lazy_imports import LazyTable
 from trainwright.model.family import Family, NetworkFamily, UndecidedFamily
 from trainwright.model.library_family import LibraryFamily
 

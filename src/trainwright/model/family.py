@@ -1,4 +1,4 @@
-"""Families of models: what planner, predictor and run ask of one. Imports without torch."""
+"""Families of models: what planner, predictor and run ask of one, and the scorers that they fit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, final, runtime_checkable
 
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats, Inputs
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
 from trainwright.model.input_shape import Shape
@@ -20,6 +21,42 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from trainwright.model.count_network import NetworkCounts
+
+
+class Scorer(Protocol):
+    """Fitted model without its features.
+
+    Implementations return finite scores for any inputs of the shape they were fitted on, 0 rows
+    included, and the same scores for the same rows regardless of the other rows and of earlier
+    calls. `testing/scorer_conformance.py` checks this.
+    """
+
+    @property
+    def kind(self) -> str:
+        """One of `predictor.bundle.bundle_kinds`: it decides who reads its files."""
+        ...
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C] (C = 2 for two classes), values [N, 1] in the target's own
+        unit, or of a text the negative log-likelihood (nats) of each segment, [N, 1]."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write its own files into an existing folder; none of them is a pickle."""
+        ...
+
+
+@runtime_checkable
+class AttributingScorer(Protocol):
+    """A scorer whose library says what each input adds to a score."""
+
+    def contributions(self, inputs: Inputs) -> Floats:
+        """SHAP values [N, K, M + 1] of the M columns of the inputs (numbers, terms, codes) for the
+        K raw outputs, and last the expected output, to which they add up: the log-odds of the
+        second of two classes, the raw score of each of several, or a value before the objective's
+        link."""
+        ...
+
 
 S = TypeVar("S", bound=ModelSection)
 

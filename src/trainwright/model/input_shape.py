@@ -1,4 +1,4 @@
-"""Input shapes of models, and embedding widths."""
+"""Input shapes of models and of prepared data, and embedding widths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from trainwright.core.files import Json
+from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -295,3 +298,14 @@ def embedding_width(categories: int) -> int:
     """min(50, ceil(1.6 * categories ** 0.56)): the rule of thumb of fastai's tabular models."""
     width: float = 1.6 * categories**0.56
     return min(50, math.ceil(width))
+
+
+def shape_of(prepared: Prepared) -> Shape:
+    """Input shape of the data."""
+    return shape_from_json(prepared.features.shape_json(prepared.target.network_outputs))
+
+
+def longest_sample(prepared: Prepared) -> int:
+    """The most rows of a sample: of a ranking those of a training query, else 1."""
+    queries = prepared.target.queries(prepared.train.frame)
+    return 1 if queries is None else int(np.bincount(queries).max())

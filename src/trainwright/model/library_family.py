@@ -1,26 +1,128 @@
-"""Families that a library fits, and among them those that grow trees. Imports without torch."""
+"""Families that a library fits, and the matrix that libraries of trees take."""
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
+import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.core.optional_dependencies import need_package
-from trainwright.data.base.table import Floats, Part
-from trainwright.model.family import Family, S
-from trainwright.model.query_rows import NO_RANKING, RankingJob
-from trainwright.model.scorer import Scorer
+from trainwright.core.lazy_imports import need_package
+from trainwright.data.base.inputs import Floats, Inputs, Integers, Part, as_columns
+from trainwright.model.family import Family, S, Scorer
 from trainwright.model.tree_growth import Grown, Watching
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
+
+
+def tree_matrix(inputs: Inputs) -> Any:
+    """Numeric columns, text terms, then category codes: float32 [N, F + T + G]; codes below 2**24
+    stay exact.
+
+    With terms it is sparse, and every number and code is stored, zeros too: for a library that
+    takes what is not stored as missing, only the terms that a text lacks are.
+    """
+    columns = as_columns(inputs)
+    codes = columns.categories.astype(np.float32)
+    if not columns.terms.width:
+        return np.concatenate([columns.numeric, codes], axis=1)
+    from scipy.sparse import csr_array, hstack
+
+    blocks = [_stored(columns.numeric), columns.terms.matrix(), _stored(codes)]
+    return csr_array(hstack(blocks, format="csr"))
+
+
+def _stored(dense: npt.NDArray[np.float32]) -> Any:
+    from scipy.sparse import csr_array
+
+    rows, width = dense.shape
+    places = np.tile(np.arange(width), rows)
+    ends = np.arange(rows + 1) * width
+    return csr_array((dense.reshape(-1), places, ends), shape=dense.shape)
+
+
+def numeric_width(inputs: Inputs) -> int:
+    """Columns of `tree_matrix` before the codes."""
+    columns = as_columns(inputs)
+    return int(columns.numeric.shape[1] + columns.terms.width)
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _no_rows() -> Integers:
+    return np.zeros(0, dtype=np.int64)
+
+
+def _no_value(_scores: Floats) -> float:
+    raise AssertionError("only a ranking has queries")
+
+
+def _same(relevance: Floats) -> Floats:
+    return relevance
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """Rows of a part query by query: their positions `order` [N], and the rows of each query
+    `sizes` [Q]. `value` is the contract's metric of scores [N] in this order."""
+
+    order: Integers = field(default_factory=_no_rows)
+    sizes: Integers = field(default_factory=_no_rows)
+    value: Callable[[Floats], float] = _no_value
+
+    @property
+    def codes(self) -> Integers:
+        """The query of each row in this order, ascending [N]."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RankingJob:
+    """Queries of the training and validation rows, the metric that judges their order, and what a
+    relevance is worth by it among the first `k` rows. Empty for other tasks."""
+
+    train: QueryRows = field(default_factory=QueryRows)
+    validation: QueryRows = field(default_factory=QueryRows)
+    metric: str = ""
+    gain: Callable[[Floats], Floats] = _same
+    k: Literal["all"] | int = "all"
+
+    def __bool__(self) -> bool:
+        return bool(self.metric)
+
+    @property
+    def watched(self) -> str:
+        """What decides the number of trees, of which less is better."""
+        return f"1-{self.metric}"
+
+    def loss(self, scores: Floats, *, of_training: bool) -> float:
+        """1 - the metric, of training or validation rows query by query."""
+        rows = self.train if of_training else self.validation
+        return 1.0 - rows.value(np.asarray(scores, np.float64))
+
+
+def rows_by_query(codes: Integers, value: Callable[[Floats, Integers], float]) -> QueryRows:
+    """Rows with the codes [N] of their queries; `value` takes scores and the positions of their
+    rows."""
+    order = np.argsort(codes, kind="stable")
+    sizes = np.unique(codes, return_counts=True)[1].astype(np.int64)
+    return QueryRows(order, sizes, lambda scores: value(scores, order))
+
+
+NO_RANKING = RankingJob()
 
 
 @final
@@ -70,7 +172,7 @@ class LibraryJob:
 
     def class_weights(self, class_weights: str) -> Floats | None:
         """As `weights_by_class`, of the training rows."""
-        from trainwright.model.tree_objective import weights_by_class
+        from trainwright.model.tree_growth import weights_by_class
 
         train = self.train
         return weights_by_class(class_weights, train.target, self.outputs, train.weights)
@@ -78,7 +180,7 @@ class LibraryJob:
     def row_weights(self, class_weights: str) -> Floats | None:
         """Weight of each training row, its class counted in; None if the rows have none of their
         own, so that a library may weigh classes itself."""
-        from trainwright.model.tree_objective import weights_of_rows
+        from trainwright.model.tree_growth import weights_of_rows
 
         train = self.train
         if not len(train.weights):
@@ -89,7 +191,6 @@ class LibraryJob:
 
     def monotone_signs(self) -> list[int]:
         """The sign of each number, term and code of a row; 0 without a constraint."""
-        from trainwright.model.table_matrix import numeric_width
 
         width = numeric_width(self.train.inputs) + len(self.cardinalities)
         return [self.monotone.get(at, 0) for at in range(width)]

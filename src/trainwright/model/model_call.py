@@ -1,17 +1,71 @@
-"""Call of any model with the tensors of a batch."""
+"""Call of any model with the tensors of a batch; protocols of networks. Needs torch."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import Parameter
 from itertools import takewhile
 from typing import Literal, Protocol, runtime_checkable
 
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.batch import name_positions
+from trainwright.model.causal_attention import KeyValueCache
+
+
+@runtime_checkable
+class TokenDecoder(Protocol):
+    """Network that predicts the token after those it has read, at most `context` of them."""
+
+    context: int
+
+    def extend(self, tokens: Int[Tensor, "B L"], cache: KeyValueCache) -> Float[Tensor, "B V"]:
+        """Logits of the token after the last of `tokens`, which follow those of the cache; the
+        cache grows by them."""
+        ...
+
+
+@runtime_checkable
+class ImageDescriber(Protocol):
+    """Network that writes of images."""
+
+    def about(self, pixels: Tensor) -> TokenDecoder:
+        """What writes of an image [1, C, H, W]."""
+        ...
+
+
+@runtime_checkable
+class InBlocks(Protocol):
+    """Network that consists mostly of a sequence of blocks, for block-wise treatment.
+
+    Each block is called once per forward pass, does not modify its inputs, and depends only on its
+    inputs, its parameters and buffers, and torch's RNG.
+    """
+
+    @property
+    def blocks(self) -> Iterable[nn.Module]:
+        """Blocks from first to last."""
+        ...
+
+
+@runtime_checkable
+class WithAttention(Protocol):
+    """Network with self-attention in its blocks."""
+
+    @property
+    def projections(self) -> Mapping[str, nn.Module]:
+        """Query-key-value projection of each block, by the path of the block."""
+        ...
+
+    def split(
+        self, block: str, projected: Float[Tensor, "B L D"]
+    ) -> Sequence[Float[Tensor, "B H L d"]]:
+        """Queries, keys and values from the output of a projection."""
+        ...
+
 
 _Arguments = tuple[
     Literal["in order", "named", "passed on"], tuple[int, ...], tuple[tuple[str, int], ...], bool

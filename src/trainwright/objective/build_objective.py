@@ -23,7 +23,7 @@ from trainwright.contract.sections.training.objective import (
     RankNet,
     SquaredError,
 )
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.objective.classification_losses import (
     BinaryCrossEntropyLoss,
     CrossEntropyLoss,
@@ -40,9 +40,9 @@ from trainwright.objective.regression_losses import (
     PoissonLoss,
     QuantileLoss,
     QuantilesLoss,
+    SeveralTargetsLoss,
     SquaredErrorLoss,
 )
-from trainwright.objective.several_losses import SeveralTargetsLoss
 
 _Plain = Ordinal | SquaredError | AbsoluteError | Poisson | ListNet | RankNet
 

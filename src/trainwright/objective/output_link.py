@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.objective.regression_losses import MOST_EXPONENT
 
 _LEAST_EXPONENT = -300.0

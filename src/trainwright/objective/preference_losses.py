@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import NO_TARGET
+from trainwright.data.loading.document_dataset import NO_TARGET
 from trainwright.model.model_call import call_model
 from trainwright.objective.losses import LossSum, TargetLoss, in_fp32
 

@@ -1,4 +1,4 @@
-"""Regression losses: outputs [B, 1] or [B] against targets [B]."""
+"""Regression losses, also of rows with several targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainwright.objective.losses import LossSum, in_fp32
+from trainwright.objective.losses import LossSum, TargetLoss, in_fp32
 
 MOST_EXPONENT = 20.0
 """Logarithm of a rate, in means of the target, above which the exponential goes on as a straight
@@ -116,3 +116,20 @@ class PoissonLoss:
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
         """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())
+
+
+@final
+class SeveralTargetsLoss:
+    """The mean of a loss over the T targets of each row: of a binary cross-entropy over its labels,
+    so that the mean of a step is that of `torch.nn.BCEWithLogitsLoss`."""
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Loss of each row."""
+        return self._loss.rows(outputs, target).mean(dim=1)
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """Summed loss, and the number of rows."""
+        return LossSum(self.rows(outputs, target).sum(), len(target))

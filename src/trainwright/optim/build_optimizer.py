@@ -1,23 +1,23 @@
-"""Build the optimizer of a contract."""
+"""Build the optimizer of a contract, or several as one."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, assert_never, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training import optimizer as contract
-from trainwright.optim.conv_muon import ConvMuon
 from trainwright.optim.dependencies import need_optimizer
 from trainwright.optim.dynamo_workaround import leave_compiler_out
 from trainwright.optim.eval_weights import ScheduleFreeWeights, TrainedWeights, Weights
+from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.layerwise_lr import rate_factors
-from trainwright.optim.multi_optimizer import MultiOptimizer
-from trainwright.optim.muon_parameters import hidden_kernels, hidden_matrices
+from trainwright.optim.muon import ConvMuon, hidden_kernels, hidden_matrices
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.optim.parameter_groups import (
     NO_FACTORS,
@@ -26,6 +26,32 @@ from trainwright.optim.parameter_groups import (
     group_parameters,
     split_groups,
 )
+
+
+@final
+class MultiOptimizer:
+    """Several optimizers over disjoint parameters, stepped together.
+
+    Their groups are concatenated and they share one mapping of states, so that schedules and
+    checkpoints see a single optimizer.
+    """
+
+    def __init__(self, *members: torch.optim.Optimizer | ConvMuon) -> None:
+        self._steps = [stepping_of(member) for member in members]
+        self.param_groups: list[dict[str, Any]] = [
+            group for member in members for group in member.param_groups
+        ]
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        assert len(set(parameters)) == len(parameters), "each parameter has one optimizer"
+        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
+        for member in members:
+            self.state.update(member.state)
+            member.state = self.state
+
+    def step(self) -> None:
+        """Step each of them."""
+        for step in self._steps:
+            step()
 
 
 def build_optimizer(

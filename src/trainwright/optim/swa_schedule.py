@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.sections.training.averaging import Swa
+from trainwright.contract.sections.training.scheduler import Swa
 
 
 @final

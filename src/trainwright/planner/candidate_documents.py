@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document
-from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.model.selection import (
     CANDIDATES,
     DUMMY_CANDIDATE,
     ModelSelection,
 )
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.run_settings import Budget
 from trainwright.contract.sections.training.training import Training
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
 from trainwright.model.families import library_family
 
 _PATH = "model.candidates"

@@ -13,7 +13,6 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_seconds
 from trainwright.planner.plan import Plan
-from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.compute_choices import (
     COMPILE,
     FORMAT,
@@ -22,6 +21,7 @@ from trainwright.planner.resolve.compute_choices import (
     PRODUCTS,
     open_paths,
 )
+from trainwright.planner.resolve.training_choices import Choice
 
 MARGINS: Mapping[str, float] = {"bf16": 1.15, "onednn": 1.1, "contiguous": 1.05}
 """How many times as fast as what it would replace a choice must be, so that no noise decides."""

@@ -1,11 +1,11 @@
-"""Contract problems that only its data can show."""
+"""Contract problems that only its data or its device can show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.data.sampling_rules import check_balanced
+from trainwright.contract.rules.data.source_rules import check_balanced
 from trainwright.contract.rules.kind_rules import loss_fits_task
 from trainwright.contract.rules.target.metric_rules import (
     check_floors,
@@ -13,17 +13,18 @@ from trainwright.contract.rules.target.metric_rules import (
     check_target,
     check_watched,
 )
-from trainwright.contract.rules.training.ramp_rules import check_batch_ramp, check_noise_scale
+from trainwright.contract.rules.training.step_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.averaging import CyclicRate, Swa
+from trainwright.contract.sections.training.scheduler import CyclicRate, Swa
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import family_of
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, train_rows_of
-from trainwright.planner.kinds.planner_of import planner_of
-from trainwright.planner.learning_task import learning_task
+from trainwright.planner.kinds.data_planner import planner_of
+from trainwright.planner.plan_facts import DeviceFacts, learning_task
+from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCTS
 
 
 def problems_with_data(
@@ -125,4 +126,36 @@ def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             f"{many(len(ends), 'epoch')}",
             expected="at least 2 times behind the start",
             fix=f"write every_n_steps: {every}, {joined} an earlier start",
+        )
+
+
+def problems_with_device(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
+    """All such problems with their paths, without places."""
+    if not contract.model.is_loop_trained:
+        return
+    training = contract.training
+    if training.mixed_precision == "fp8" and not device.has_fp8:
+        yield Problem(
+            f"{device.name} does not compute in fp8",
+            path=FORMAT,
+            found="fp8",
+            expected="a GPU of compute capability 8.9 or above",
+            fix="write bf16, or train on such a GPU",
+        )
+    if training.compute.matrix_products == "onednn" and device.kind != "cpu":
+        yield Problem(
+            f"oneDNN does not compute on {device.name}",
+            path=PRODUCTS,
+            found="onednn",
+            expected="a CPU",
+            fix="write exact, or mixed_precision: tf32 for faster products on a GPU",
+        )
+    if training.compute.compile == "on" and not device.can_compile:
+        needed = "Triton" if device.kind == "cuda" else "a C++ compiler, g++ or clang++"
+        yield Problem(
+            "what torch.compile needs is not installed",
+            path=COMPILE,
+            found="on",
+            expected=needed,
+            fix=f"install {needed}, or write off",
         )

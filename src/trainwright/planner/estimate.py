@@ -1,21 +1,26 @@
-"""Cost estimate of a run by arithmetic. Times are measured, never estimated here."""
+"""Cost estimate of a run by arithmetic: trainings, steps, validations."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, Self, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
+from trainwright.contract.sections.training.scheduler import ReduceOnPlateau
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
-from trainwright.data.sampling.step_ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
-from trainwright.planner.kinds.planner_of import planner_of
+from trainwright.planner.kinds.data_planner import planner_of
+
+if TYPE_CHECKING:
+    from trainwright.data.sampling.step_ramps import Stages
 
 
 @final
@@ -69,6 +74,9 @@ def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
 
 def epoch_ends(contract: Contract, train_rows: int) -> tuple[int, ...]:
     """Optimizer steps at the end of each epoch, ramps included."""
+    # Imported here, and below: trees take no steps.
+    from trainwright.data.sampling.step_ramps import steps_at_epoch_ends
+
     epochs = settled(contract.training.num_epochs)
     return steps_at_epoch_ends(_step_rows(contract, train_rows), train_rows, epochs)
 
@@ -76,6 +84,8 @@ def epoch_ends(contract: Contract, train_rows: int) -> tuple[int, ...]:
 def most_steps(contract: Contract, train_rows: int) -> int:
     """Optimizer steps within the epochs and the limits of a run, ramps included; for padded
     documents, as if each filled its window."""
+    from trainwright.data.sampling.step_ramps import steps_up_to
+
     stop = contract.training.stop
     samples = settled(contract.training.num_epochs) * train_rows
     if stop.max_samples != "off":
@@ -102,6 +112,8 @@ def scheduled_steps(contract: Contract, train_rows: int) -> int:
 
 
 def _step_rows(contract: Contract, train_rows: int) -> Stages:
+    from trainwright.data.sampling.step_ramps import step_rows
+
     training = contract.training
     samples = train_rows * settled(training.num_epochs)
     return step_rows(training.ramps.batch, settled(training.effective_batch_size), samples)
@@ -116,3 +128,55 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
+
+
+_VALIDATIONS_WANTED = 10
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Validations:
+    """Validations of a run that ends by its length: their number, the last one included, and the
+    optimizer steps of the run. Tokens are counted as if no document were padded."""
+
+    count: int
+    steps: int
+
+    @classmethod
+    def of(cls, contract: Contract, train_rows: int) -> Self:
+        """Validations of a resolved contract."""
+        training, model = contract.training, contract.model
+        steps = most_steps(contract, train_rows)
+        if training.validate_every_n_steps != "off":
+            return cls(-(-steps // training.validate_every_n_steps), steps)
+        ends = epoch_ends(contract, train_rows)
+        if training.validate_every_n_tokens != "off":
+            tokens = len(ends) * train_rows * model.context_length * steps // ends[-1]
+            return cls(max(1, -(-tokens // training.validate_every_n_tokens)), steps)
+        every = training.validate_every_n_epochs
+        before = sum(end < steps for end in ends[every - 1 :: every])
+        return cls(before + 1, steps)
+
+
+def idle_rules(contract: Contract, train_rows: int) -> Iterator[tuple[str, str]]:
+    """Rules that depend on validations and can never act because there are too few: a message and
+    what to write.
+
+    The first validation always improves, so that a patience of p ends a run at validation p + 1,
+    and the last validation is the end of the run anyway.
+    """
+    if not contract.model.is_loop_trained:
+        return
+    training, scheduler = contract.training, contract.training.scheduler
+    made = Validations.of(contract, train_rows)
+    every = max(1, made.steps // _VALIDATIONS_WANTED)
+    fix = f"write training.validate_every_n_steps: {every}"
+    if training.validate_every_n_epochs > 1:
+        fix += " in the place of validate_every_n_epochs"
+    elif training.validate_every_n_tokens != "off":
+        fix += " in the place of validate_every_n_tokens"
+    if made.count == 1 and training.early_stopping != "off":
+        yield "the only validation follows the last step: early stopping can never act", fix
+    if isinstance(scheduler, ReduceOnPlateau) and scheduler.patience + 1 >= made.count:
+        validated = f"{many(made.count, 'validation')} and a patience of {scheduler.patience}"
+        yield f"reduce_on_plateau can never lower the rate: {validated}", fix

@@ -9,8 +9,8 @@ from typing import NamedTuple, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document
-from trainwright.contract.sections.budget import Budget
 from trainwright.contract.sections.data.data import fold_count
+from trainwright.contract.sections.run_settings import Budget
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -19,16 +19,16 @@ from trainwright.optim.lr_schedule import build_schedule
 from trainwright.optim.plateau import Plateau
 from trainwright.planner.budget_fit import (
     MARGIN,
+    Allotment,
     BudgetShare,
     RequestedRun,
+    Rows,
     Speeds,
     fitting_batch,
     round_up,
     share_out,
 )
-from trainwright.planner.budget_shares import Allotment, Rows
-from trainwright.planner.count_validations import Validations
-from trainwright.planner.estimate import count_trainings, scheduled_steps
+from trainwright.planner.estimate import Validations, count_trainings, scheduled_steps
 from trainwright.planner.plan import Plan
 
 PROBED_BATCH = 16

@@ -1,21 +1,50 @@
-"""Micro-batch size by device memory."""
+"""Micro-batch size by device memory: activations, weights, optimizer state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import assert_never, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.memory import OFFLOADED_PART_BYTES
+from trainwright.contract.sections.training.optimizer import (
+    Adafactor,
+    Adam,
+    AdamW,
+    AdamW8bit,
+    AnyOptimizer,
+    Lamb,
+    Lion,
+    Muon,
+    ScheduleFreeAdamW,
+    Sgd,
+)
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
-from trainwright.planner.resolve.choice import Choice
-from trainwright.planner.state_memory import state_bytes
+from trainwright.planner.resolve.training_choices import Choice
+
+
+def state_bytes(section: AnyOptimizer) -> float:
+    """Bytes of optimizer state per trained parameter."""
+    match section:
+        case Adam() | AdamW() | Lamb() | ScheduleFreeAdamW():
+            return 8.0
+        case Sgd():
+            return 4.0 if section.momentum else 0.0
+        case Lion() | Muon():
+            return 4.0
+        case Adafactor():
+            return 0.5
+        case AdamW8bit():
+            return 2.1
+        case _:
+            assert_never(section)
+
 
 _NUMBER = 4
 

@@ -1,8 +1,8 @@
-"""Plan of a contract: nothing is `auto` any more, and everything is built from it."""
+"""Plan of a contract: nothing is `auto` any more, and every choice has its reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, final
 
@@ -10,20 +10,16 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import Document, placed
 from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.contract.sections.training.training import Training
-from trainwright.core.errors import ContractMistake, MissingExtra, Mistake
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_value
+from trainwright.core.errors import ContractMistake, MissingExtra, Mistake, Problem
+from trainwright.core.files import Json, hash_value
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
-from trainwright.planner.budget_shares import Allotment
-from trainwright.planner.data_rules import problems_with_data
-from trainwright.planner.device_rules import problems_with_device
+from trainwright.planner.budget_fit import Allotment
+from trainwright.planner.data_rules import problems_with_data, problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run, most_steps
-from trainwright.planner.kinds.planner_of import planner_of
-from trainwright.planner.memory_plan_rules import problems_with_memory
-from trainwright.planner.read_device import DeviceFacts
-from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.kinds.data_planner import planner_of
+from trainwright.planner.plan_facts import DeviceFacts
 from trainwright.planner.resolve.compute_choices import (
     decide_compute,
     open_paths,
@@ -31,9 +27,39 @@ from trainwright.planner.resolve.compute_choices import (
     work_of,
 )
 from trainwright.planner.resolve.resolve_auto import decide
+from trainwright.planner.resolve.training_choices import Choice, Choosing
 
 if TYPE_CHECKING:
     from trainwright.planner.micro_batch_memory import MemoryEstimate
+
+
+def problems_with_memory(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
+    """All problems with their paths, without places, for a resolved contract."""
+    training = contract.training
+    if training.memory.update == "in_backward" and training.gradient_accumulation_steps != 1:
+        yield Problem(
+            "update: in_backward makes a step of one micro-batch",
+            path="training.batch_size",
+            found=f"{training.gradient_accumulation_steps} micro-batches of {training.batch_size}",
+            expected=f"batch_size {training.effective_batch_size}",
+            fix=f"write batch_size: {training.effective_batch_size}",
+        )
+    if training.memory.offload_optimizer and device.kind == "cpu":
+        yield Problem(
+            "there is no GPU to offload from: the optimizer's state lies in the host's memory",
+            path="training.memory.offload_optimizer",
+            found="true",
+            expected="true only where there is a GPU",
+            fix="remove it; adafactor and adamw_8bit keep less state on a CPU too",
+        )
+    if training.memory.offload_activations and device.kind == "cpu":
+        yield Problem(
+            "there is no GPU to offload from: activations lie in the host's memory already",
+            path="training.memory.offload_activations",
+            found="true",
+            expected="true only where there is a GPU",
+            fix="remove it; activation_checkpointing saves memory on a CPU too",
+        )
 
 
 @final

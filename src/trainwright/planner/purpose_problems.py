@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Problem
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.data.read_table import DataFacts
 from trainwright.data.split.split_report import SplitReport
 

@@ -22,29 +22,29 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import (
     Json,
     damage_in,
+    hash_value,
     read_json,
     storage_errors,
     sync_folder,
     write_json,
     write_text,
 )
-from trainwright.core.hashing import hash_value
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.types import encoding_from_json, side_files
 from trainwright.model.families import library_bundles, library_of_bundle
-from trainwright.model.scorer import Scorer
+from trainwright.model.family import Scorer
 from trainwright.predictor.bundle_files import (
+    Description,
     are_safe_names,
     changes_of_files,
+    check_predictor,
     describe_file,
     names_of_files,
     sync_file,
 )
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
-from trainwright.predictor.check_predictor import check_predictor
-from trainwright.predictor.description import Description
 from trainwright.predictor.predictor import Predictor
 
 FORMAT, CALIBRATED_FORMAT, COSTS_FORMAT = 2, 3, 4

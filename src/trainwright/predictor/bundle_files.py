@@ -1,15 +1,28 @@
-"""Files of a bundle: names, sizes and hashes, and how they differ from what was written."""
+"""Files of a bundle, and what it says of its model: names, sizes, hashes, signature.
+
+Whether the parts of a stored predictor fit together: hashes show only that its files are those
+that were written.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from platform import python_version
+from typing import Final, final
+
+import numpy as np
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_file
-from trainwright.core.paths import check_name
+from trainwright.core.files import Json, check_name, hash_file
+from trainwright.data.base.column_values import FEWEST_ROWS
+from trainwright.data.base.typed_fields import check_annotated
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
+from trainwright.predictor.predictor import Predictor
 
 _MOST_FILES = 1000
 _FIX = "copy the bundle again, or train again"
@@ -74,3 +87,119 @@ def _show(file: Json) -> str:
     if not isinstance(file, dict):
         return repr(file)[:80]
     return f"{file.get('size_bytes')} bytes, sha256 {str(file.get('sha256'))[:16]}"
+
+
+def check_predictor(predictor: Predictor) -> None:
+    """Check the fields of features and target, and score rows without content and rows of the last
+    categories.
+
+    Raises:
+        ValueError: a field of another type, scores of another shape, or not finite. Any exception
+            of a scorer that does not fit the features.
+    """
+    features, target = predictor.features, predictor.target
+    check_annotated(features, "features.json")
+    check_annotated(target, "target.json")
+    target.check()
+    if features.tokens != target.tokens:
+        raise ValueError("features.json and target.json are of different tokens")
+    for inputs in features.trial_inputs():
+        scores = predictor.score(inputs)
+        if scores.shape != (len(inputs), target.score_columns):
+            raise ValueError(f"the scores of the model have the shape {scores.shape}")
+        if not np.isfinite(scores).all():
+            raise ValueError("the scores of the model are not finite")
+
+
+_SHOWN: Final = 12
+_LIBRARIES: Final = (
+    "trainwright",
+    "numpy",
+    "polars",
+    "scikit-learn",
+    "lightgbm",
+    "xgboost",
+    "xgboost-cpu",
+    "catboost",
+    "torch",
+    "safetensors",
+    "transformers",
+    "tokenizers",
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Description of a model: hash of its contract, version of its data, the columns it reads with
+    type, example and whether training rows lacked it, its training profile, library versions, and
+    its metrics with intervals once it is judged. Empty for a bundle of an earlier version."""
+
+    contract_hash: str = ""
+    data_version: str = ""
+    signature: tuple[Mapping[str, Json], ...] = ()
+    profile: Json = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    metrics: Json = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.libraries)
+
+    def to_json(self) -> Json:
+        """All of it, the profile included."""
+        return {
+            "contract_hash": self.contract_hash,
+            "data_version": self.data_version,
+            "signature": list(map(dict, self.signature)),
+            "profile": self.profile,
+            "libraries": dict(self.libraries),
+            "metrics": self.metrics,
+        }
+
+
+def describe_model(
+    predictor: Predictor, prepared: Prepared, contract_hash: str, seed: int
+) -> Description:
+    """Description of a model that was fitted on these rows. Of many rows a sample is profiled,
+    which is drawn with the seed."""
+    features, part = prepared.features, prepared.train
+    some = sampled(part, features.profiled_rows, seed)
+    profile = features.profile(some)
+    training = {"rows": len(part), "sampled": len(some), **profile}
+    return Description(
+        contract_hash=contract_hash,
+        data_version=prepared.version,
+        signature=tuple(one.to_json() for one in features.signature(profile)),
+        profile={
+            "training": training,
+            "predictions": _profile_predictions(predictor, prepared, seed),
+        },
+        libraries=_installed(),
+    )
+
+
+def show_signature(signature: Sequence[Mapping[str, Json]]) -> str:
+    """Columns that a model reads, with their types, on one line."""
+    shown = [f"{one['name']} ({one['type']})" for one in signature[:_SHOWN]]
+    more = len(signature) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _profile_predictions(predictor: Predictor, prepared: Prepared, seed: int) -> Json:
+    target = prepared.target
+    part = sampled(prepared.validation, target.profiled_rows, seed)
+    if len(part) < FEWEST_ROWS:
+        return {"rows": 0}
+    scores = predictor.score_part(part)
+    decided = predictor.decide(scores)
+    return {"rows": len(part), **target.profile(scores, part.target, decided)}
+
+
+def _installed() -> dict[str, str]:
+    found = {"python": python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

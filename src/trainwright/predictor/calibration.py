@@ -11,7 +11,7 @@ from typing import Final, Literal, final, get_args
 import numpy as np
 
 from trainwright.core.files import Json
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 
 Method = Literal["none", "platt", "isotonic", "temperature", "conformal"]
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.table import Integers
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import Tokens
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor

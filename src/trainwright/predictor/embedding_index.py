@@ -1,4 +1,6 @@
-"""Embeddings of many rows in a folder, and exact search among them. No pickle.
+"""Embeddings of many rows in a folder, exact search, best matches.
+
+Embeddings of many rows in a folder, and exact search among them. No pickle.
 
 index.json       format, hash of the bundle that made them, side, and size and SHA-256 of the others
 embeddings.npy   float32 [N, D], rows of length 1
@@ -20,8 +22,8 @@ import polars as pl
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, sync_folder, write_json
-from trainwright.data.base.inputs.one_side import Side
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.pair_inputs import Side
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.predictor.bundle_files import (
     changes_of_files,
@@ -30,9 +32,46 @@ from trainwright.predictor.bundle_files import (
     sync_file,
 )
 
+_BLOCK = 2**22
+
+
+def best_matches(queries: Floats, candidates: Floats, names: pl.Series, top: int) -> pl.DataFrame:
+    """The first `top` candidates of each query: `match_1`, `probability_1`, `cosine_1` and so on.
+
+    Embeddings [N, D] and [M, D] are as a network gives them: the product of two is their logit, so
+    that a softmax over all candidates gives the probability of each, were one of them right: with
+    texts of classes for candidates that is a zero-shot classification (Radford et al. 2021,
+    arXiv:2103.00020, section 3.1.2). Equal scores are in the order of the candidates.
+    """
+    shown = min(top, len(candidates))
+    lengths = np.linalg.norm(candidates, axis=1)
+    found: list[list[np.ndarray]] = [[], [], []]
+    rows = max(1, _BLOCK // max(1, len(candidates)))
+    for start in range(0, len(queries), rows):
+        block = queries[start : start + rows]
+        logits = block @ candidates.T
+        places = np.argsort(-logits, axis=1, kind="stable")[:, :shown]
+        most = logits.max(axis=1, keepdims=True)
+        total = np.exp(logits - most).sum(axis=1, keepdims=True)
+        best = np.take_along_axis(logits, places, axis=1)
+        sizes = np.linalg.norm(block, axis=1)[:, None] * lengths[places]
+        for kept, one in zip(
+            found, (places, np.exp(best - most) / total, best / sizes), strict=True
+        ):
+            kept.append(one)
+    places, chances, cosines = (np.concatenate(one) for one in found)
+    columns = []
+    for at in range(shown):
+        columns += [
+            names.gather(places[:, at]).alias(f"match_{at + 1}"),
+            pl.Series(f"probability_{at + 1}", chances[:, at]),
+            pl.Series(f"cosine_{at + 1}", cosines[:, at]),
+        ]
+    return pl.DataFrame(columns)
+
+
 FORMAT = 1
 _ABOUT, _EMBEDDINGS, _ROWS = "index.json", "embeddings.npy", "rows.parquet"
-_BLOCK = 2**22
 _BUILD = "build it again: trainwright index RUN DATA"
 
 

@@ -7,9 +7,9 @@ from typing import final
 
 import torch
 
-from trainwright.data.base.table import Bytes
+from trainwright.data.base.inputs import Bytes
 from trainwright.data.captions.caption_encoding import CaptionEncoding
-from trainwright.model.token_decoder import ImageDescriber
+from trainwright.model.model_call import ImageDescriber
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import Continuation, DecodingOptions, TextGenerator

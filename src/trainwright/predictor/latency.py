@@ -11,7 +11,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.data.base.table import Floats, Part
+from trainwright.data.base.inputs import Floats, Part
 from trainwright.predictor.predictor import Predictor
 
 BATCH_ROWS = 1000

@@ -22,10 +22,9 @@ from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Floats, Inputs, Integers
-from trainwright.data.columns.target import target_from_json
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats, Inputs, Integers
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.columns.target import Target, target_from_json
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.families import network_family

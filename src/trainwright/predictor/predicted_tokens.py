@@ -14,10 +14,8 @@ from numpy.lib.format import open_memmap
 from torch import Tensor
 from torch.nn import functional
 
-from trainwright.data.base.inputs.soft_tokens import SoftTokens
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Integers
-from trainwright.data.base.token_dtype import token_dtype
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import SoftTokens, TokenInputs, token_dtype
 from trainwright.data.sources.cache import SOFT_TOKENS
 from trainwright.data.text.eval_windows import EvalWindows, cut_windows
 from trainwright.predictor.network_scorer import NetworkScorer

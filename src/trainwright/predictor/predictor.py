@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.base.inputs import Floats, Inputs, Integers, Part
 from trainwright.data.base.levels import NO_LEVELS, Levels
-from trainwright.data.base.table import Floats, Inputs, Integers, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding
 from trainwright.data.sources.frames import ArrowTable
-from trainwright.model.scorer import Scorer
+from trainwright.model.family import Scorer
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration
-from trainwright.predictor.input_rows import (
-    Columns,
-    GivenRows,
-    Images,
-    Rows,
-    given_as,
-)
+
+if TYPE_CHECKING:
+    from trainwright.predictor.input_rows import Columns, GivenRows, Images, Rows
 
 DataFrame = TypeVar("DataFrame", bound=ArrowTable)
 
@@ -72,7 +68,7 @@ class Predictor:
         if decided is not None or not self.target.costs:
             return decided
         # Imported here: few errors have costs.
-        from trainwright.data.columns.error_costs import least_expected
+        from trainwright.data.columns.target import least_expected
 
         return least_expected(scores, self.target.costs)
 
@@ -112,6 +108,9 @@ class Predictor:
         Raises:
             As `predict_frame`.
         """
+        # Imported here, and below: a training reads its rows from files.
+        from trainwright.predictor.input_rows import given_as
+
         return given_as(rows, self.predict_frame(rows))
 
     def predict_frame(self, rows: Rows, source: str = "the rows") -> pl.DataFrame:
@@ -121,7 +120,7 @@ class Predictor:
             DataMistake: a feature column is missing, a value has the wrong type, or an image the
                 wrong size. NotAvailable: the model is one of texts.
         """
-        given = GivenRows(rows, source)
+        given = _given_rows(rows, source)
         scores = self.score(self.features.read_new(given))
         columns = [*self.features.columns_before(given), *self.predictions(scores)]
         if self.target.task == "ranking":
@@ -134,7 +133,7 @@ class Predictor:
         Raises:
             DataMistake: as `predict`. NotAvailable: the model is one of texts.
         """
-        inputs = self.features.read_new(GivenRows(rows))
+        inputs = self.features.read_new(_given_rows(rows))
         return dict(inputs.arrays(0, len(inputs)))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:
@@ -143,4 +142,10 @@ class Predictor:
         Raises:
             DataMistake: as `predict`.
         """
-        return self.features.count_unseen(GivenRows(rows))
+        return self.features.count_unseen(_given_rows(rows))
+
+
+def _given_rows(rows: Rows, source: str = "the rows") -> GivenRows:
+    from trainwright.predictor.input_rows import GivenRows
+
+    return GivenRows(rows, source)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainwright.model.families import library_of_bundle
-from trainwright.model.scorer import Scorer
+from trainwright.model.family import Scorer
 from trainwright.predictor.predictor import Predictor
 
 

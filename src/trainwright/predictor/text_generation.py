@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.token_dtype import Tokens, token_dtype
+from trainwright.core.files import hash_value
+from trainwright.data.base.token_inputs import Tokens, token_dtype
 from trainwright.data.encoders.vocabulary import UNKNOWN, TextVocabulary, TokenEncoding
-from trainwright.model.attention.key_value_cache import KeyValueCache
-from trainwright.model.token_decoder import TokenDecoder
+from trainwright.model.causal_attention import KeyValueCache
+from trainwright.model.model_call import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 

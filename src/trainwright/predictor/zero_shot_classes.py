@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from trainwright.contract.sections.zero_shot import ZeroShot
-from trainwright.data.base.table import Floats, Inputs
-from trainwright.data.columns.matching import unit_rows
-from trainwright.data.pairs.pair_encoder import PairEncoder
-from trainwright.data.pairs.pair_terms import PairTerms
+from trainwright.data.base.inputs import Floats, Inputs
+from trainwright.data.columns.retrieval_targets import unit_rows
+from trainwright.data.pairs.pair_encoder import PairEncoder, PairTerms
 from trainwright.predictor.predictor import Predictor
 
 _TEMPERATURE = 0.07

@@ -5,8 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from trainwright.core.formatting import show_number
-from trainwright.evaluation.clause import Clause
-from trainwright.run.run_result import Result
+from trainwright.evaluation.evaluation_result import Clause
+from trainwright.run.run_context import Result
 
 _MOST_CLAUSES = 6
 _MOST_WARNINGS = 3

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from trainwright.core.errors import DataMistake, Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
-from trainwright.data.columns.target import PROBABILITY
-from trainwright.data.statistics.histograms import Distribution
+from trainwright.data.columns.class_target import PROBABILITY
+from trainwright.data.statistics.profile import Distribution
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.event_log import read_events
@@ -171,9 +171,11 @@ class _Reading:
 
 
 def _explanations(path: Path) -> tuple[Explanation, ...]:
+    stored = read_json(path)
+    # Imported here: few runs have one.
     from trainwright.evaluation.explanations.explanation import Explanation
 
-    return (Explanation.from_json(read_json(path)),)
+    return (Explanation.from_json(stored),)
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

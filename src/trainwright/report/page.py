@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, write_text
 from trainwright.core.redaction import redact
-from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.confusion_and_histograms import view_confusion
 from trainwright.report.figures.evaluation_figures import draw_evaluation, draw_forecast
 from trainwright.report.figures.training_figures import view_training
 from trainwright.report.format import clean, clean_lines, show_when
@@ -53,7 +53,7 @@ def write_report(folder: RunFolder) -> Path:
     purpose = contract.get("purpose") if isinstance(contract, dict) else None
     if purpose == "production" and contents.judged and not contents.damaged:
         # Imported here: few runs have a card.
-        from trainwright.report.card.write_card import CARD, write_card
+        from trainwright.report.model_card import CARD, write_card
 
         write_card(folder, folder.path / CARD)
     return folder.report

@@ -11,8 +11,7 @@ from typing import Literal, final, get_args
 
 import trainwright.data
 from trainwright.contract.sections.data.data_traits import DELIVERY
-from trainwright.core.files import Json, write_json
-from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.files import Json, hash_file, hash_value, write_json
 from trainwright.data.audit.audit_result import AuditResult, Test
 from trainwright.data.dispatch import modality_of
 from trainwright.data.modalities.modality import LookLimits, SplitSettings
@@ -25,10 +24,8 @@ from trainwright.data.quality.finding import (
 )
 from trainwright.data.sources.cache import cache_value, open_cache
 from trainwright.run.opening.open_folder import StartedRun
-from trainwright.run.prepare.prepare_run import decided_task
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.screen import Screen
-from trainwright.run.summary import labelled
+from trainwright.run.prepare.prepare_run import Ready, decided_task
+from trainwright.run.screen import Screen, labelled
 
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
 """Arguments that the findings depend on."""

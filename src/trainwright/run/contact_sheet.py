@@ -14,7 +14,7 @@ from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
-from trainwright.data.base.table import Bytes, ImageInputs, Integers
+from trainwright.data.base.inputs import Bytes, ImageInputs, Integers
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.pixel_rows import build_pixels

@@ -7,9 +7,9 @@ from pathlib import Path
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
 from trainwright.data.types import Prepared
-from trainwright.run.folder.trained_rows import trained_mask
+from trainwright.run.folder.model_files import trained_mask
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 

@@ -10,22 +10,19 @@ from typing import final
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.doctor.damaged_runs import verifying_on_error
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.scored_part import Scored
-from trainwright.run.budget.beforehand import Beforehand
-from trainwright.run.folder.copy_finished import copy_finished
+from trainwright.run.folder.check_own_files import copy_finished
 from trainwright.run.judging.evaluation_file import read_judged
+from trainwright.run.measured_choices import Beforehand
 from trainwright.run.opening.open_folder import FinishedRun, check_run_name, find_begun
-from trainwright.run.prepare.prepare_run import need_test_rows
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.request.run_request import Additions, Request
-from trainwright.run.run_context import RunAttempt
-from trainwright.run.run_result import Result
+from trainwright.run.request import Additions, Request
+from trainwright.run.run_context import Result, RunAttempt
 from trainwright.run.screen import Screen, StageTimes
-from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
+from trainwright.run.supervise.preemption import before_the_run, stop_on_signals
 from trainwright.run.train import (
     TrainedModels,
     allot_budget,
@@ -34,7 +31,7 @@ from trainwright.run.train import (
     judge,
     open_watched_run,
 )
-from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.events import Observer, Observers
 from trainwright.tracking.run_folder import RunFolder
 
 

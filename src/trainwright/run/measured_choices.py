@@ -1,23 +1,53 @@
-"""Choices measured on the machine at the start of a run, and kept on a resume."""
+"""Choices measured on the machine at the start of a run, and work that a budget did beforehand."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
+from trainwright.data.types import Prepared
+from trainwright.evaluation.baselines.fit_baselines import Baselines
+from trainwright.planner.budget_fit import Rows
 from trainwright.planner.plan import Plan
-from trainwright.planner.resolve.choice import Choice
-from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, open_paths
-from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
+from trainwright.planner.resolve.compute_choices import (
+    LONG_SECONDS,
+    PLAIN,
+    WORKERS,
+    choose_workers,
+    open_paths,
+)
+from trainwright.planner.resolve.training_choices import Choice
+from trainwright.run.audit_data import Looked, look_at_data
+from trainwright.run.folder.model_files import fit_beside
 from trainwright.run.folder.planned_contract import read_started
 from trainwright.run.opening.open_folder import find_begun
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
-from trainwright.run.screen import Screen, StageTimes
-from trainwright.run.summary import describe_choice
+from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.request import Request
+from trainwright.run.screen import Screen, StageTimes, describe_choice
 from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Beforehand:
+    """Work that a run with a budget does before training, so that its time is known: data checks
+    and baselines. Empty without a budget, or on a resume."""
+
+    found: tuple[Looked, ...] = ()
+    fitted: tuple[Baselines, ...] = ()
+
+    def look(self, ready: Ready) -> Looked:
+        """Findings of the data checks."""
+        return self.found[0] if self.found else look_at_data(ready)
+
+    def baselines(self, prepared: Prepared, data: Data, rows: Rows) -> Baselines:
+        """Baselines of the run."""
+        return self.fitted[0] if self.fitted else fit_beside(prepared, data, rows)
+
 
 _DETERMINISM = "resume.determinism"
 _BRIEF_ROWS = 16
@@ -37,7 +67,7 @@ def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -
 def _with_endings(request: Request, ready: Ready) -> Ready:
     plan = ready.plan
     for folder in find_begun(request, ready):
-        from trainwright.planner.plan_extension import Extension, extend_plan
+        from trainwright.planner.extend_plan import Extension, extend_plan
 
         started = read_started(folder)
         plan = replace(plan, start=started.get("start", {}))
@@ -58,7 +88,7 @@ def _settle_workers(request: Request, ready: Ready, stages: StageTimes, screen: 
         return replace(ready, plan=ready.plan.with_workers(choice))
     with stages("measure"):
         # Imported here: only networks need torch.
-        from trainwright.run.compose.process_settings import kernels
+        from trainwright.run.compose.compose_step import kernels
         from trainwright.run.trial.worker_trial import Rehearsal
 
         budget = ready.plan.contract.budget.seconds()

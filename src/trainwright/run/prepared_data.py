@@ -11,15 +11,14 @@ from typing import Self, final
 import polars as pl
 
 from trainwright.contract.reading.read_contract import Sections, file_or_text
-from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import NotAvailable, Problem
-from trainwright.data.base.table import Part
+from trainwright.core.process import code_allowed
+from trainwright.data.base.inputs import Part
 from trainwright.data.sources.frames import Frame
 from trainwright.planner.plan import Plan
 from trainwright.run.measured_choices import settle
-from trainwright.run.prepare.prepare_run import make_ready, plan_again
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready, make_ready, plan_again
+from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, StreamScreen
 
 

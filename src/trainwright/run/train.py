@@ -9,40 +9,40 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.resume import Resume
+from trainwright.contract.sections.run_settings import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, storage_errors
+from trainwright.core.files import Json
 from trainwright.core.formatting import show_price
-from trainwright.core.hashing import hash_value
-from trainwright.core.optional_dependencies import need_torch
-from trainwright.data.sources.file_guard import FilesRead
+from trainwright.core.lazy_imports import need_torch
+from trainwright.data.sources.local_files import FilesRead
 from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines.fit_baselines import Baselines
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.evaluation_result import Evaluation
-from trainwright.evaluation.fold_scores import FoldScores
-from trainwright.evaluation.scored_part import Scored
-from trainwright.evaluation.seed_scores import SeedScores
+from trainwright.evaluation.fold_scores import FoldScores, SeedScores
 from trainwright.evaluation.verdict import Verdict
-from trainwright.predictor.bundle import add_metrics, write_bundle
-from trainwright.predictor.description import describe_model
+from trainwright.predictor.bundle import add_metrics
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
-from trainwright.run.budget.beforehand import Beforehand
-from trainwright.run.extend.earlier_endings import describe_start, doubt_of_extensions
-from trainwright.run.folder.baseline_bundles import score_beside, write_baselines
-from trainwright.run.folder.check_own_files import describe_owner
-from trainwright.run.folder.copy_finished import copy_finished
+from trainwright.run.extend.extendable import describe_start, doubt_of_extensions
+from trainwright.run.folder.check_own_files import copy_finished
+from trainwright.run.folder.model_files import score_beside, write_baselines, write_model
 from trainwright.run.judging.evaluation_file import read_judged, summarise_metrics, write_judged
-from trainwright.run.judging.held_out import HeldOut, describe_folds, predict_folds
-from trainwright.run.judging.judge import judge_calibration, judge_scored
-from trainwright.run.judging.predict_part import predict_inputs
+from trainwright.run.judging.judge import (
+    HeldOut,
+    describe_folds,
+    judge_calibration,
+    judge_scored,
+    predict_folds,
+    predict_inputs,
+)
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.learners.fit_result import Fitted, check_ending
 from trainwright.run.learners.learner import is_calibrated
-from trainwright.run.measured_choices import settle
+from trainwright.run.measured_choices import Beforehand, settle
 from trainwright.run.opening.open_folder import (
     FinishedRun,
     StartedRun,
@@ -51,20 +51,24 @@ from trainwright.run.opening.open_folder import (
     find_begun,
     open_run,
 )
-from trainwright.run.prepare.prepare_run import make_ready, need_test_rows
-from trainwright.run.prepare.ready_run import Ready, without_undivided
-from trainwright.run.repeats.train_folds import TrainedFold, learner_of, train_folds
-from trainwright.run.repeats.train_seeds import score_other_seeds, train_seeds
-from trainwright.run.request.run_request import Request
-from trainwright.run.run_context import RunAttempt, RunContext
-from trainwright.run.run_result import Result
-from trainwright.run.screen import Screen, StageTimes
-from trainwright.run.summary import doubt_warnings, labelled
-from trainwright.run.supervise.preemption_deadline import watch_grace
-from trainwright.run.supervise.preemption_notice import stop_on_notice
-from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
-from trainwright.tracking.events import Noted
-from trainwright.tracking.observers import Observers
+from trainwright.run.prepare.prepare_run import Ready, make_ready, need_test_rows, without_undivided
+from trainwright.run.repeats.train_folds import (
+    TrainedFold,
+    learner_of,
+    score_other_seeds,
+    train_folds,
+    train_seeds,
+)
+from trainwright.run.request import Request
+from trainwright.run.run_context import Result, RunAttempt, RunContext
+from trainwright.run.screen import Screen, StageTimes, doubt_warnings, labelled
+from trainwright.run.supervise.preemption import (
+    before_the_run,
+    stop_on_notice,
+    stop_on_signals,
+    watch_grace,
+)
+from trainwright.tracking.events import Noted, Observers
 from trainwright.tracking.run_folder import RunFolder
 
 
@@ -126,7 +130,7 @@ def allot_budget(
     if math.isinf(ready.plan.contract.budget.seconds()):
         return ready, Beforehand()
     # Imported here: few runs have a budget.
-    from trainwright.run.budget.plan_budget import allot
+    from trainwright.run.plan_budget import allot
 
     return allot(at.request, ready, at.stages, at.screen, loading, looks=looks)
 
@@ -332,7 +336,8 @@ def _write_models(
     beforehand: Beforehand,
 ) -> Baselines:
     """Write the bundle of the run's model, fit the baselines and write theirs."""
-    _write_model(ready, models.fitted.predictor, started)
+    contract, predictor = ready.plan.contract, models.fitted.predictor
+    write_model(predictor, ready.prepared, contract, started.folder, started.identity)
     with stages("baselines"):
         rows = ready.plan.allotment.baseline_rows
         baselines = beforehand.baselines(ready.prepared, ready.plan.contract.data, rows)
@@ -350,18 +355,6 @@ def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
     test = sampled_judged(prepared.test, prepared.target, rows, plan.contract.split_seed)
     said.append(_judged_rows(len(test), len(prepared.test)))
     return replace(prepared, test=test), said
-
-
-def _write_model(ready: Ready, predictor: Predictor, started: StartedRun) -> None:
-    """Write the bundle of the fitted model, which says what it was trained on. An explanation of an
-    earlier one is removed."""
-    contract = ready.plan.contract
-    contract_hash = hash_value(contract.model_dump(mode="json"))
-    described = describe_model(predictor, ready.prepared, contract_hash, contract.split_seed)
-    about = describe_owner(started.folder, started.identity)
-    with storage_errors(f"removing {started.folder.explanation}"):
-        started.folder.explanation.unlink(missing_ok=True)
-    write_bundle(predictor, started.folder.bundle, about, described)
 
 
 def _judged_rows(rows: int, of: int) -> str:

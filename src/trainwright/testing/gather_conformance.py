@@ -15,7 +15,7 @@ from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.contrastive import ContrastiveLoss
-from trainwright.testing.rank_steps import (
+from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
     assert_same_outcome,

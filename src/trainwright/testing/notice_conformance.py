@@ -7,7 +7,7 @@ from typing import final
 
 import pytest
 
-from trainwright.run.supervise.preemption_notice import NoticeSource
+from trainwright.run.supervise.preemption import NoticeSource
 
 
 @final

@@ -11,10 +11,9 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
+from trainwright.data.base.inputs import Floats, Inputs, SparseColumns, Undecoded, as_columns
 from trainwright.data.base.levels import Levels
-from trainwright.data.base.sparse import SparseColumns
-from trainwright.data.base.table import Floats, Inputs, Undecoded, as_columns
-from trainwright.model.scorer import Scorer
+from trainwright.model.family import Scorer
 
 
 @final

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.checkpoint.files.manifest import MANIFEST, VALUES
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storages.checkpoint_files import CheckpointFiles, files_of

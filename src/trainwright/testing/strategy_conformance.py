@@ -14,22 +14,19 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
-from trainwright.engine.saving.save_request import SaveRequested
+from trainwright.engine.saving import SaveRequested
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested, StopRule, TimeLimit
 from trainwright.engine.update.oom_policy import SplitOnOutOfMemory
 from trainwright.engine.update.step import OptimizerStep
 from trainwright.objective.losses import LossSum, Objective
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
-from trainwright.testing.fake_observers import RecordingObserver
-from trainwright.testing.gather_conformance import check_gather, check_shared_loss
-from trainwright.testing.rank_steps import (
+from trainwright.testing.fake_strategy import (
     NO_MEMORY,
     STEP_ROWS,
     assert_same_outcome,
@@ -37,6 +34,8 @@ from trainwright.testing.rank_steps import (
     network_of_rank,
     own_rows,
 )
+from trainwright.testing.fakes import MemoryCheckpoints, RecordingObserver
+from trainwright.testing.gather_conformance import check_gather, check_shared_loss
 from trainwright.tracking.events import Event, Saved, StepKept, StepOutcome, read_number
 
 Check = Callable[[Strategy], Sequence[float]]

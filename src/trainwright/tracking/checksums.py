@@ -1,16 +1,62 @@
-"""`checksums.json`: SHA-256 and size of every file that the verdict of a finished run depends
-on."""
+"""`checksums.json`: every file of a run with its hash; unfinished writes of processes that died.
+
+`checksums.json`: SHA-256 and size of every file that the verdict of a finished run depends
+on.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright.core.files import Json, read_json, write_json
-from trainwright.core.hashing import hash_file, hash_value, is_unchanged
+from trainwright.core.files import (
+    Json,
+    hash_file,
+    hash_value,
+    is_unchanged,
+    read_json,
+    storage_errors,
+    write_json,
+)
 from trainwright.tracking.identity import Identity, read_identity
 from trainwright.tracking.run_folder import RunFolder
+
+_UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
+
+
+def remove_unfinished_of_run(folder: RunFolder) -> None:
+    """Remove unfinished writes that dead processes have left in a run folder that is locked.
+
+    Raises:
+        StorageFailed: the folder cannot be read or changed.
+    """
+    remove_unfinished(folder.path, folder.data, folder.path / "baselines")
+
+
+def remove_unfinished(*places: Path) -> None:
+    """Remove unfinished writes that dead processes have left in these folders.
+
+    Raises:
+        StorageFailed: a folder cannot be read or changed.
+    """
+    with storage_errors(f"tidying {places[0]}"):
+        for path in (path for place in places for path in place.glob(".tmp-*")):
+            match = _UNFINISHED.match(path.name)
+            if match is None or _is_of_another(int(match[1])):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_of_another(pid: int) -> bool:
+    """Whether another process of this number is alive: it may be writing just now."""
+    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
+
 
 _FORMAT = 1
 _FOLDERS = ("data", "baselines", "bundle", "endings")

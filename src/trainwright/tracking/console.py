@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO, final
 
-from trainwright.core.formatting import show_count, show_number, show_seconds
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_count, show_number, show_safely, show_seconds
 from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import (
     Ended,

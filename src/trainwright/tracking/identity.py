@@ -1,13 +1,17 @@
-"""Identity of a run, to which its checkpoints and models are bound."""
+"""Identity of a run, and the paths and overrides that its plan binds.
+
+Contract path and overrides in a run's plan, bound to the run, so that an edited plan cannot
+point the run at other data.
+"""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self, final
 
-from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import Json, hash_value, read_json
 from trainwright.tracking.run_folder import RunFolder
 
 _KEY = "identity"
@@ -90,3 +94,34 @@ def identity_from_json(value: Json) -> Identity:
     bound = value.get("request") == "bound"
     run, plan, data = (str(value[key]) for key in ("run", "plan", "data"))
     return RunIdentity(run, plan, data, binds_request=bound)
+
+
+_REQUEST_KEY = "request"
+_BOUND = ("overrides", "contract_path", "contract_folder")
+
+
+def bind_request(request: Mapping[str, Json], identity: Identity) -> dict[str, Json]:
+    """The request as stored in a plan: its words, and their digests."""
+    if not isinstance(identity, RunIdentity):
+        return dict(request)
+    return {**request, _REQUEST_KEY: {key: _digest(request, key, identity) for key in _BOUND}}
+
+
+def changed_request(plan: Json) -> Iterator[tuple[str, str]]:
+    """Parts of a plan's request that differ from the original, with their current values; plans of
+    earlier versions have nothing to compare."""
+    identity = identity_from_json(plan.get("identity"))
+    if not (isinstance(identity, RunIdentity) and identity.binds_request):
+        return
+    digests = plan.get(_REQUEST_KEY, {})
+    for key in _BOUND:
+        if digests.get(key) != _digest(plan, key, identity):
+            yield key, _shown(plan.get(key, "absent"))
+
+
+def _digest(values: Mapping[str, Json], key: str, identity: RunIdentity) -> str:
+    return hash_value({"lineage": identity.lineage, key: values.get(key, "absent")})
+
+
+def _shown(value: Json) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

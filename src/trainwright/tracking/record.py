@@ -11,10 +11,12 @@ from typing import Literal, Self, final
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json
 from trainwright.core.redaction import redact, redact_command
-from trainwright.tracking.clock import Clock, SystemClock, show_time
-from trainwright.tracking.git_commit import describe_source
-from trainwright.tracking.installation import describe_environment, describe_hardware
-from trainwright.tracking.time_spent import Spent
+from trainwright.tracking.clock import Clock, Spent, SystemClock, show_time
+from trainwright.tracking.environment import (
+    describe_environment,
+    describe_hardware,
+    describe_source,
+)
 
 _FORMAT = 1
 

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Self, final
 
 from trainwright.core.errors import Mistake, Problem, StorageFailed
-from trainwright.core.files import storage_errors, write_text
-from trainwright.core.paths import check_name, child_of
-from trainwright.tracking.folder_contents import check_contents
-from trainwright.tracking.lock import RunLock
+from trainwright.core.files import check_name, child_of, storage_errors, write_text
+from trainwright.tracking.lock import RunLock, check_contents
 
 _SHOWN_RUNS = 5
 _NAME_ROOM = 58

@@ -1,4 +1,4 @@
-"""The numbers of every step: buffered, read from the device in groups, one line a step."""
+"""The numbers of every step, the user's own among them: buffered, read from the device late."""
 
 from __future__ import annotations
 
@@ -6,27 +6,111 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import final
 
 from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
-from trainwright.core.machine import resident_bytes
-from trainwright.tracking.append_only_file import LineFile, size_up_to, whole_lines
-from trainwright.tracking.custom_metrics import OWN, own_texts, own_totals
+from trainwright.core.process import resident_bytes
+from trainwright.tracking.event_log import LineFile, size_up_to, whole_lines
 from trainwright.tracking.events import (
     Ended,
     Event,
     Number,
+    OwnNumbers,
     Resumed,
     RolledBack,
     Saved,
     Saving,
     StepDropped,
     StepKept,
+    StepOutcome,
     number_from_json,
+    number_to_json,
     read_number,
 )
+
+OWN = "own/"
+"""Prefix of user-defined signals in `signals.jsonl` and `windows.jsonl`."""
+
+
+def own_totals(outcomes: Sequence[StepOutcome]) -> list[Number]:
+    """Totals of the user-defined signals of all steps in order, to be read.
+
+    Raises:
+        Mistake: one was modified in place after it was recorded.
+    """
+    for outcome in outcomes:
+        if outcome.own.versions:
+            _check(outcome.own)
+    return [total for outcome in outcomes for total in outcome.own.totals]
+
+
+def version_of(tensor: Number) -> int:
+    """In-place version counter of a tensor; 0 if it has none."""
+    try:
+        return int(getattr(tensor, "_version", 0))
+    except RuntimeError:  # made in inference mode
+        return 0
+
+
+def own_means(own: OwnNumbers, totals: Sequence[float]) -> dict[str, float]:
+    """Mean of each name: its totals over its counts. NaN for a zero count."""
+    means = dict(zip(own.names, totals, strict=True))
+    if len(means) == len(own.names) and own.counts == (1,) * len(means):
+        return means
+    sums, counts = dict.fromkeys(means, 0.0), dict.fromkeys(means, 0)
+    for name, total, count in zip(own.names, totals, own.counts, strict=True):
+        sums[name] += total
+        counts[name] += count
+    return {name: sums[name] / count if count else math.nan for name, count in counts.items()}
+
+
+def own_texts(outcomes: Sequence[StepOutcome], totals: Sequence[float]) -> list[str]:
+    """Text of each step's user-defined signals for its line in `signals.jsonl`, after a comma; with
+    nine digits, the precision of fp32."""
+    texts = []
+    taken = 0
+    for outcome in outcomes:
+        behind = taken + len(outcome.own.names)
+        means = own_means(outcome.own, totals[taken:behind])
+        taken = behind
+        text = _template(tuple(means)) % tuple(means.values())
+        if not math.isfinite(sum(means.values())):
+            text = "".join([_show_own(name, mean) for name, mean in means.items()])
+        texts.append(text)
+    return texts
+
+
+@cache
+def _template(names: tuple[str, ...]) -> str:
+    """Template of a step's signals, which are usually the same at every step."""
+    return "".join([f', "{OWN}{name}": %.9g' for name in names])
+
+
+def _show_own(name: str, mean: float) -> str:
+    shown = number_to_json(mean)
+    return f', "{OWN}{name}": "{shown}"' if isinstance(shown, str) else _template((name,)) % mean
+
+
+def _check(own: OwnNumbers) -> None:
+    versions = iter(own.versions)
+    for name, total in zip(own.names, own.totals, strict=True):
+        if not isinstance(total, float | int) and version_of(total) != next(versions):
+            raise _changed(name)
+
+
+def _changed(name: str) -> Mistake:
+    return Mistake(
+        Problem(
+            f"the signal {name} was changed in place after it was named",
+            found="a tensor that is another number now than at its step",
+            expected="a number of its own",
+            fix="pass a copy: tensor.detach().clone()",
+        )
+    )
+
 
 SIGNALS = (
     "step",

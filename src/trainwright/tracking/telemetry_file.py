@@ -11,7 +11,7 @@ from typing import Protocol, final
 
 from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
 from trainwright.core.files import Json
-from trainwright.tracking.append_only_file import LineFile, size_up_to, whole_lines
+from trainwright.tracking.event_log import LineFile, size_up_to, whole_lines
 from trainwright.tracking.events import number_from_json, number_to_json, numbers_to_json
 
 _SECONDS = 1.0

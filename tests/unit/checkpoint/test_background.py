@@ -15,14 +15,14 @@ import torch
 from deadlines import within
 from saves import NEXT_CALLS
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, SaveOutcome
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import Json
-from trainwright.testing.fake_checkpoints import CounterState, MemoryCheckpoints
+from trainwright.testing.fakes import CounterState, MemoryCheckpoints
 
 pytestmark = pytest.mark.torch
 

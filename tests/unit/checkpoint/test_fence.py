@@ -16,7 +16,7 @@ from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.states.copy_fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.store import Loaded, NoCheckpoint, SaveOutcome  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

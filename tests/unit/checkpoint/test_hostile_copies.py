@@ -11,7 +11,7 @@ from trainwright.checkpoint.copies.copied_file_sets import CopiedFile, CopiedSet
 from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
-from trainwright.core.hashing import hash_bytes
+from trainwright.core.files import hash_bytes
 from trainwright.run.recover.recover_parts import bring_files
 from trainwright.tracking.run_folder import RunFolder
 

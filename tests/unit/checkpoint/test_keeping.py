@@ -16,12 +16,12 @@ pytest.importorskip("torch")
 import torch
 
 from faults.tiers import in_test
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.checkpoint.keeping.pins import pin, unpin
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storages.catalog import list_checkpoints
 from trainwright.checkpoint.storages.ledger import Ledger
-from trainwright.checkpoint.storages.list_checkpoints import list_checkpoints
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.faultpoints import arm
 

@@ -9,8 +9,14 @@ from collections.abc import Mapping
 import pytest
 
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
-from trainwright.checkpoint.keeping.retention import Entry, Retention, kept_names, with_abandoned
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.keeping.retention import (
+    NOT_SCORED,
+    Entry,
+    NotScored,
+    Retention,
+    kept_names,
+    with_abandoned,
+)
 
 SCORES = (NOT_SCORED, NOT_SCORED, math.nan, math.inf, 0.5, 0.25)
 

@@ -15,7 +15,7 @@ from trainwright.checkpoint.copies.recovery import (
     Recovered,
     recover_checkpoints,
 )
-from trainwright.checkpoint.files.file_names import LEDGER, name_of, step_of
+from trainwright.checkpoint.files.file_entry import LEDGER, name_of, step_of
 from trainwright.checkpoint.storages.ledger import Ledger
 from trainwright.checkpoint.storages.object_storage import ObjectStorage, open_objects
 from trainwright.checkpoint.store import Checkpoints, Loaded

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.checkpoint.files.regular_file import read_file
+from trainwright.checkpoint.files.file_entry import read_file
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 
@@ -58,7 +58,7 @@ def test_a_mount_that_is_gone_may_come_back(
 CUT = """
 import os, sys
 from pathlib import Path
-from trainwright.checkpoint.files.regular_file import read_file
+from trainwright.checkpoint.files.file_entry import read_file
 
 folder, when = Path(sys.argv[1]), sys.argv[2]
 size = os.path.getsize(folder / "file")

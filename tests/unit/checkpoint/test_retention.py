@@ -15,14 +15,15 @@ import pytest
 
 from trainwright.checkpoint.keeping.kept_by_rule import KeptByRule
 from trainwright.checkpoint.keeping.retention import (
+    NOT_SCORED,
     Entry,
+    NotScored,
     Retention,
     abandoned,
     best_first,
     kept_names,
     with_abandoned,
 )
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
 
 HISTORIES = 10_000
 SCORES = (NOT_SCORED, math.nan, math.inf, -math.inf, 0.5, 0.5, 0.25, 0.75)

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import StorageFailed

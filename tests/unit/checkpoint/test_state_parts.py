@@ -16,7 +16,7 @@ from trainwright.checkpoint.state import StatePart, StateParts, merge_state  # n
 from trainwright.checkpoint.states.random_state import RandomState  # noqa: E402
 from trainwright.engine.guards.step_guard import Keep, RollBack  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.testing.fake_checkpoints import CounterState, MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import CounterState, MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import StepOutcome  # noqa: E402
 
 pytestmark = pytest.mark.torch

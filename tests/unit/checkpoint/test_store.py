@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from trainwright.checkpoint.keeping.score import NOT_SCORED
+from trainwright.checkpoint.keeping.retention import NOT_SCORED
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded, NoCheckpoint
 from trainwright.core.errors import Mistake

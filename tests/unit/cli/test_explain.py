@@ -11,9 +11,8 @@ import pytest
 
 from command import NETWORK, command, inside, project_in, tree, with_layers, write_project
 from trainwright.core.files import read_json
-from trainwright.data.columns.target import Classes
-from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.columns.class_target import Classes
+from trainwright.data.encoders.pixel_statistics import Pixels, Rule
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.rules.all_rules import unavailable
 from trainwright.core.errors import ContractMistake
 
 

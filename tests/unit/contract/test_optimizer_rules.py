@@ -8,7 +8,7 @@ import pytest
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.training import optimizer as optimizers
 from trainwright.core.errors import ContractMistake, Problem
-from trainwright.planner.resolve.optimizer_choices import learning_rates
+from trainwright.planner.resolve.training_choices import learning_rates
 
 
 def problems(folder: Path, training: str) -> Sequence[Problem]:

@@ -11,7 +11,7 @@ from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.source_file import FileVersion
 from trainwright.planner.plan import Plan, plan
-from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.plan_facts import DeviceFacts
 
 TABLE = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"
 TEXT = "data: {kind: tokens, path: a.txt}\nmodel: {kind: gpt, context: 96}\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.reading.read_contract import Document, read_contract
-from trainwright.contract.rules.availability import unavailable
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.rules.all_rules import unavailable
 from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.contract.sections.model.table_networks import Mlp
+from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.errors import ContractMistake, Place, Problem
 
 SMALL = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"

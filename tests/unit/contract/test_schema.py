@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 from trainwright.contract.document import Contract
-from trainwright.contract.reading.field_docs import field_texts
-from trainwright.contract.reading.schema import contract_schema, schema_text
+from trainwright.contract.reading.schema import contract_schema, field_texts, schema_text
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import Section
 

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from trainwright.contract.sections.section import Count, Section, tagged_by
-from trainwright.contract.sections.section_union import SectionUnion
+from trainwright.contract.sections.section import Count, Section, SectionUnion, tagged_by
 
 
 class Shape(Section):
@@ -108,4 +107,4 @@ def test_a_contract_imports_the_sections_that_it_names() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     here = "trainwright.contract.sections.model"
-    assert done.stdout.strip() == str([f"{here}.mlp", f"{here}.traits"]), done.stderr
+    assert done.stdout.strip() == str([f"{here}.table_networks", f"{here}.traits"]), done.stderr

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from trainwright.core.blas import one_blas_thread
+from trainwright.core.process import one_blas_thread
 from trainwright.data.quality import run_checks
 from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from trainwright.core import large_allocations
+from trainwright.core import process
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not large_allocations._has_huge_pages(),
+    sys.platform != "linux" or not process._has_huge_pages(),
     reason="a system without huge pages on demand",
 )
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 MEASURED = """
 import sys
 from pathlib import Path
-from trainwright.core.large_allocations import give_back_large_tensors
+from trainwright.core.process import give_back_large_tensors
 import numpy as np
 
 def resident():
@@ -60,8 +60,8 @@ def test_nothing_is_changed_where_torch_is_there_or_a_setting(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", sys)
     monkeypatch.delenv("THP_MEM_ALLOC_ENABLE", raising=False)
-    assert not large_allocations.give_back_large_tensors()
+    assert not process.give_back_large_tensors()
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
-    assert not large_allocations.give_back_large_tensors()
+    assert not process.give_back_large_tensors()
     assert "THP_MEM_ALLOC_ENABLE" not in os.environ

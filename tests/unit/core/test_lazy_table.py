@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import trainwright
-from trainwright.core.lazy_table import LazyTable
+from trainwright.core.lazy_imports import LazyTable
 
 PACKAGE = Path(trainwright.__file__).parent
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainwright.core import import_gc
-from trainwright.core.import_gc import lasting, loading
+from trainwright.core import process as import_gc
+from trainwright.core.process import lasting, loading
 
 
 @pytest.fixture(autouse=True)

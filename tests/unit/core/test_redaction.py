@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from trainwright.core.redaction import redact
-from trainwright.core.secret_urls import holds_secret
+from trainwright.core.redaction import holds_secret, redact
 
 LONG = 30_000
 MOST_SECONDS = 1.0

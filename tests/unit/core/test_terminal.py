@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from trainwright.cli.output.render import results_console, show_json, show_table
+from trainwright.cli.render import results_console, show_json, show_table
 from trainwright.core.errors import Problem
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_safely
 from trainwright.run.screen import StreamScreen
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b2Jd\x08\re\u202ef"

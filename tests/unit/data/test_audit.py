@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 
 from audited_tables import RANDOM, STRATIFIED, audited, worst
-from trainwright.contract.sections.data.features import Features
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.files import Json
-from trainwright.data.audit import time_leaks
+from trainwright.data.audit import split_leaks
 from trainwright.data.audit.run_audit import audit, audit_folds
 from trainwright.data.prepare_table import prepare_fold
 from trainwright.data.read_table import read_table
@@ -354,7 +353,7 @@ def test_a_column_of_dates_is_named_as_it_is_called(tmp_path: Path) -> None:
 def test_the_order_of_very_many_rows_is_looked_at_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_leaks, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(split_leaks, "_MOST_ROWS", 1000)
     walk = np.random.default_rng(0).normal(size=ROWS)
     walk[1000:2000] = np.cumsum(walk[1000:2000])
     honest().drop("day").with_columns(price=walk).write_csv(tmp_path / "rows.csv")

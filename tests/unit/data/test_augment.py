@@ -14,8 +14,9 @@ from scipy.stats import beta  # noqa: E402
 
 from trainwright.contract.sections.data.images import Augment, ColorJitter, Erasing, RandAugment  # noqa: E402
 from trainwright.data.base.counter_rng import integers, uniform  # noqa: E402
-from trainwright.data.base.table import ImageInputs  # noqa: E402
-from trainwright.data.loading import color_ops, randaugment  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
+from trainwright.data.loading import randaugment  # noqa: E402
+from trainwright.data.loading import randaugment as color_ops  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset, beta_quantile, moved  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.loading.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402

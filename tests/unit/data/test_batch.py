@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import trainwright as tw  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.base.permutation import Positions  # noqa: E402
+from trainwright.data.base.counter_rng import Positions  # noqa: E402
 from trainwright.data.loading.batch import as_batch  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.loading.worker_pool import Workers  # noqa: E402

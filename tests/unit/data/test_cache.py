@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
-from trainwright.core.hashing import hash_file
-from trainwright.data.formats.arrow_mmap import open_arrow
-from trainwright.data.formats.parse_result import NO_LINES, ParseResult
+from trainwright.core.files import hash_file
+from trainwright.data.formats.arrow_files import open_arrow
+from trainwright.data.formats.file_format import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Cache, Uncached, cache_folder, open_cache
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.source_file import SourceFile
@@ -93,7 +93,7 @@ def test_an_entry_is_hashed_once_when_it_is_built_and_once_when_it_is_found(
         return hash_file(path)
 
     monkeypatch.setattr("trainwright.data.sources.cache.hash_file", counted)
-    monkeypatch.setattr("trainwright.core.hashing.hash_file", counted)
+    monkeypatch.setattr("trainwright.core.files.hash_file", counted)
     for _ in ("built", "found"):
         read(tmp_path)
         assert hashed.count("rows.arrow") == hashed.count("lines.i64") == 1

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
 from trainwright.data.read_table import read_table
 
 

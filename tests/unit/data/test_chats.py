@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.data.chats import ChatData
-from trainwright.core.code_permission import code_allowed
 from trainwright.core.errors import DataMistake, Mistake
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Part
+from trainwright.core.process import code_allowed
+from trainwright.data.base.inputs import Part
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding
 from trainwright.data.chats.chat_messages import Message
 from trainwright.data.chats.chat_template import NO_ANSWER, ChatTemplate

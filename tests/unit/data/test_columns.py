@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.cells.parse_cells import to_labels
+from trainwright.contract.sections.data.table_data import Column
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.columns.column_kinds import ColumnType, infer_column, name_tokens, type_column
 from trainwright.data.sources.source_file import FileVersion, SourceFile
 

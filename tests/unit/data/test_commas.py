@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from faults.tiers import times
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.formats.number_formats import how_written

@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 
 from doubtful_columns import ROWS, doubtful_columns
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.cells.parse_cells import parse_moments
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.parse_cells import parse_moments
 from trainwright.data.columns.doubts import find_doubt
 from trainwright.data.columns.propose_columns import said, with_doubts
 from trainwright.data.read_table import RawTable, read_table

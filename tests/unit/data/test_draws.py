@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from trainwright.data.base.permutation import Permutation, even_pieces
-from trainwright.data.sampling.block_shuffle import BlockSampler
+from trainwright.data.base.counter_rng import Permutation, even_pieces
 from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import (
+    BlockSampler,
     CurriculumSampler,
     GroupSampler,
     Pace,

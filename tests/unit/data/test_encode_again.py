@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from command import write_rows
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.table import Part, TableInputs
+from trainwright.contract.sections.data.table_data import Features, TableData
+from trainwright.data.base.inputs import Part, TableInputs
 from trainwright.data.encode_again import (
     ALWAYS_TRAINED,
     TypedRows,

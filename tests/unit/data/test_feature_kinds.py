@@ -10,13 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import ColumnFeatures, Encoding, TextFeatures
-from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.data.split import GroupSplit, RandomSplit, Split
-from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.encoders.date_features import fit_dates
+from trainwright.contract.sections.data.table_data import (
+    Column,
+    ColumnFeatures,
+    Encoding,
+    TableData,
+    TextFeatures,
+)
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
 from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.time_features import fit_dates
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

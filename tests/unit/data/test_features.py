@@ -11,13 +11,17 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Encoding, Imputing, Scaling
-from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.data.split import RandomSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import (
+    Column,
+    Encoding,
+    Imputing,
+    Scaling,
+    TableData,
+)
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.storage.row_storage import SLICE_ROWS
+from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table

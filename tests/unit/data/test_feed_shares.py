@@ -12,13 +12,17 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.batch import Batch, element_targets, row_targets  # noqa: E402
 from trainwright.data.loading.dataset import TensorRowDataset, WindowDataset  # noqa: E402
+from trainwright.data.loading.document_dataset import (  # noqa: E402  # noqa: E402
+    PackedBatches,
+    PackedDataset,
+    PaddedDataset,
+    Trimmed,
+)
 from trainwright.data.loading.feed import AsStored, Collate, Feed, StepBatches  # noqa: E402
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
-from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part, token_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402

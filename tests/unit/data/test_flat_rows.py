@@ -16,15 +16,15 @@ import numpy as np, polars as pl, pyarrow
 from pydantic import TypeAdapter
 from trainwright.contract.sections.data.split import Split
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.data.sampling import Sampling
+from trainwright.contract.sections.data.data_traits import Sampling
 from trainwright.data.base import row_storage as space_module
 from trainwright.data.sampling.build_sampler import build_draws
 from trainwright.data.split.groups import label_codes
-from trainwright.data.split.time_order import moments, time_units
+from trainwright.data.split.time_split import moments, time_units
 from trainwright.data.quality.actions import act
-from trainwright.data.split.fractions import Shares
+from trainwright.data.split.random_split import Shares
 from trainwright.data.sources.find_source import FileVersion
-from trainwright.data.base.storage.row_storage import InFiles, bounds, counted
+from trainwright.data.base.row_storage import InFiles, bounds, counted
 from trainwright.data.split.split_file import WrittenSplit, with_parts
 from trainwright.data.split.splits import divide
 

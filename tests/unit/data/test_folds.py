@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import in_test
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.split import (
     ColumnSplit,
@@ -22,16 +21,22 @@ from trainwright.contract.sections.data.split import (
     StratifiedSplit,
     TimeSplit,
 )
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.table import Integers
+from trainwright.data.base.inputs import Integers
 from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.split.fold_split import NEVER, Folds, cut_folds
-from trainwright.data.split.fractions import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares
-from trainwright.data.split.row_keys import shares_of_keys
+from trainwright.data.split.random_split import (
+    LEFT_OUT,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Shares,
+    shares_of_keys,
+)
 from trainwright.data.split.splits import split_rows
-from trainwright.data.split.time_order import time_blocks
+from trainwright.data.split.time_split import time_blocks
 
 ROWS = 600
 GENERATOR = np.random.default_rng(3)

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells import parse_cells
-from trainwright.data.base.cells.parse_cells import DATE_FORMATS, parse_moments
-from trainwright.data.columns.date_formats import check_formats
+from trainwright.data.base import parse_cells
+from trainwright.data.base.parse_cells import DATE_FORMATS, parse_moments
+from trainwright.data.columns.doubtful_dates import check_formats
 
 CODES = [*(f"%{letter}" for letter in "aAbBcCdDeFgGhHIjklmMnpPqQrRsSTuUVwWxXyYzZ+%:vfoEJKLN")]
 CODES += ["%3f", "%6f", "%.f", "%.9f", "%:z", "%#z", "%-d", "%_d", "%0H", "%3", "%.6", "%"]

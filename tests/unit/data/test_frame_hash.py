@@ -13,7 +13,7 @@ import pytest
 
 from trainwright.core.errors import DataMistake
 from trainwright.data.sources.find_source import read_source
-from trainwright.data.sources.frame_hash import hash_frame
+from trainwright.data.sources.frames import hash_frame
 
 NAN = float("nan")
 DIFFERENT: dict[str, tuple[pl.DataType | type[pl.DataType], list[list[Any]]]] = {

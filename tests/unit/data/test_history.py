@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.sections.data.features import Features as FeaturesSection
-from trainwright.contract.sections.data.features import History as Section
 from trainwright.contract.sections.data.split import TimeSplit
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
+from trainwright.contract.sections.data.table_data import History as Section
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.encoders.lag_features import LagFeatures
 from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.encoders.time_features import LagFeatures
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

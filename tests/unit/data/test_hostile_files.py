@@ -17,7 +17,7 @@ from command import CONTRACT, command, inside, tree, write_project
 from made_data import saved_dataset
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.secret_urls import holds_secret
+from trainwright.core.redaction import holds_secret
 from trainwright.data.formats.encodings import encoding_of
 from trainwright.data.sources.find_source import read_source
 
@@ -60,7 +60,7 @@ def bomb(kind: str, size: int) -> bytes:
 def test_a_bomb_is_left_before_it_fills_the_disk(
     kind: str, folder: Path, figure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.data.formats.decompress.memory_bytes", lambda: 2**32)
+    monkeypatch.setattr("trainwright.data.formats.encodings.memory_bytes", lambda: 2**32)
     (folder / f"a.csv.{kind}").write_bytes(bomb(kind, 200 * 2**20))
     problem = refused(folder, f"a.csv.{kind}")
     assert "far more than its size" in problem.message
@@ -72,7 +72,7 @@ def test_a_bomb_is_left_before_it_fills_the_disk(
 def test_a_bomb_in_many_members(
     folder: Path, figure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.data.formats.decompress.memory_bytes", lambda: 2**32)
+    monkeypatch.setattr("trainwright.data.formats.encodings.memory_bytes", lambda: 2**32)
     (folder / "a.csv.gz").write_bytes(gzip.compress(b"0" * 2**20) * 100)
     assert "far more than its size" in refused(folder, "a.csv.gz").message
     figure(hostile_files=1, executions=0)

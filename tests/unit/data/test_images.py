@@ -11,13 +11,12 @@ from made_data import idx_bytes, make_images
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.counter_rng import integers, uniform
-from trainwright.data.base.table import ImageInputs, as_columns
-from trainwright.data.columns.target import Classes
+from trainwright.data.base.inputs import ImageInputs, as_columns
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.text_encoder import NO_TEXTS
-from trainwright.data.images.idx import read_idx
-from trainwright.data.images.mnist import read_labelled
+from trainwright.data.encoders.text_tokenizer import NO_TEXTS
+from trainwright.data.images.mnist import read_idx, read_labelled
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import UNCHANGED
 

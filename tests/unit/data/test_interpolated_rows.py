@@ -16,7 +16,7 @@ from command import command, inside
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.interpolated_rows import interpolated_rows_of
 from trainwright.data.audit.run_audit import audit_sampled
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.subsample import thinned
 

@@ -8,11 +8,10 @@ import pytest
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.files import Json
+from trainwright.data.columns.class_target import Classes, NextToken
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes, NextToken, target_from_json
-from trainwright.data.columns.target_kind import Target
-from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.columns.target import Target, target_from_json
+from trainwright.data.encoders.pixel_statistics import Pixels, Rule
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.formats.arrow_mmap import open_arrow
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.formats.arrow_files import open_arrow
 
 STATUS = Path("/proc/self/status")
 

@@ -11,10 +11,7 @@ import polars as pl
 import pytest
 
 from faults.tiers import each, in_test
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Features, Scaling
-from trainwright.contract.sections.data.quality import Quality
-from trainwright.contract.sections.data.sampling import (
+from trainwright.contract.sections.data.data_traits import (
     Balanced,
     Blocks,
     Curriculum,
@@ -22,6 +19,7 @@ from trainwright.contract.sections.data.sampling import (
     Sampling,
     Weighted,
 )
+from trainwright.contract.sections.data.quality import Quality
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.split import (
     EVERY_COLUMN,
@@ -34,14 +32,14 @@ from trainwright.contract.sections.data.split import (
     StratifiedSplit,
     TimeSplit,
 )
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, Features, Scaling, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.storage import row_storage as space_module
-from trainwright.data.base.storage.row_storage import IN_MEMORY, InFiles
+from trainwright.data.base import row_storage as space_module
+from trainwright.data.base.row_storage import IN_MEMORY, InFiles
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sampling.build_sampler import build_sampler
-from trainwright.data.split.fractions import Shares
+from trainwright.data.split.random_split import Shares
 from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared
 

@@ -16,7 +16,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.dispatch import read_data
-from trainwright.data.formats.nested_json import nested_text
+from trainwright.data.formats.json_lines import nested_text
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.text.documents import END, find_documents

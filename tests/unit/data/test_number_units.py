@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.data.base.cells.number_units import spellings
+from trainwright.data.base.parse_cells import spellings
 
 
 def test_spellings_are_in_one_order() -> None:

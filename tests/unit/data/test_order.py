@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.data.base.permutation import Permutation
+from trainwright.data.base.counter_rng import Permutation
 
 PUBLISHED = [(10, [7, 1, 0, 4, 9]), (10000, [9328, 8124, 1953, 8517, 1581])]
 

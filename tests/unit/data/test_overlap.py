@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.data.audit import shared_ngrams
-from trainwright.data.audit.shared_ngrams import (
+from trainwright.data.audit import text_overlap
+from trainwright.data.audit.text_overlap import (
     CHARACTERS,
     TokenSpan,
     copied_segments,
     sequence_length,
 )
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.base.token_inputs import TokenInputs
 
 SEGMENT = 256
 
@@ -52,9 +52,9 @@ def test_exactly_the_copied_segments_are_found() -> None:
 def test_of_a_long_text_only_segments_that_were_compared_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_ngrams, "_PIECE", 4 * SEGMENT)
-    monkeypatch.setattr(shared_ngrams, "_MOST_ASKED", 8 * SEGMENT)
-    monkeypatch.setattr(shared_ngrams, "MOST_KNOWN", 20 * SEGMENT)
+    monkeypatch.setattr(text_overlap, "_PIECE", 4 * SEGMENT)
+    monkeypatch.setattr(text_overlap, "_MOST_ASKED", 8 * SEGMENT)
+    monkeypatch.setattr(text_overlap, "MOST_KNOWN", 20 * SEGMENT)
     tokens = letters(60 * SEGMENT)
     tokens[40 * SEGMENT :] = tokens[: 20 * SEGMENT]
     train, held_out = inputs_of(tokens, 0, 40 * SEGMENT), inputs_of(tokens, 40 * SEGMENT, 15360)

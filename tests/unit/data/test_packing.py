@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows, pack_sources
@@ -152,9 +152,8 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
 def test_a_store_gives_what_the_packing_says() -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.batch import element_targets
-    from trainwright.data.loading.document_batch import NO_TARGET
+    from trainwright.data.loading.document_dataset import NO_TARGET, PackedBatches, PackedDataset
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
 
     draw = np.random.default_rng(1)
     lengths = draw.integers(1, 30, 50)
@@ -192,8 +191,8 @@ def test_a_store_gives_what_the_packing_says() -> None:
 def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.batch import element_targets
+    from trainwright.data.loading.document_dataset import PackedBatches, PackedDataset
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
     from trainwright.data.loading.worker_pool import Workers
 
     lengths = np.random.default_rng(2).integers(1, 40, 60)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.permutation import Permutation
+from trainwright.data.base.counter_rng import Permutation
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.sampling.length_buckets import BucketSampler, cut_line
-from trainwright.data.text.chunks import LongDocuments, cut_documents
+from trainwright.data.text.documents import LongDocuments, cut_documents
 from trainwright.data.text.padding import PaddedShapes, Steps, choose_buckets, measure_padding
 from trainwright.data.text.prepare_text import document_part
 from trainwright.data.text.token_file import EncodedText
@@ -212,8 +212,8 @@ def documents(count: int = 120) -> TokenInputs:
 
 def padded_feed(long: LongDocuments, most: float, workers: int = 0) -> Feed:
     torch = pytest.importorskip("torch")
+    from trainwright.data.loading.document_dataset import PaddedDataset, Trimmed, padded_targets
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed, padded_targets
     from trainwright.data.loading.worker_pool import Workers
 
     shapes = PaddedShapes(4, 24, most)
@@ -245,7 +245,7 @@ def test_a_feed_shows_each_document_once_an_epoch(
     long: LongDocuments, workers: int, most: float
 ) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.loading.document_batch import NO_TARGET
+    from trainwright.data.loading.document_dataset import NO_TARGET
 
     steps = two_epochs(long, workers, most)
     shown: list[int] = []

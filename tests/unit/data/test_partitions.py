@@ -12,7 +12,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.find_source import read_source
-from trainwright.data.sources.hive_partitions import partition_of
+from trainwright.data.sources.source_file import partition_of
 
 ROWS = pl.DataFrame(
     {

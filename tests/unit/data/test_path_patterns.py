@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.core.errors import DataMistake
-from trainwright.data.sources import folders, path_patterns
-from trainwright.data.sources.path_patterns import paths_matching
+from trainwright.data.sources import folders
+from trainwright.data.sources import folders as path_patterns
+from trainwright.data.sources.folders import paths_matching
 
 FILES = (
     "a.csv",

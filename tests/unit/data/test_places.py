@@ -29,7 +29,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.cache import Cache
 from trainwright.data.sources.find_source import read_query, read_source
-from trainwright.data.sources.frame_hash import hash_frame
+from trainwright.data.sources.frames import hash_frame
 
 SHOP = pl.DataFrame({"age": [39, 50, None, 28], "y": ["no", "yes", "no", "yes"]})
 

@@ -9,8 +9,9 @@ import pytest
 
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data.formats import delimited, plain_lines
-from trainwright.data.formats.plain_lines import count_plain_lines
+from trainwright.data.formats import delimited
+from trainwright.data.formats import delimited as plain_lines
+from trainwright.data.formats.delimited import count_plain_lines
 
 
 def file_of(folder: Path, text: bytes) -> Path:

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.features import Features as FeaturesSection
 from trainwright.contract.sections.data.split import (
     ColumnSplit,
     GroupSplit,
@@ -19,11 +18,13 @@ from trainwright.contract.sections.data.split import (
     StratifiedSplit,
     TimeSplit,
 )
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.columns.fit_target import fit_target
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes, target_from_json
+from trainwright.data.columns.target import target_from_json
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.questions import FewShot, QuestionSet
+from trainwright.contract.sections.metric import FewShot, QuestionSet
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.question_overlap import overlapping_questions
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.questions.prompts import PromptWriter, encode_continuation
 from trainwright.data.questions.question_file import QuestionFile, ReadQuestion, read_questions

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from trainwright.contract.sections.training.ramps import BatchRamp, SequenceRamp  # noqa: E402
+from trainwright.contract.sections.training.optimizer import BatchRamp, SequenceRamp  # noqa: E402
+from trainwright.data.loading.document_dataset import ShortWindows  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.loading.length_ramp import ShortWindows  # noqa: E402
 from trainwright.data.sampling.step_ramps import (  # noqa: E402
     Stages,
     step_rows,

@@ -7,9 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.split import AutoSplit, GroupSplit, Split, TimeSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.read_table import RawTable, read_table
 

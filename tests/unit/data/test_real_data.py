@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from real_data import real_data
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import GroupSplit, Split, StratifiedSplit, TimeSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, Features, TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table

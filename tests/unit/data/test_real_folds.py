@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from real_data import real_data
-from trainwright.contract.sections.data.features import Features
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.files import Json
 from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.read_table import read_table

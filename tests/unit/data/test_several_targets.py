@@ -11,9 +11,9 @@ import pytest
 
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.data.audit.each_target import audit_each
+from trainwright.data.audit.run_audit import audit_each
 from trainwright.data.columns.label_set import LabelSet, fit_label_set, label_lists
-from trainwright.data.columns.several_numbers import SeveralNumbers, fit_several_numbers
+from trainwright.data.columns.several_targets import SeveralNumbers, fit_several_numbers
 from trainwright.data.columns.target import encode_new, target_from_json
 
 FRAME = pl.DataFrame({"a": [1.0, 2.0, 6.0], "b": [10.0, 10.0, 40.0]})

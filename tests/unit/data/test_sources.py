@@ -18,7 +18,7 @@ from faults.tiers import times
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.table import Integers
+from trainwright.data.base.inputs import Integers
 from trainwright.data.formats.delimited import read_delimited
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.find_source import read_source

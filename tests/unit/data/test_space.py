@@ -19,23 +19,22 @@ from trainwright.contract.sections.data.split import (
     StratifiedSplit,
     TimeSplit,
 )
-from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.storage import row_storage as space_module
-from trainwright.data.base.storage.external_sort import dense_ranks, sorted_positions
-from trainwright.data.base.storage.row_storage import (
+from trainwright.core.files import hash_bytes
+from trainwright.data.base import row_storage as space_module
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.row_storage import (
     IN_MEMORY,
     InFiles,
     chosen_positions,
+    dense_ranks,
+    sorted_positions,
     spread_rows,
     taken,
 )
-from trainwright.data.base.table import Integers
-from trainwright.data.split.fractions import Shares
 from trainwright.data.split.groups import group_codes
-from trainwright.data.split.key_index import NOWHERE, KeyIndex
-from trainwright.data.split.random_split import draw_parts
-from trainwright.data.split.row_keys import random_keys
+from trainwright.data.split.random_split import Shares, draw_parts, random_keys
+from trainwright.data.split.split_file import NOWHERE, KeyIndex
 from trainwright.data.split.splits import split_rows
 
 
@@ -115,7 +114,7 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
 def test_different_values_are_counted_exactly(
     values: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.data.base.cells.cleaned_cells._MOST_HELD", 100)
+    monkeypatch.setattr("trainwright.data.base.cleaned_cells._MOST_HELD", 100)
     series = pl.Series("a", values)
     cells = Cells(series, space=InFiles(tmp_path))
     assert cells.distinct == series.drop_nulls().n_unique()

@@ -9,11 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import FileSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.storage import row_storage
+from trainwright.data.base import row_storage
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 

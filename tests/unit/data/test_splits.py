@@ -17,12 +17,11 @@ from trainwright.contract.sections.data.split import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.table import Integers
-from trainwright.data.split.fractions import PARTS, Shares
-from trainwright.data.split.row_keys import random_keys
+from trainwright.data.base.inputs import Integers
+from trainwright.data.split.random_split import PARTS, Shares, random_keys
 from trainwright.data.split.split_report import report_split
 from trainwright.data.split.splits import split_rows
-from trainwright.data.split.time_order import time_units
+from trainwright.data.split.time_split import time_units
 
 RANDOM = RandomSplit(kind="random")
 STRATIFIED = StratifiedSplit(kind="stratified")

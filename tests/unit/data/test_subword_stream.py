@@ -16,10 +16,10 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.encoders import bpe
 from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces, ends_at_words
 from trainwright.data.formats import encodings
-from trainwright.data.text import stream_bpe
+from trainwright.data.text import stream_tokens
 from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
-from trainwright.data.text.stream_bpe import document_stops
-from trainwright.run.summary import describe_data
+from trainwright.data.text.stream_tokens import document_stops
+from trainwright.run.screen import describe_data
 
 WORDS = ["a ", "bcd ", "\n", "\n\n", "ef", "  ", "é", "ghi\n"]
 
@@ -78,7 +78,7 @@ def test_small_blocks_change_no_token(
     whole, version = read(section, tmp_path)
     monkeypatch.setattr(bpe, "_BLOCK", 50)
     monkeypatch.setattr(encodings, "_BLOCK", 333)
-    monkeypatch.setattr(stream_bpe, "_AT_ONCE", 100)
+    monkeypatch.setattr(stream_tokens, "_AT_ONCE", 100)
     streamed, again = read(section, tmp_path)
     assert again == version
     assert np.array_equal(streamed.text.tokens, whole.text.tokens)
@@ -116,7 +116,7 @@ def test_a_divided_text_has_the_tokens_of_its_documents(
     section = section_of(tmp_path, separator="\n\n", **given)
     monkeypatch.setattr(bpe, "_BLOCK", 50)
     monkeypatch.setattr(encodings, "_BLOCK", 333)
-    monkeypatch.setattr(stream_bpe, "_AT_ONCE", 100)
+    monkeypatch.setattr(stream_tokens, "_AT_ONCE", 100)
     found = read_tokens(section, tmp_path).text
     text = (tmp_path / "text.txt").read_text()
     documents = [one + "\n\n" for one in text.split("\n\n")]
@@ -137,7 +137,7 @@ def test_of_a_long_text_merges_are_learned_on_a_sample_that_is_stated(
     section = section_of(tmp_path)
     whole, version = read(section, tmp_path)
     monkeypatch.setattr(bpe, "_BLOCK", 500)
-    monkeypatch.setattr(stream_bpe, "MOST_LEARNED", 10_000)
+    monkeypatch.setattr(stream_tokens, "MOST_LEARNED", 10_000)
     some, other = read(section, tmp_path)
     (note,) = some.notes
     assert note.startswith("the merges of bpe are learned on ")

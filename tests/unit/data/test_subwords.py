@@ -14,7 +14,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from made_data import make_text  # noqa: E402
 from trainwright.contract.sections.data.tokens import TokenData  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.encoders.bpe import MOST_TOKENS, train_pieces  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens, text_part  # noqa: E402

@@ -8,13 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, Features, TableData
 from trainwright.core.errors import DataMistake
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 

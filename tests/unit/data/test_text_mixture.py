@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixed_texts import CONTEXT, LETTERS, WINDOWS, Windows, inputs_of, source_of, table
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.base.inputs.token_inputs import Sources, TokenInputs
+from trainwright.data.base.token_inputs import Sources, TokenInputs
 from trainwright.data.sampling.build_sampler import mixture_sampler
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows
@@ -32,8 +32,7 @@ ways = pytest.mark.parametrize("windows", WINDOWS)
 def store_of(section: TokenData, folder: Path) -> tuple[RawTokens, TextDataset]:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.dataset import WindowDataset
-    from trainwright.data.loading.packed_dataset import PackedDataset
-    from trainwright.data.loading.padded_dataset import PaddedDataset
+    from trainwright.data.loading.document_dataset import PackedDataset, PaddedDataset
     from trainwright.data.text.padding import PaddedShapes
 
     raw = read_tokens(section, folder)

@@ -21,7 +21,7 @@ from mixed_texts import (
     source_of,
     table,
 )
-from trainwright.contract.sections.data.sampling import Mixture, Uniform
+from trainwright.contract.sections.data.data_traits import Mixture, Uniform
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake

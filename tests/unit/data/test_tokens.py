@@ -13,8 +13,8 @@ import pytest
 from made_data import make_text
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.columns.target import NextToken
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.columns.class_target import NextToken
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
@@ -141,9 +141,13 @@ def test_tokens_that_are_masked_count_in_no_loss_and_no_score(
     from trainwright.contract.sections.model.gpt import Gpt
     from trainwright.data.loading.batch import element_targets
     from trainwright.data.loading.dataset import RowDataset, WindowDataset
+    from trainwright.data.loading.document_dataset import (
+        PackedBatches,
+        PackedDataset,
+        PaddedDataset,
+        Trimmed,
+    )
     from trainwright.data.loading.feed import AsStored, Collate, Feed
-    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
-    from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
     from trainwright.data.text.padding import PaddedShapes
     from trainwright.model.baselines.ngram_baseline import fit_frequencies
     from trainwright.model.gpt.gpt_network import GptNetwork

@@ -18,7 +18,7 @@ from trainwright.contract.sections.data.images import Decoding, ImageData, Image
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.data.dispatch import read_data
-from trainwright.data.sources.file_guard import FilesRead
+from trainwright.data.sources.local_files import FilesRead
 
 ROWS = pl.DataFrame({"a": [3, 1, 4, 1, 5] * 4, "y": [0, 1] * 10})
 LABELS = {"y": {"names": ["no", "yes"], "_type": "ClassLabel"}}

@@ -18,10 +18,10 @@ torch = pytest.importorskip("torch")
 from deadlines import within  # noqa: E402
 from guide import GUIDE, blocks  # noqa: E402
 from trainwright.contract.reading.read_contract import read_contract  # noqa: E402
+from trainwright.contract.sections.data.data_traits import Loading  # noqa: E402
 from trainwright.contract.sections.data.images import Augment  # noqa: E402
-from trainwright.contract.sections.data.loading import Loading  # noqa: E402
 from trainwright.core.errors import PeerLost  # noqa: E402
-from trainwright.data.base.permutation import Positions  # noqa: E402
+from trainwright.data.base.counter_rng import Positions  # noqa: E402
 from trainwright.data.loading.augment import ImageDataset  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
-from trainwright.contract.sections.training.clipping import AutoClip, ByNorm, ByValue, ZClip  # noqa: E402
+from trainwright.contract.sections.training.optimizer import AutoClip, ByNorm, ByValue, ZClip  # noqa: E402
 from trainwright.engine.update.gradient_clipping import Clipping, build_clipping  # noqa: E402
 
 pytestmark = pytest.mark.torch

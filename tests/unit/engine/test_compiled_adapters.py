@@ -20,7 +20,7 @@ from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Base
 from trainwright.data.loading.batch import Batch, TargetMask
 from trainwright.engine.execution.compile import compiling
-from trainwright.model.adapters.compiled_dora import let_compiler_read_weights
+from trainwright.model.adapters.inject_adapter import let_compiler_read_weights
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import TokenShape
 from trainwright.objective.classification_losses import CrossEntropyLoss

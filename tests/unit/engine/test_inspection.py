@@ -21,15 +21,19 @@ from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.signals.attention_entropy import AttentionEntropy  # noqa: E402
-from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
-from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
+from trainwright.engine.signals.network_inspection import (  # noqa: E402
+    Activations,
+    GradientSizes,
+    SilentUnits,
+    StepProbes,
+)
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
 from trainwright.model.resnet.resnet_network import build_resnet  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

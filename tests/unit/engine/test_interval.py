@@ -25,8 +25,10 @@ from canary import (  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.core.stop_flag import StopFlag  # noqa: E402
+from trainwright.core.progress import (  # noqa: E402
+    Progress,
+    StopFlag,
+)
 from trainwright.distributed.strategy import Packet  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.save_interval import (  # noqa: E402
@@ -36,13 +38,17 @@ from trainwright.engine.save_interval import (  # noqa: E402
     FixedSpacing,
     best_interval_seconds,
 )
-from trainwright.engine.saving.save_policy import Saves  # noqa: E402
-from trainwright.engine.saving.save_request import SaveRequested  # noqa: E402
+from trainwright.engine.saving import (  # noqa: E402
+    SaveRequested,
+    Saves,
+)
 from trainwright.engine.stopping.rank_requests import RankRequests  # noqa: E402
 from trainwright.engine.stopping.stop_rules import StopRequested, TimeLimit  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.fake_clock import FakeClock  # noqa: E402
 from trainwright.testing.fake_strategy import FakeRanks, FakeStrategy  # noqa: E402
+from trainwright.testing.fakes import (  # noqa: E402
+    FakeClock,
+    MemoryCheckpoints,
+)
 from trainwright.tracking.events import Event, Saved, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

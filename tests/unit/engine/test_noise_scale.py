@@ -24,7 +24,7 @@ from trainwright.engine.execution.precision import Full, LossScale  # noqa: E402
 from trainwright.engine.signals.noise_scale import NoiseScale, noise_parts  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.telemetry_file import read_windows  # noqa: E402
 
 pytestmark = pytest.mark.torch

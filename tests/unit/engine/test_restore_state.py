@@ -17,7 +17,7 @@ from trainwright.checkpoint.store_calls import calls_of
 from trainwright.core.errors import NoValidCheckpoint
 from trainwright.core.files import Json
 from trainwright.engine.restore_state import restoring
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fakes import MemoryCheckpoints
 
 pytestmark = pytest.mark.torch
 

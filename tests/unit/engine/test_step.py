@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.execution.backward import run_backward  # noqa: E402
+from trainwright.engine.execution.precision import run_backward  # noqa: E402
 from trainwright.engine.update.step import OptimizerStep  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402

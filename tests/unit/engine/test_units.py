@@ -13,9 +13,9 @@ from comparing import differences  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.signals.dead_units import DeadUnits  # noqa: E402
-from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
+from trainwright.engine.signals.network_inspection import StepProbes  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -18,14 +18,17 @@ from comparing import differences  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.signals.count_flops import count_flops  # noqa: E402
-from trainwright.engine.signals.mfu import Utilisation  # noqa: E402
-from trainwright.engine.signals.peak_flops import measure_peak, vendor_peak  # noqa: E402
-from trainwright.engine.signals.step_probes import StepProbes  # noqa: E402
+from trainwright.engine.signals.flops import (  # noqa: E402
+    Utilisation,
+    count_flops,
+    measure_peak,
+    vendor_peak,
+)
+from trainwright.engine.signals.network_inspection import StepProbes  # noqa: E402
 from trainwright.engine.signals.telemetry import Window, Windows  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
-from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fakes import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Noted  # noqa: E402
 
 pytestmark = pytest.mark.torch

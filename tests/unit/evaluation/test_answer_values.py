@@ -11,10 +11,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.questions import QuestionSet
-from trainwright.data.questions.normalise_answer import normalise_answer
-from trainwright.data.questions.question_file import ReadQuestion
+from trainwright.contract.sections.metric import Metric, QuestionSet
+from trainwright.data.questions.question_file import ReadQuestion, normalise_answer
 from trainwright.evaluation.metrics.answer_values import (
     baselines_of,
     choose,

@@ -7,13 +7,12 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.slices import Slice
-from trainwright.data.base.table import Floats, Integers, Part, TableInputs
-from trainwright.data.columns.target import Classes
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.contract.sections.metric import Metric, Slice
+from trainwright.data.base.inputs import Floats, Integers, Part, TableInputs
+from trainwright.data.columns.class_target import Classes
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
-from trainwright.evaluation.experiments.repeated_rows import judge_without
+from trainwright.evaluation.experiments.copy_trials import judge_without
 from trainwright.evaluation.intervals import bootstrap
 from trainwright.evaluation.intervals.bootstrap import (
     Question,
@@ -24,11 +23,9 @@ from trainwright.evaluation.intervals.bootstrap import (
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics import ranking
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.random_groups import RowGroups, groups_of
+from trainwright.evaluation.metrics.predictions import Answers, RowGroups, answers_of, groups_of
 from trainwright.evaluation.metrics.ranking import WithinFolds
 from trainwright.evaluation.metrics.weighted_metrics import weigh
-from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import judge
 
 SECTION = Metric()

@@ -8,12 +8,11 @@ from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.intervals.bootstrap import Question, Resampling, resample, row_weights
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.random_groups import groups_of
+from trainwright.evaluation.metrics.predictions import Answers, answers_of, groups_of
 from trainwright.evaluation.metrics.ranking import OneAgainstRest
 from trainwright.evaluation.metrics.weighted_metrics import weigh
 

@@ -7,20 +7,18 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.images import Decoding, ImageData
 from trainwright.contract.sections.data.split import RandomSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import ImageInputs
-from trainwright.data.encoders.colour_statistics import measure_colours
+from trainwright.data.base.inputs import ImageInputs
+from trainwright.data.encoders.pixel_statistics import measure_colours
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.evaluation.evaluate import evaluate
-from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.predictor.bundle import read_bundle, write_bundle
 
 

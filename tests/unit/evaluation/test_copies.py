@@ -18,16 +18,15 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.text_overlap import audit_text
-from trainwright.data.base.table import Floats, ImageInputs
+from trainwright.data.base.inputs import Floats, ImageInputs
 from trainwright.data.images.prepare_images import prepare_images
 from trainwright.data.images.raw_images import RawImages, facts_of
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
 from trainwright.data.types import Prepared
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies
 from trainwright.evaluation.experiments.run_experiments import try_found_copies
-from trainwright.evaluation.scored_part import Scored
 from trainwright.evaluation.verdict import Verdict, judge
 
 IMAGES = ImageData(kind="images", path="pets", test=0.3)

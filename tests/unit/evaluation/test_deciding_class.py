@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.evaluation.deciding_class import deciding_class
 from trainwright.evaluation.intervals.bootstrap import Resampling
-from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
+from trainwright.evaluation.intervals.resampled_metrics import (
+    MeasuredMetric,
+    deciding_class,
+    measure_lines,
+)
 from trainwright.evaluation.metrics.predictions import answers_of
 
 

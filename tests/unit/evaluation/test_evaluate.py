@@ -8,27 +8,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.metric import Metric, Slice
 from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
-from trainwright.data.base.table import Part, TableInputs
+from trainwright.data.base.inputs import Part, TableInputs
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.evaluation.curves.plot_data import (
     ClassificationCurves,
     RegressionCurves,
     _thin,
     draw_curves,
 )
-from trainwright.evaluation.evaluate import evaluate
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import metric_names
 from trainwright.evaluation.metrics.predictions import answers_of
-from trainwright.evaluation.scored_part import Scored
 
 METRIC = Metric(name="roc_auc", resamples=200)
 TWO = Classes("label", ("no", "yes"), positive=1)

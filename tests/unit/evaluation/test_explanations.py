@@ -15,9 +15,9 @@ import pytest
 
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.model.boosting import Boosting
+from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.errors import NotAvailable
-from trainwright.data.base.table import Floats, Inputs, TableInputs
+from trainwright.data.base.inputs import Floats, Inputs, TableInputs
 from trainwright.data.encoders.column_origins import columns_of_origins, origins_of
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
@@ -27,12 +27,9 @@ from trainwright.evaluation.explanations.explain_model import Effort, explain_mo
 from trainwright.evaluation.explanations.explanation import Explanation, PartialDependence
 from trainwright.evaluation.explanations.permutation_importance import permuted
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    fit_boosting,
-)
+from trainwright.model.boosting.lightgbm_fit import BoostingJob, fit_boosting
 from trainwright.planner.plan import plan
-from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.plan_facts import DeviceFacts
 from trainwright.predictor.predictor import Predictor
 from trainwright.report.format import NOTHING
 from trainwright.report.sections.explanation_section import view_explanation

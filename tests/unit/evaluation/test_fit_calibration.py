@@ -9,12 +9,9 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.isotonic import IsotonicRegression
 
-from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.calibration.fit_calibration import (
-    CannotCalibrate,
-    fit_calibration,
-    mean_log_loss,
-)
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.calibration.fit_calibration import fit_calibration, mean_log_loss
+from trainwright.evaluation.calibration.fit_threshold import CannotCalibrate
 from trainwright.predictor.calibration import NOT_CALIBRATED, Calibration, Knots, Method, logit
 
 METHODS: tuple[Method, ...] = ("temperature", "platt", "isotonic")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.evaluation.calibration.fit_calibration import CannotCalibrate
-from trainwright.evaluation.calibration.fit_threshold import DECIDED, fit_threshold
+from trainwright.evaluation.calibration.fit_threshold import DECIDED, CannotCalibrate, fit_threshold
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 from trainwright.predictor.calibration import Calibration

@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Part, TableInputs
-from trainwright.data.columns.target import Classes
+from trainwright.data.base.inputs import Part, TableInputs
+from trainwright.data.columns.class_target import Classes
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.fold_scores import corrected_interval, score_folds
-from trainwright.evaluation.scored_part import Scored
 
 
 def test_the_interval_of_a_mean_over_folds() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, hamming_loss
 
-from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
+from trainwright.evaluation.calibration.fit_threshold import fit_label_thresholds
 
 ROWS, LABELS = 9, 3
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.columns.forecast_target import ForecastTarget
+from trainwright.data.columns.class_target import Classes, NextToken, Preferred
 from trainwright.data.columns.label_set import LabelSet
-from trainwright.data.columns.matching import Matching, PassageMatching
-from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.relevance import Relevance
-from trainwright.data.columns.target import Classes, NextToken, Preferred
+from trainwright.data.columns.number_target import ForecastTarget, Numbers
+from trainwright.data.columns.retrieval_targets import Matching, PassageMatching, Relevance
 from trainwright.evaluation.metrics.metric_values import measure, metric_names, metrics_of
 from trainwright.evaluation.metrics.predictions import answers_of
 

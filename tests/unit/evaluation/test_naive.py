@@ -9,16 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.features import Features, History
 from trainwright.contract.sections.data.split import Split, TimeSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, History, TableData
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import PERSISTENCE, SEASONAL, forecast_naively
-from trainwright.evaluation.evaluate import evaluate
-from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.evaluate import Scored, evaluate
 
 BY_TIME = TimeSplit(kind="time", column="t")
 START = datetime(2024, 1, 1)

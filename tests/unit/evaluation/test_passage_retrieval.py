@@ -9,12 +9,11 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.passage_retrieval import PASSAGE_COLUMNS, answers_of_passages
-from trainwright.evaluation.metrics.retrieval import mean_loss
+from trainwright.evaluation.metrics.retrieval import PASSAGE_COLUMNS, answers_of_passages, mean_loss
 from trainwright.run.after.mine_negatives import hard_negatives
 
 

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import precision_recall_curve
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.intervals.bootstrap import Question, Resampling, resample
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.evaluation.experiments.probe import (
     ProbeKind,

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.evaluation.curves.query_curves import note_queries
+from trainwright.evaluation.curves.retrieval_curves import note_queries
 from trainwright.evaluation.intervals.bootstrap import Resampling, row_weights
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.query_metrics import QUERY_METRICS
-from trainwright.evaluation.metrics.query_values import count_informing, values_of_queries
+from trainwright.evaluation.metrics.query_metrics import (
+    QUERY_METRICS,
+    count_informing,
+    values_of_queries,
+)
 from trainwright.evaluation.metrics.weighted_metrics import Sums, weigh
 
 Ks = st.sampled_from(["all", 1, 2, 3, 10])

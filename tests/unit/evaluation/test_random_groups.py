@@ -20,10 +20,15 @@ from trainwright.evaluation.intervals.bootstrap import (
     share_interval,
 )
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines
-from trainwright.evaluation.metrics import metric_values, random_groups
+from trainwright.evaluation.metrics import metric_values, predictions
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.random_groups import GroupSums, RowGroups, weigh_groups
+from trainwright.evaluation.metrics.predictions import (
+    Answers,
+    GroupSums,
+    RowGroups,
+    answers_of,
+    weigh_groups,
+)
 from trainwright.evaluation.metrics.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
 from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, weigh
 
@@ -182,7 +187,7 @@ def test_one_product_gives_each_metric_its_own(monkeypatch: pytest.MonkeyPatch) 
     ]
     weights = generator.integers(0, 3, (20, 50)).astype(float)
     for most in (1, 4, 100):
-        monkeypatch.setattr(random_groups, "_MOST_COLUMNS", most)
+        monkeypatch.setattr(predictions, "_MOST_COLUMNS", most)
         for metric, values in zip(found, weigh_groups(found, weights), strict=True):
             np.testing.assert_allclose(values, metric(weights), rtol=1e-13)
 

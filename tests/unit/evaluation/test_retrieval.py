@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.matching import Matching
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.retrieval_targets import Matching
 from trainwright.evaluation.curves.retrieval_curves import (
     count_candidates,
     draw_recalls,

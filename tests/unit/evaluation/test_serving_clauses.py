@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.serving import Serving
+from trainwright.contract.sections.run_settings import Serving
 from trainwright.evaluation.serving_clauses import calls_for, latency_interval, serving_clauses
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.metric import Slice
 from trainwright.core.errors import Mistake
-from trainwright.evaluation.slice_rows import find_slices
+from trainwright.evaluation.evaluate import find_slices
 
 FRAME = pl.DataFrame(
     {

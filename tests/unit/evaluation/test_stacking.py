@@ -8,11 +8,11 @@ from scipy.optimize import nnls
 from sklearn.metrics import log_loss
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble
 from trainwright.evaluation.candidates.stacking import fit_second_level, stack_candidates
-from trainwright.predictor.second_level import SecondLevel
+from trainwright.predictor.ensemble_scorer import SecondLevel
 
 RMSE, LOSS, AUC = (Metric(name=name, target=0.5) for name in ("rmse", "log_loss", "roc_auc"))
 PRIOR_VARIANCE = 0.09

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.inputs.token_inputs import TokenInputs
 from trainwright.data.base.levels import Levels
-from trainwright.data.encoders.byte_counts import changes_of
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.encoders.text_tokenizer import changes_of
 from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
 from trainwright.evaluation.intervals.bootstrap import Resampling
 from trainwright.evaluation.intervals.resampled_metrics import MeasuredMetric, measure_lines

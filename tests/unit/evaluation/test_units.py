@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainwright.evaluation.metrics.resampling_units import count_units, number_units
+from trainwright.evaluation.metrics.predictions import count_units, number_units
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.slices import Slice
+from trainwright.contract.sections.metric import Metric, Slice
 from trainwright.core.files import to_json
 from trainwright.evaluation.curves.plot_data import RegressionCurves
 from trainwright.evaluation.evaluation_result import Evaluation, SliceScore

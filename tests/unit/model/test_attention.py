@@ -8,9 +8,10 @@ from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
-from trainwright.model.attention import attention_cpu, causal_attention  # noqa: E402
-from trainwright.model.attention.causal_attention import attend, attend_whole  # noqa: E402
+from trainwright.model import causal_attention  # noqa: E402
+from trainwright.model import causal_attention as attention_cpu  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.causal_attention import attend, attend_whole  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.data.base.sparse import sparse_of
-from trainwright.data.base.table import TableInputs
+from trainwright.contract.sections.model.trees import Boosting
+from trainwright.data.base.inputs import TableInputs, sparse_of
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
-from trainwright.model.boosting.lightgbm_trees import (
-    BoostingJob,
-    fit_boosting,
-    watched_metric,
-)
+from trainwright.model.boosting.lightgbm_fit import BoostingJob, fit_boosting, watched_metric
 from trainwright.model.tree_growth import Watching
 
 

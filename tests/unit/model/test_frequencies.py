@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from trainwright.data.base.inputs.token_inputs import Sources, TokenInputs
+from trainwright.data.base.token_inputs import Sources, TokenInputs
 from trainwright.model.baselines import ngram_baseline
 from trainwright.model.baselines.ngram_baseline import fit_frequencies
 

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
-from trainwright.model.gpt.gated_activation import lean_swish_gate, swish_gate
+from trainwright.model.gpt.gpt_network import lean_swish_gate, swish_gate
 
 pytestmark = pytest.mark.torch
 

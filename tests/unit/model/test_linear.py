@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.table import TableInputs
+from trainwright.data.base.inputs import TableInputs
 from trainwright.model.linear import linear_fit as linear_module
 from trainwright.model.linear.linear_fit import fit_linear
 

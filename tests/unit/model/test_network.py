@@ -4,9 +4,11 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.contract.sections.model.ft_transformer import FtTransformer  # noqa: E402
-from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
+from trainwright.contract.sections.model.table_networks import (  # noqa: E402
+    FtTransformer,
+    Mlp,
+    TabularResNet,
+)
 from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TableShape, embedding_width  # noqa: E402

@@ -11,7 +11,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
-from trainwright.model.attention.causal_attention import attend, attend_whole, within_documents  # noqa: E402
+from trainwright.model.causal_attention import attend, attend_whole, within_documents  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402

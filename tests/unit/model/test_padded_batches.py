@@ -8,16 +8,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
-from trainwright.data.loading.document_batch import NO_TARGET  # noqa: E402
-from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset  # noqa: E402
-from trainwright.data.loading.padded_dataset import (  # noqa: E402
+from trainwright.data.loading.document_dataset import (  # noqa: E402  # noqa: E402
+    NO_TARGET,
+    PackedBatches,
+    PackedDataset,
     PaddedDataset,
     Trimmed,
     padded_targets,
 )
+from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.length_buckets import BucketSampler  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part  # noqa: E402

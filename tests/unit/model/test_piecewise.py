@@ -14,10 +14,14 @@ from torch.nn import functional  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.training.memory import ActivationCheckpointing, ByOp  # noqa: E402
 from trainwright.engine.execution.activation_checkpointing import recompute  # noqa: E402
-from trainwright.model.attention import attention_cpu  # noqa: E402
-from trainwright.model.attention.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
-from trainwright.model.attention.causal_attention import attend_whole, within_documents  # noqa: E402
+from trainwright.model import causal_attention as attention_cpu  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.causal_attention import (  # noqa: E402  # noqa: E402
+    attend_pieces,
+    attend_whole,
+    takes_pieces,
+    within_documents,
+)
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 from faults.tiers import in_test  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
-from trainwright.data.base.table import ImageInputs  # noqa: E402
-from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.columns.class_target import Classes, NextToken  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape, shape_from_json  # noqa: E402

@@ -9,9 +9,12 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.objective import chunked_loss  # noqa: E402
-from trainwright.objective.chunked_loss import chunked_cross_entropy, takes_chunks  # noqa: E402
-from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
+from trainwright.objective import classification_losses as chunked_loss  # noqa: E402
+from trainwright.objective.classification_losses import (  # noqa: E402
+    CrossEntropyLoss,
+    chunked_cross_entropy,
+    takes_chunks,
+)
 
 pytestmark = pytest.mark.torch
 

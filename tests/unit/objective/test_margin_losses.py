@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor, nn
 
-from trainwright.data.loading.document_batch import NO_TARGET
+from trainwright.data.loading.document_dataset import NO_TARGET
 from trainwright.objective.preference_losses import ByPair, DpoLoss
 
 pytestmark = pytest.mark.torch

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from trainwright.contract.sections.training.objective import ListNet, RankNet  # noqa: E402
-from trainwright.data.base.table import Part, TableInputs  # noqa: E402
+from trainwright.data.base.inputs import Part, TableInputs  # noqa: E402
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.loading.query_dataset import (  # noqa: E402

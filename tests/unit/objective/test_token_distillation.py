@@ -10,7 +10,7 @@ from torch.nn import functional  # noqa: E402
 
 from trainwright.data.loading.batch import Batch  # noqa: E402
 from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
-from trainwright.objective.token_distillation import DistilledTokens  # noqa: E402
+from trainwright.objective.distillation import DistilledTokens  # noqa: E402
 from trainwright.predictor.predicted_tokens import _likeliest  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -11,11 +11,14 @@ from trainwright.contract.sections.training.optimizer import AdamW, Muon, Sgd  #
 from trainwright.core.errors import ContractMistake, MissingExtra, Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.optim import dependencies  # noqa: E402
-from trainwright.optim.build_optimizer import batch_scale, build_optimizer  # noqa: E402
+from trainwright.optim.build_optimizer import (  # noqa: E402
+    MultiOptimizer,
+    batch_scale,
+    build_optimizer,
+)
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
 from trainwright.optim.layerwise_lr import block_depths, rate_factors  # noqa: E402
-from trainwright.optim.multi_optimizer import MultiOptimizer  # noqa: E402
-from trainwright.optim.muon_parameters import hidden_matrices  # noqa: E402
+from trainwright.optim.muon import hidden_matrices  # noqa: E402
 from trainwright.optim.optimizer_protocol import drops_on_device  # noqa: E402
 from trainwright.optim.parameter_groups import group_parameters  # noqa: E402
 from trainwright.optim.schedule import LearningRate  # noqa: E402

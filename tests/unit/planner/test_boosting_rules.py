@@ -11,7 +11,7 @@ import pytest
 from trainwright.core.errors import ContractMistake
 from trainwright.planner.plan import Plan
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 CONTRACT = """\

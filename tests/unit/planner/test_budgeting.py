@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.contract.sections.budget import Budget
+from trainwright.contract.sections.run_settings import Budget
 from trainwright.planner.budget_fit import (
     LEAST_JUDGED,
     LEAST_VALIDATED,

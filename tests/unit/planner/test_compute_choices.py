@@ -9,9 +9,8 @@ import pytest
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.planner.device_rules import problems_with_device
-from trainwright.planner.read_device import DeviceFacts
-from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.data_rules import problems_with_device
+from trainwright.planner.plan_facts import DeviceFacts
 from trainwright.planner.resolve.compute_choices import (
     COMPILE,
     FORMAT,
@@ -21,6 +20,7 @@ from trainwright.planner.resolve.compute_choices import (
     decide_compute,
     open_paths,
 )
+from trainwright.planner.resolve.training_choices import Choice, Choosing
 
 CPU = DeviceFacts(has_bf16=True, can_compile=True)
 GPU = DeviceFacts("cuda", "GPU", has_bf16=True, has_fp8=True, can_compile=True)

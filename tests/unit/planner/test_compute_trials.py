@@ -20,8 +20,8 @@ from trainwright.planner.compute_trials import (
 )
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
-from trainwright.planner.resolve.choice import Choice
 from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, LAYOUT, PRODUCTS
+from trainwright.planner.resolve.training_choices import Choice
 
 TEXT = "data: {kind: tokens, path: d}\nmodel: {kind: gpt}\n"
 IMAGES = "data: {kind: images, path: d}\nmodel: {kind: resnet}\n"

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.model.mlp import Mlp
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.table_networks import Mlp, TabularResNet
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import TableShape
 from trainwright.planner.estimate import Estimate, most_steps, scheduled_steps
-from trainwright.planner.read_device import DeviceFacts, read_device
+from trainwright.planner.plan_facts import DeviceFacts, read_device
 
 SHAPES = (
     TableShape(numeric=5, cardinalities=(4, 12), outputs=2),

@@ -19,7 +19,7 @@ from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.planner.init.first_contract import propose_contract
 from trainwright.planner.init.yaml_lines import with_settings
-from trainwright.planner.read_device import read_device
+from trainwright.planner.plan_facts import read_device
 from trainwright.planner.resolve.resolve_auto import decide
 
 ROWS = 400

@@ -8,17 +8,15 @@ import pytest
 
 from faults.tiers import in_test
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.table_networks import FtTransformer, Mlp, TabularResNet
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.training.memory import OFFLOADED_PART_BYTES
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
 from trainwright.planner.micro_batch_memory import MemoryEstimate, estimate_memory, fit_micro_batch
-from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.resolve.training_choices import Choice
 
 TOLERANCE = 0.15
 

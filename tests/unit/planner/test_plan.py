@@ -9,13 +9,13 @@ import pytest
 from made_data import make_images
 from planned_tables import CPU, GPU, OLD_GPU, document, facts, planned, problems, several
 from trainwright.contract.reading.read_contract import read_contract
-from trainwright.contract.sections.training.averaging import Ema
+from trainwright.contract.sections.training.scheduler import Ema
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.data.dispatch import read_data
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import DataFacts, read_table
 from trainwright.planner.plan import plan
-from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.plan_facts import DeviceFacts
 
 # What is chosen
 

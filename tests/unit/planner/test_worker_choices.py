@@ -7,8 +7,8 @@ import pytest
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.images import Augment
-from trainwright.planner.read_device import DeviceFacts
-from trainwright.planner.resolve.worker_choices import Making, choose_workers, workers_by_rule
+from trainwright.planner.plan_facts import DeviceFacts
+from trainwright.planner.resolve.compute_choices import Making, choose_workers, workers_by_rule
 
 TWO = DeviceFacts(cores=2)
 

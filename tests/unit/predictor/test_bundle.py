@@ -9,24 +9,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.errors import DamagedFile, DataMistake, Mistake
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.row_distribution import safe_quantiles
-from trainwright.data.base.table import Floats, ImageInputs, Inputs
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.core.files import hash_bytes, read_json
+from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.inputs import Floats, ImageInputs, Inputs
+from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.encoding import Encoding
-from trainwright.data.encoders.pixel_statistics import fit_pixels
+from trainwright.data.encoders.pixel_statistics import Rule, fit_pixels
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
-from trainwright.model.scorer import Scorer
+from trainwright.model.family import Scorer
 from trainwright.predictor.bundle import (
     MANIFEST,
     add_metrics,
@@ -36,8 +33,8 @@ from trainwright.predictor.bundle import (
     read_description,
     write_bundle,
 )
+from trainwright.predictor.bundle_files import Description, describe_model
 from trainwright.predictor.calibration import Calibration
-from trainwright.predictor.description import Description, describe_model
 from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
 from trainwright.testing.scorer_conformance import FakeScorer

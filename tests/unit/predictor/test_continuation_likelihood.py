@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.model.attention.key_value_cache import KeyValueCache  # noqa: E402
+from trainwright.model.causal_attention import KeyValueCache  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402
 from trainwright.predictor.continuation_likelihood import LikelihoodScorer  # noqa: E402

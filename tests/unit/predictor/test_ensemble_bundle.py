@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from command import write_rows
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
 from trainwright.data.encoders.rows_encoder import RowsEncoder
@@ -22,9 +21,8 @@ from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.fit_baselines import fit_baselines
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
-from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
+from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member, SecondLevel
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.second_level import SecondLevel
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +153,7 @@ def test_a_changed_file_of_a_member_is_named(ensemble: Predictor, tmp_path: Path
 
 def _replace(folder: Path, name: str, content: object) -> None:
     """Another content with a hash that fits."""
-    from trainwright.core.hashing import hash_file
+    from trainwright.core.files import hash_file
 
     write_json(folder / name, content)
     manifest = read_json(folder / MANIFEST)

@@ -8,9 +8,8 @@ from unittest import mock
 import pytest
 
 from command import write_rows
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared

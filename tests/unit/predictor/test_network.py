@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.contract.sections.model.mlp import Mlp  # noqa: E402
-from trainwright.data.base.table import TableInputs  # noqa: E402
-from trainwright.data.columns.target import Classes  # noqa: E402
+from trainwright.contract.sections.model.table_networks import Mlp  # noqa: E402
+from trainwright.data.base.inputs import TableInputs  # noqa: E402
+from trainwright.data.columns.class_target import Classes  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import TableShape  # noqa: E402
 from trainwright.predictor.network_scorer import NetworkScorer, read_network  # noqa: E402

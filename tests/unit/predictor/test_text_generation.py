@@ -12,7 +12,7 @@ from made_decoders import LLAMA, write_decoder  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
-from trainwright.model.attention.key_value_cache import KeyValueCache  # noqa: E402
+from trainwright.model.causal_attention import KeyValueCache  # noqa: E402
 from trainwright.model.families import network_family  # noqa: E402
 from trainwright.model.gpt.gpt_network import GptNetwork  # noqa: E402
 from trainwright.model.input_shape import TokenShape  # noqa: E402

@@ -9,18 +9,17 @@ import numpy as np
 import polars as pl
 
 from made_data import make_text
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.images import ImageData
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.base.table import ImageInputs
+from trainwright.data.base.inputs import ImageInputs
 from trainwright.data.images.prepare_images import prepare_images
 from trainwright.data.images.raw_images import RawImages, facts_of
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
-from trainwright.data.statistics.histograms import BINS, Distribution, distributions_of
+from trainwright.data.statistics.profile import BINS, Distribution, distributions_of
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
-from trainwright.report.figures.histogram_figures import HEIGHT, view_distributions
+from trainwright.report.figures.confusion_and_histograms import HEIGHT, view_distributions
 
 ROWS = 400
 

@@ -13,7 +13,7 @@ import trainwright as tw
 from trainwright.core.files import write_json
 from trainwright.core.formatting import show_number
 from trainwright.evaluation.curves.plot_data import ClassificationCurves
-from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.confusion_and_histograms import view_confusion
 from trainwright.report.figures.evaluation_figures import draw_forecast
 from trainwright.report.figures.training_figures import kept_step, view_training
 from trainwright.report.load_run import Contents, Forecast, Trees, read_contents

@@ -15,9 +15,9 @@ from ruamel.yaml import YAML
 from command import command, write_project
 from run_folders import HOSTILE, Wanted, build_run
 from trainwright.core.errors import Mistake
-from trainwright.report.card.write_card import make_card
 from trainwright.report.format import show_value
 from trainwright.report.markdown import code, plain, without_folders
+from trainwright.report.model_card import make_card
 from trainwright.tracking.run_folder import RunFolder
 
 EVIL = (

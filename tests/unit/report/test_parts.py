@@ -13,7 +13,7 @@ from trainwright.evaluation.evaluation_result import Evaluation, SliceScore
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Clause, Status, Verdict
 from trainwright.report.figures.bars import Scale, draw_bar
-from trainwright.report.figures.confusion import view_confusion
+from trainwright.report.figures.confusion_and_histograms import view_confusion
 from trainwright.report.figures.svg_figure import SERIES, Panel, draw_svg
 from trainwright.report.figures.training_figures import smooth
 from trainwright.report.format import (

@@ -25,7 +25,7 @@ from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

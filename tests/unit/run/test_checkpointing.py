@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, events_of_one, project_in, train_one, with_layers
-from trainwright.checkpoint.files.file_names import step_of
-from trainwright.checkpoint.storages.list_checkpoints import list_checkpoints
-from trainwright.core.stop_flag import StopFlag
+from trainwright.checkpoint.files.file_entry import step_of
+from trainwright.checkpoint.storages.catalog import list_checkpoints
+from trainwright.core.progress import StopFlag
 from trainwright.run.learners.network_learner import NetworkLearner
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, Event

@@ -17,7 +17,7 @@ from trainwright.core.files import read_json
 from trainwright.data.sources.provenance import find_revisions
 from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.statistics.profile import distance, pictures, profile_column
-from trainwright.data.versions.row_hash import hash_rows
+from trainwright.data.versions.snapshot import hash_rows
 
 
 @pytest.fixture

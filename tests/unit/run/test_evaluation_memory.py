@@ -25,9 +25,9 @@ from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
 from trainwright.contract.sections.model.traits import ModelSection  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.base.inputs.token_inputs import TokenInputs  # noqa: E402
-from trainwright.data.base.table import ImageInputs, Inputs  # noqa: E402
-from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
+from trainwright.data.base.inputs import ImageInputs, Inputs  # noqa: E402
+from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
+from trainwright.data.columns.class_target import Classes, NextToken  # noqa: E402
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402

@@ -20,8 +20,10 @@ from command import NETWORK, command, inside, write_project  # noqa: E402
 from made_decoders import write_decoder_project  # noqa: E402
 from stopped_runs import run_of  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
 from trainwright.evaluation.verdict import Verdict  # noqa: E402
 from trainwright.run.after import export_int8  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402

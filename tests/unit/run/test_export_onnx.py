@@ -20,10 +20,10 @@ import trainwright as tw  # noqa: E402
 from command import NETWORK, command, write_project  # noqa: E402
 from trainwright.contract.sections.model.gpt import Gpt  # noqa: E402
 from trainwright.contract.sections.model.resnet import ResNet  # noqa: E402
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.contract.sections.model.table_networks import TabularResNet  # noqa: E402
+from trainwright.core.files import hash_file  # noqa: E402
+from trainwright.data.columns.class_target import Classes, NextToken  # noqa: E402
 from trainwright.data.columns.number_target import Numbers  # noqa: E402
-from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape  # noqa: E402
 from trainwright.predictor.calibration import Calibration  # noqa: E402
@@ -209,7 +209,7 @@ def test_another_model_is_refused_with_those_that_can(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "trainwright.core.optional_dependencies.find_spec",
+        "trainwright.core.lazy_imports.find_spec",
         lambda name: None if name == "onnxscript" else name,
     )
     ran = command("weights", "export", run, "--to", "onnx")

@@ -12,8 +12,7 @@ import pytest
 from command import CONTRACT, Ran, command, inside, stopped_at, tree, with_layers, write_project
 from faults.tiers import each
 from trainwright.core.faultpoints import FaultInjected, arm
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.signals import read_signals
 

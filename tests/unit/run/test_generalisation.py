@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, inside
-from trainwright.core.progress import Progress
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import Progress, StopFlag
 from trainwright.run.learners.generalisation import note_fit, pair_losses
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.core.progress import Progress
-from trainwright.run.supervise.preemption_deadline import GraceWatch
+from trainwright.run.supervise.preemption import GraceWatch
 from trainwright.tracking.events import Ended, Noted, Saved, StepKept, StepOutcome, Validated
 
 NOWHERE = Progress()

@@ -17,7 +17,7 @@ from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import read_json
-from trainwright.data.base.table import ImageInputs
+from trainwright.data.base.inputs import ImageInputs
 from trainwright.data.images.prepare_images import prepare_image_fold, prepare_images, read_images
 
 CONTRACT = """

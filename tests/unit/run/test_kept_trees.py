@@ -165,7 +165,7 @@ def test_trees_of_another_run_are_refused(project: Path, dies: Dies) -> None:
 def test_hostile_text_with_a_right_hash_does_not_reach_the_library(
     project: Path, dies: Dies
 ) -> None:
-    from trainwright.core.hashing import hash_value
+    from trainwright.core.files import hash_value
 
     dies("tree:6:kill")
     path = Path("runs/one/checkpoints/trees-0000000005.json")
@@ -179,7 +179,7 @@ def test_trees_that_come_out_otherwise_are_all_grown_again(
     project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     """As those of another version of the library, or of another processor."""
-    from trainwright.core.hashing import hash_value
+    from trainwright.core.files import hash_value
 
     dies("tree:6:kill")
     path = Path("runs/one/checkpoints/trees-0000000005.json")
@@ -209,7 +209,7 @@ def test_a_state_that_was_edited_is_said_and_grown_again(
     dies: Dies,
     whole: dict[str, bytes],
 ) -> None:
-    from trainwright.core.hashing import hash_value
+    from trainwright.core.files import hash_value
 
     dies("tree:6:kill")
     path = Path("runs/one/checkpoints/trees-0000000005.json")

@@ -13,9 +13,8 @@ import pytest
 from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
 from trainwright.data.audit import run_audit
-from trainwright.data.audit.audit_result import AuditResult
-from trainwright.data.audit.split_sides import Sides
-from trainwright.data.modalities import table_look
+from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.modalities import table_modality
 from trainwright.data.quality import run_checks
 from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
@@ -27,13 +26,13 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     """A name for each time that data is looked at, in a project with a cache of its own."""
     monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
     found: list[str] = []
-    look = table_look.table_faults
+    look = table_modality.table_faults
 
     def counted(*given: object, **named: object) -> object:
         found.append("looked")
         return look(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(table_look, "table_faults", counted)
+    monkeypatch.setattr(table_modality, "table_faults", counted)
     write_project(tmp_path)
     with inside(tmp_path):
         yield found
@@ -160,7 +159,7 @@ def test_a_run_that_goes_on_with_its_data_is_told_the_same(looks: list[str]) -> 
 def test_of_many_rows_check_leaves_what_models_find_to_the_training(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_look, "MOST_CHECKED", 100)
+    monkeypatch.setattr(table_modality, "MOST_CHECKED", 100)
     fitted: list[str] = []
 
     def doubted(_: ExaminedData) -> list[Finding]:

@@ -14,7 +14,7 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.text.documents import END
-from trainwright.data.text.new_text import new_text
+from trainwright.data.text.prepare_text import new_text
 
 BYTES = TextVocabulary("bytes")
 READING = """

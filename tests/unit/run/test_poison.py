@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from command import CONTRACT, command, inside, write_rows
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 
 SPLIT = CONTRACT.replace(
     "  target: bought\n", "  target: bought\n  split: {kind: column, column: part}\n"

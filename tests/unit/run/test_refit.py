@@ -18,8 +18,7 @@ import trainwright as tw
 from command import NETWORK, PROCESS, command, inside, stopped_at, write_project
 from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
-from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json
 from trainwright.tracking.event_log import read_events
 from trainwright.tracking.signals import read_signals
 

@@ -25,8 +25,7 @@ from command import (
     write_rows,
 )
 from faults.zygote import Zygote
-from trainwright.core.files import read_json, write_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import hash_file, read_json, write_json
 
 NETWORK = (
     with_layers("[16, 8]")

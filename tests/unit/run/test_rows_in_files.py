@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 
 from command import NETWORK, command, inside, write_project
 from trainwright.core.files import Json, read_json
-from trainwright.data.base.storage import row_storage
-from trainwright.data.modalities import table_look
+from trainwright.data.base import row_storage
+from trainwright.data.modalities import table_modality
 from trainwright.data.quality import run_checks
 
 pytestmark = pytest.mark.torch
@@ -110,7 +110,7 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
 ) -> None:
     given = ("data.reading.rows_in=memory", "data.reading.cache=off")
     assert "sampled" not in kinds_of(trained("a", *given))
-    monkeypatch.setattr(table_look, "MOST_CHECKED", 100)
+    monkeypatch.setattr(table_modality, "MOST_CHECKED", 100)
     folder = trained("b", *given)
     (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
     assert "the checks looked at 100 of" in said
@@ -135,8 +135,8 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
 def test_of_many_rows_fewer_labels_are_judged_and_that_is_said(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_look, "MOST_CHECKED", 120)
-    monkeypatch.setattr(table_look, "MOST_ROWS_JUDGED", 80)
+    monkeypatch.setattr(table_modality, "MOST_CHECKED", 120)
+    monkeypatch.setattr(table_modality, "MOST_ROWS_JUDGED", 80)
     heights: list[int] = []
     monkeypatch.setattr(run_checks, "label_errors", lambda data: heights.append(len(data)) or [])
     judged = tuple((what, run_checks.label_errors) for what, _ in run_checks.SLOW[-1:])
@@ -153,12 +153,12 @@ def test_of_many_rows_fewer_labels_are_judged_and_that_is_said(
 def test_of_very_many_rows_the_audit_sees_some_and_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_look, "MOST_AUDITED", 100)
+    monkeypatch.setattr(table_modality, "MOST_AUDITED", 100)
     folder = trained("a", "data.reading.rows_in=files")
     (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
     assert said.endswith("the leakage audit looked at 100")
     assert "sampled" not in kinds_of(trained("b", "data.reading.rows_in=memory"))
-    monkeypatch.setattr(table_look, "MOST_IN_MEMORY", 200)
+    monkeypatch.setattr(table_modality, "MOST_IN_MEMORY", 200)
     whole = read_json(Path("runs/b/data/leakage.json"))
     folder = trained("c", "data.reading.rows_in=memory", "data.reading.cache=off")
     (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")

@@ -21,8 +21,10 @@ from command import (  # noqa: E402
     train_one,
     write_project,
 )
-from trainwright.core.files import read_json  # noqa: E402
-from trainwright.core.hashing import hash_file  # noqa: E402
+from trainwright.core.files import (  # noqa: E402
+    hash_file,
+    read_json,
+)
 
 pytestmark = pytest.mark.torch
 

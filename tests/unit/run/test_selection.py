@@ -198,11 +198,11 @@ def test_limits_hold_for_every_kind_of_model(project: Path) -> None:
 
 
 def test_what_is_not_installed_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trainwright.core import optional_dependencies
+    from trainwright.core import lazy_imports
 
-    there = optional_dependencies.find_spec
+    there = lazy_imports.find_spec
     monkeypatch.setattr(
-        optional_dependencies, "find_spec", lambda name: None if name == "xgboost" else there(name)
+        lazy_imports, "find_spec", lambda name: None if name == "xgboost" else there(name)
     )
     ran = trains("one", "model.candidates=[linear, xgboost]")
     assert "trainwright[xgboost]" in rungs("one")["xgboost"]["skipped"]

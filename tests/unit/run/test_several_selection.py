@@ -17,7 +17,7 @@ import trainwright as tw
 from command import command, inside
 from faults.zygote import Zygote
 from trainwright.core.files import read_json
-from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
+from trainwright.evaluation.calibration.fit_threshold import fit_label_thresholds
 from trainwright.predictor.bundle import read_bundle
 
 NUMBERS = """

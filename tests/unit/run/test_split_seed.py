@@ -11,7 +11,7 @@ import pytest
 from command import CONTRACT, write_project
 from trainwright.data.types import Prepared
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 
 SPLITS = [

@@ -9,9 +9,9 @@ import pytest
 
 from command import CONTRACT, command, inside, write_project
 from trainwright.core.files import read_json
+from trainwright.run import measured_choices
 from trainwright.run.audit_data import Looked
-from trainwright.run.budget import beforehand
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.screen import StageTimes
 
 PAUSE_SECONDS = 0.4
@@ -41,13 +41,13 @@ def test_checks_of_the_data_are_a_stage_of_a_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On wide tables they take more time than the training."""
-    look = beforehand.look_at_data
+    look = measured_choices.look_at_data
 
     def slow(ready: Ready) -> Looked:
         time.sleep(PAUSE_SECONDS)
         return look(ready)
 
-    monkeypatch.setattr(beforehand, "look_at_data", slow)
+    monkeypatch.setattr(measured_choices, "look_at_data", slow)
     with inside(tmp_path):
         write_project(tmp_path, CONTRACT)
         ran = command("train", "small.yaml", "--run", "one")

@@ -14,11 +14,11 @@ import pytest
 from command import CONTRACT, command, project_in
 from trainwright.contract.document import Contract
 from trainwright.core.files import read_json
-from trainwright.model.forest.forest_scorer import ForestScorer
+from trainwright.model.forest.forest_fit import ForestScorer
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.selection import candidate_learner
-from trainwright.run.selection.hold_out import folds_of
-from trainwright.run.selection.time_left import TimeLeft, weighed
+from trainwright.run.selection.candidate_learner import folds_of
+from trainwright.run.selection.cut_to_time import TimeLeft, weighed
 
 AUTO = CONTRACT.replace("kind: boosting", "kind: auto").replace("  max_trees: 5\n", "")
 

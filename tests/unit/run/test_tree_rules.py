@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 from trainwright.core.progress import Progress
 from trainwright.engine.stopping.stop_rules import StopReason
 from trainwright.model.tree_growth import Grown, RuleEnding
-from trainwright.run.learners.tree_rules import TreeRules
-from trainwright.run.request.run_request import Additions
+from trainwright.run.learners.tree_learner import TreeRules
+from trainwright.run.request import Additions
 from trainwright.tracking.events import Event, Validated
 
 pytestmark = pytest.mark.torch

@@ -16,8 +16,7 @@ from trainwright.data.read_table import RawTable
 from trainwright.planner.plan import Plan
 from trainwright.run import train
 from trainwright.run.learners.learner import Learner
-from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready, make_ready
 from trainwright.run.repeats.train_folds import learner_of
 
 

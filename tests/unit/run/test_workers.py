@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 
 from command import command, inside
 from made_data import make_images
-from trainwright.planner.resolve import worker_choices
+from trainwright.planner.resolve import compute_choices
 from trainwright.run.prepare.prepare_run import make_ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.request import Request
 from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.trial import worker_trial
 
@@ -34,7 +34,7 @@ metric: {target: 0.1, resamples: 100}
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     make_images(tmp_path / "pictures")
     (tmp_path / "work.yaml").write_text(CONTRACT)
-    monkeypatch.setattr("trainwright.planner.read_device.os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("trainwright.planner.plan_facts.os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(worker_trial, "_TURN_SECONDS", 0.05)
     with inside(tmp_path):
         yield tmp_path
@@ -61,9 +61,9 @@ def test_a_short_run_gets_none_with_the_numbers(project: Path) -> None:
 def test_what_is_measured_is_chosen_and_kept(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_choices, "_LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(worker_choices, "_LEAST_SHARE", 0.0)
-    monkeypatch.setattr(worker_choices, "MARGIN", 0.0)
+    monkeypatch.setattr(compute_choices, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(compute_choices, "_LEAST_SHARE", 0.0)
+    monkeypatch.setattr(compute_choices, "MARGIN", 0.0)
     ran = command("train", "work.yaml", "--run", "one", "--set", "training.stop.max_steps=4")
     assert ran.code in (0, 3), ran.err
     choice = recorded("one")

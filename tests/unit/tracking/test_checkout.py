@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deadlines import within
-from trainwright.tracking.git_commit import describe_source
+from trainwright.tracking.environment import describe_source
 
 
 def git(folder: Path, *words: str) -> str:

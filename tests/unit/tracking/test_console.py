@@ -6,7 +6,7 @@ import io
 import re
 
 from trainwright.core.progress import Progress
-from trainwright.testing.fake_clock import FakeClock
+from trainwright.testing.fakes import FakeClock
 from trainwright.tracking.console import (
     ConsoleProgress,
     CountProgress,

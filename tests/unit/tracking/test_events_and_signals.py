@@ -17,13 +17,13 @@ import pytest
 
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.progress import Progress
-from trainwright.testing.fake_clock import FakeClock
-from trainwright.testing.fake_observers import FullDiskObserver, RecordingObserver
+from trainwright.testing.fakes import FakeClock, FullDiskObserver, RecordingObserver
 from trainwright.tracking.event_log import EventLog, read_events
 from trainwright.tracking.events import (
     Ended,
     Event,
     Noted,
+    Observers,
     RareEvent,
     Resumed,
     RolledBack,
@@ -35,7 +35,6 @@ from trainwright.tracking.events import (
     Validated,
     number_from_json,
 )
-from trainwright.tracking.observers import Observers
 from trainwright.tracking.signals import SIGNALS, SignalRecorder, read_signals
 
 
@@ -245,10 +244,7 @@ def test_a_mistake_in_an_observer_passes_through() -> None:
 
 
 def test_tracking_imports_no_torch_and_no_rich() -> None:
-    modules = (
-        "append_only_file console event_log events installation lock observers record run_folder "
-        "signals"
-    )
+    modules = "console environment event_log events lock record run_folder signals"
     code = "import sys\n" + "".join(
         f"import trainwright.tracking.{name}\n" for name in modules.split()
     )

@@ -10,7 +10,7 @@ import pytest
 
 from run_folders import facts
 from trainwright.core.errors import Mistake, RunLocked, StorageFailed
-from trainwright.testing.fake_clock import FakeClock
+from trainwright.testing.fakes import FakeClock
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.record import Ending, RunRecord
 from trainwright.tracking.run_folder import RunFolder

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from trainwright.tracking.installation import describe_environment, list_packages
+from trainwright.tracking.environment import describe_environment, list_packages
 
 
 def test_the_packages_are_those_of_the_standard_library() -> None:

@@ -12,8 +12,8 @@ import pytest
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
 from trainwright.core.redaction import redact, redact_command
-from trainwright.testing.fake_clock import FakeClock
-from trainwright.tracking.git_commit import describe_source
+from trainwright.testing.fakes import FakeClock
+from trainwright.tracking.environment import describe_source
 from trainwright.tracking.record import Ending, RunRecord
 
 # The record.

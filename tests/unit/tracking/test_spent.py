@@ -12,10 +12,9 @@ import pytest
 from deadlines import within
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
-from trainwright.testing.fake_clock import FakeClock
-from trainwright.tracking.heartbeat import beating
+from trainwright.testing.fakes import FakeClock
+from trainwright.tracking.clock import Spent, beating
 from trainwright.tracking.record import Ending, RunRecord
-from trainwright.tracking.time_spent import Spent
 
 
 def test_each_training_counts_for_itself_and_goes_on_where_it_was() -> None:

@@ -14,8 +14,7 @@ from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.tracking.console import ConsoleProgress, PlainScreen
 from trainwright.tracking.event_log import EventLog, read_events
-from trainwright.tracking.events import Event
-from trainwright.tracking.observers import Observer
+from trainwright.tracking.events import Event, Observer
 from trainwright.tracking.signals import SignalRecorder
 
 

@@ -17,9 +17,7 @@ from trainwright.checkpoint.storages.object_files import ObjectFiles, open_syste
 from trainwright.checkpoint.strict_json import Damaged, read_count, read_sealed, write_sealed
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.paths import check_name
+from trainwright.core.files import Json, check_name, hash_bytes
 
 PIECE_BYTES = 4 * 1024 * 1024
 _FORMAT = 1

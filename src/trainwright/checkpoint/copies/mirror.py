@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Self, final
 
 from trainwright.checkpoint.copies.run_copies import Moment, RunCopies
-from trainwright.checkpoint.files.file_names import step_of
-from trainwright.checkpoint.keeping.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.files.file_entry import step_of
+from trainwright.checkpoint.keeping.retention import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storages.storage import CheckpointStorage
 from trainwright.checkpoint.store import (

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, step_of
+from trainwright.checkpoint.files.file_entry import LEDGER, POINTERS, step_of
 from trainwright.checkpoint.keeping.pins import read_pins, unpin
 from trainwright.checkpoint.keeping.retention import best_first
 from trainwright.checkpoint.storages.catalog import entry_of
-from trainwright.checkpoint.storages.checkpoint_files import stored_files
-from trainwright.checkpoint.storages.frozen_weight_files import copy_bases
+from trainwright.checkpoint.storages.checkpoint_files import copy_bases, stored_files
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.object_storage import ObjectStorage

@@ -17,12 +17,10 @@ from trainwright.checkpoint.copies.copied_file_sets import (
     FileSets,
     NoSet,
 )
-from trainwright.checkpoint.files.file_names import LEDGER
+from trainwright.checkpoint.files.file_entry import LEDGER
 from trainwright.checkpoint.keeping.pins import read_pins
 from trainwright.core.errors import Mistake, StorageFailed
-from trainwright.core.files import storage_errors
-from trainwright.core.paths import check_name
-from trainwright.core.regular_files import opened_regular
+from trainwright.core.files import check_name, opened_regular, storage_errors
 from trainwright.tracking.clock import SystemClock, show_time
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import inner_trainings

@@ -25,7 +25,7 @@ from trainwright.checkpoint.files.shard_files import (
 )
 from trainwright.checkpoint.files.tensor_file import read_foreign, read_tensors
 from trainwright.checkpoint.frozen_weights import BaseTensor
-from trainwright.checkpoint.keeping.score import NotScored, score_from_json, score_to_json
+from trainwright.checkpoint.keeping.retention import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.state import Adopt, Snapshot
 from trainwright.checkpoint.strict_json import (
     Damaged,
@@ -37,9 +37,7 @@ from trainwright.checkpoint.strict_json import (
     write_sealed,
 )
 from trainwright.core.errors import Mistake, NoValidCheckpoint
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.paths import check_name
+from trainwright.core.files import Json, check_name, hash_bytes
 
 FORMAT = 1
 SHARED_FORMAT = 2

@@ -18,8 +18,7 @@ from typing import Final, Self, final
 
 from torch import Tensor
 
-from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, file_entry
-from trainwright.checkpoint.files.regular_file import read_file
+from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, file_entry, read_file
 from trainwright.checkpoint.files.tensor_file import (
     allocate,
     blocks,
@@ -30,8 +29,7 @@ from trainwright.checkpoint.files.tensor_file import (
 from trainwright.checkpoint.strict_json import Damaged, read_count, read_sealed, write_sealed
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, storage_errors, sync_folder, write_synced
-from trainwright.core.paths import check_name
+from trainwright.core.files import Json, check_name, storage_errors, sync_folder, write_synced
 
 _FORMAT = 1
 _MOST_LIST_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from trainwright.checkpoint.files.tensor_file import blocks
-from trainwright.checkpoint.foreign.sandbox import Limits, lock_down
+from trainwright.checkpoint.foreign.torch_import import Limits, lock_down
 
 _NESTS = ("state_dict", "model_state_dict", "model")
 

@@ -1,14 +1,14 @@
-"""State of weight averages (EMA, SWA)."""
+"""State of weight averages (EMA, SWA), and of a plateau schedule."""
 
 from __future__ import annotations
 
 from typing import final
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.states.mismatch import check_same_layout
-from trainwright.checkpoint.states.module_state import frozen_parameters
+from trainwright.checkpoint.states.module_state import check_same_layout, frozen_parameters
 from trainwright.core.files import Json
 from trainwright.optim.ema import EMA
+from trainwright.optim.plateau import Plateau
 from trainwright.optim.swa import SWA
 
 
@@ -59,3 +59,19 @@ def _restore(mean: EMA | SWA, snapshot: Snapshot) -> None:
     check_same_layout("mean of the weights", mean.mean, snapshot.tensors)
     for name, one in mean.mean.items():
         one.copy_(snapshot.tensors[name])
+
+
+@final
+class PlateauState:
+    """Best loss, validations since, and number of reductions."""
+
+    def __init__(self, plateau: Plateau) -> None:
+        self._plateau = plateau
+
+    def snapshot(self) -> Snapshot:
+        """State of the plateau."""
+        return Snapshot(values=self._plateau.values)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore the state."""
+        self._plateau.values = snapshot.values

@@ -1,8 +1,8 @@
-"""State of a torch module: parameters and buffers."""
+"""State of a torch module: parameters and buffers, checked against the object that takes it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import final
 
@@ -10,9 +10,55 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.states.mismatch import check_same_layout, check_same_names
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+
+_SHOWN = 5
+
+
+def check_same_names(what: str, expected: Iterable[str], found: Iterable[str]) -> None:
+    """Raise `Mistake` unless both have the same names."""
+    wanted, given = set(expected), set(found)
+    problems = [
+        _problem(what, f"{text} {_list(names)}")
+        for text, names in (("lacks", wanted - given), ("has beside", given - wanted))
+        if names
+    ]
+    if problems:
+        raise Mistake(problems)
+
+
+def check_same_layout(
+    what: str, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]
+) -> None:
+    """Raise `Mistake` unless both have the same names, dtypes and shapes."""
+    check_same_names(what, expected, found)
+    problems = [
+        _problem(what, f"{name}: {_layout(found[name])}", _layout(expected[name]))
+        for name in expected
+        if found[name].dtype != expected[name].dtype or found[name].shape != expected[name].shape
+    ]
+    if problems:
+        raise Mistake(problems[:_SHOWN])
+
+
+def _layout(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _list(names: set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def _problem(what: str, found: str, expected: str = "") -> Problem:
+    return Problem(
+        f"the checkpoint is of another {what}",
+        found=f"the checkpoint {found}" if not expected else found,
+        expected=expected,
+        fix="resume with the contract and the version that the run was started with",
+    )
+
 
 _EXTRA = "extra"
 _ORIGIN = "origin"

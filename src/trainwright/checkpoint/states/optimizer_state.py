@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.states.mismatch import check_same_names
+from trainwright.checkpoint.states.module_state import check_same_names
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.optim.optimizer_protocol import Optimizer

@@ -8,9 +8,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from trainwright.checkpoint.files.file_names import POINTERS, QUARANTINE, is_checkpoint, step_of
+from trainwright.checkpoint.files.file_entry import (
+    POINTERS,
+    QUARANTINE,
+    is_checkpoint,
+    read_file,
+    step_of,
+)
 from trainwright.checkpoint.files.manifest import Manifest, read_manifest
-from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.checkpoint.keeping.retention import Entry, with_abandoned
 from trainwright.checkpoint.storages.catalog import (
     Candidate,

@@ -22,10 +22,8 @@ from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import storage_errors, sync_folder
+from trainwright.core.files import check_name, hash_bytes, storage_errors, sync_folder
 from trainwright.core.formatting import show_bytes
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.paths import check_name
 
 REPLACED = "replaced-"
 _ROOM = 1.2

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, Self, final, get_args
 
-from trainwright.checkpoint.files.file_names import is_checkpoint
-from trainwright.checkpoint.keeping.score import NotScored, score_from_json, score_to_json
+from trainwright.checkpoint.files.file_entry import is_checkpoint
+from trainwright.checkpoint.keeping.retention import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.strict_json import Damaged, read_strict
-from trainwright.core.files import FILE_MODE, Json, sync_folder, write_atomic
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import FILE_MODE, Json, hash_value, sync_folder, write_atomic
 
 Kind = Literal["committed", "abandoned", "removed", "quarantined"]
 """Event of a checkpoint. `abandoned`: the run went back to an earlier step after it."""

@@ -10,9 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.files.file_entry import Bytes, FileEntry, read_verified
-from trainwright.checkpoint.files.file_names import LEDGER, POINTERS, QUARANTINE
-from trainwright.checkpoint.files.regular_file import read_file
+from trainwright.checkpoint.files.file_entry import (
+    LEDGER,
+    POINTERS,
+    QUARANTINE,
+    Bytes,
+    FileEntry,
+    read_file,
+    read_verified,
+)
 from trainwright.checkpoint.keeping.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.checkpoint_folder import read_catalog
@@ -27,8 +33,7 @@ from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.storages.storage import Block, FileSet, Leaving
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import storage_errors, write_json
-from trainwright.core.paths import check_name
+from trainwright.core.files import check_name, storage_errors, write_json
 
 RESERVE_BYTES = 1024 * 1024
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, final
 
-from trainwright.checkpoint.files.file_entry import Bytes, FileEntry
-from trainwright.checkpoint.files.file_names import POINTERS
+from trainwright.checkpoint.files.file_entry import POINTERS, Bytes, FileEntry
 from trainwright.checkpoint.files.manifest import MANIFEST, read_manifest
 from trainwright.checkpoint.keeping.retention import with_abandoned
 from trainwright.checkpoint.storages.catalog import (
@@ -25,9 +24,7 @@ from trainwright.checkpoint.storages.object_files import ObjectFiles, open_syste
 from trainwright.checkpoint.storages.storage import Block, FileSet, Leaving
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import to_json
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.paths import check_name
+from trainwright.core.files import check_name, hash_bytes, to_json
 
 SHARED = "base"
 _ABANDONED, _QUARANTINED = "abandoned", "quarantined"

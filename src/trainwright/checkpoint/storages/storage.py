@@ -9,7 +9,7 @@ from typing import Protocol, final
 
 from trainwright.checkpoint.files.file_entry import Bytes, FileEntry
 from trainwright.checkpoint.files.shard_files import WrittenShards
-from trainwright.checkpoint.keeping.score import NotScored
+from trainwright.checkpoint.keeping.retention import NotScored
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
 from trainwright.checkpoint.storages.ledger import LedgerLine
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trainwright.cli.arguments import RUNS, AllowCode, AsJson, ContractPath, Every, Overrides, Runs
-from trainwright.core.code_permission import code_allowed
+from trainwright.core.process import code_allowed
 
 data_app = typer.Typer(
     help="Check, compare and show data.", no_args_is_help=True, rich_markup_mode=None
@@ -43,7 +43,7 @@ def check_data(
     as_json: AsJson = False,
 ) -> None:
     """Check data for duplicates, leaks, wrong values, label errors and other faults."""
-    from trainwright.cli.data.data_check import check_quality
+    from trainwright.cli.data.data_files import check_quality
 
     code = check_quality(source, target, overrides, quick=quick, every=every, as_json=as_json)
     raise typer.Exit(code)
@@ -60,7 +60,7 @@ def show_data(
     epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs per image.")] = 6,
 ) -> None:
     """Write a contact sheet of training images and their augmentations."""
-    from trainwright.cli.data.data_show import show_images
+    from trainwright.cli.data.data_files import show_images
 
     show_images(contract, overrides, output, images, epochs)
 
@@ -75,7 +75,7 @@ def tokenize_data(
     as_json: AsJson = False,
 ) -> None:
     """Write the tokens of a contract's text once, as a file to train from."""
-    from trainwright.cli.data.data_tokenize import write_tokens
+    from trainwright.cli.data.data_files import write_tokens
 
     write_tokens(contract, overrides, output, as_json=as_json)
 
@@ -94,7 +94,7 @@ def distil_data(
     as_json: AsJson = False,
 ) -> None:
     """Write the chats of a contract with training answers by a trained model."""
-    from trainwright.cli.data.data_distil import write_distilled
+    from trainwright.cli.data.data_files import write_distilled
 
     with code_allowed(allow_code):
         write_distilled(run, runs, contract, overrides, output, tokens=tokens, as_json=as_json)

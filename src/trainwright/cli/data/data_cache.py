@@ -9,7 +9,7 @@ from rich.box import ROUNDED
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.cli.output.render import results_console, say, show_json
+from trainwright.cli.render import results_console, say, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes

@@ -9,7 +9,7 @@ from rich.box import ROUNDED
 from rich.table import Table
 from rich.text import Text
 
-from trainwright.cli.output.render import results_console, say, show_json
+from trainwright.cli.render import results_console, say, show_json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.messages import some
 from trainwright.data.statistics.profile import Profile, pictures

@@ -1,4 +1,4 @@
-"""Verbs of `trainwright runs`. Heavy imports are inside them, so that help is instant."""
+"""Verbs of `trainwright runs`, and `card`. Heavy imports are inside the verbs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,32 @@ from typing import Annotated, Literal
 import typer
 
 from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+
+
+def card(
+    run: RunName,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="Where it goes; else to stdout."),
+    ] = Path(),
+    runs: Runs = RUNS,
+) -> None:
+    """Write a model card from the record of a run, in the layout of Hugging Face."""
+    from trainwright.cli.arguments import naming_damage
+    from trainwright.cli.init_predict import check_folder
+    from trainwright.core.formatting import show_safely
+    from trainwright.report.model_card import make_card, write_card
+    from trainwright.run.folder.planned_contract import find_run
+
+    if output != Path():
+        check_folder(output)
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        if output == Path():
+            typer.echo(make_card(folder), nl=False)
+        else:
+            typer.echo(show_safely(str(write_card(folder, output))))
+
 
 Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The step of a checkpoint.")]
 
@@ -38,7 +64,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List the runs of a folder: model, score with interval, verdict, time and price."""
-    from trainwright.cli.runs.runs_list import show_runs
+    from trainwright.cli.runs.runs_show import show_runs
     from trainwright.run.folder.run_table import RunFilter
 
     show_runs(runs, RunFilter(verdict, state, model, name), sort, as_json=as_json)
@@ -54,7 +80,7 @@ def compare_runs(
     as_json: AsJson = False,
 ) -> None:
     """Compare judged runs: contracts, metrics with paired intervals, time and price."""
-    from trainwright.cli.runs.runs_compare import show_comparison
+    from trainwright.cli.runs.runs_show import show_comparison
 
     show_comparison(names, runs, output, as_json=as_json)
 
@@ -62,7 +88,7 @@ def compare_runs(
 @runs_app.command("show")
 def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Show the state, the record and the verdict of a run."""
-    from trainwright.cli.output.render import show_one_run
+    from trainwright.cli.render import show_one_run
 
     show_one_run(run, runs, as_json=as_json)
 
@@ -70,7 +96,7 @@ def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("verify")
 def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Check every file of a run against what was written, changing nothing."""
-    from trainwright.cli.runs.runs_verify import show_verified
+    from trainwright.cli.runs.runs_show import show_verified
 
     raise typer.Exit(show_verified(run, runs, as_json=as_json))
 
@@ -78,7 +104,7 @@ def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("checkpoints")
 def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """List the checkpoints of a run."""
-    from trainwright.cli.runs.runs_checkpoints import show_checkpoints
+    from trainwright.cli.runs.runs_show import show_checkpoints
 
     show_checkpoints(run, runs, as_json=as_json)
 
@@ -86,7 +112,7 @@ def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -
 @runs_app.command("pin")
 def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Keep a checkpoint of a run forever; the run may be active."""
-    from trainwright.cli.runs.runs_checkpoints import keep
+    from trainwright.cli.runs.runs_show import keep
 
     keep(run, runs, step)
 
@@ -94,6 +120,6 @@ def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
 @runs_app.command("unpin")
 def unpin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Unpin a checkpoint: retention may remove it."""
-    from trainwright.cli.runs.runs_checkpoints import let_go
+    from trainwright.cli.runs.runs_show import let_go
 
     let_go(run, runs, step)

@@ -1,12 +1,24 @@
-"""What the words of `generate` ask for, and what contradicts them."""
+"""What `generate` asks for: of one run, of several adapters, of images."""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from trainwright.cli.init_predict import check_folder
+from trainwright.cli.render import show_json
+from trainwright.cli.texts.show_questions import describe_text, tell_doubts
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_text
+from trainwright.core.formatting import show_safely
+from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.predictor.text_generation import Continuation, DecodingOptions
+    from trainwright.run.after.caption_images import AskedImage
 
 NO_FILE: Final = Path("-")
 
@@ -119,3 +131,55 @@ class AskedTexts(NamedTuple):
                     fix="leave out --question, and write it as the prompt",
                 )
             )
+
+
+def generate_beside(
+    folders: Sequence[RunFolder], asked: AskedTexts, decoding: DecodingOptions
+) -> None:
+    """Continue a prompt with each adapter, below the name of its run, and with the base."""
+    # Imported here: it needs torch.
+    from trainwright.run.after.generate_text import open_generators
+
+    texts = []
+    found = open_generators(folders, decoding, is_chat=asked.is_chat, with_base=asked.with_base)
+    for name, generator, reader in found:
+        prompt = reader.read(asked.prompt)
+        said = generator.generate(prompt.pieces)
+        texts.append({"run": name, **describe_text(prompt, said)})
+        if not asked.as_json:
+            sys.stdout.write(f"== {show_safely(name)}\n{show_safely(said.text)}\n")
+        tell_doubts(said, f"the prompt by {name}")
+    if asked.as_json:
+        show_json(texts)
+
+
+def generate_captions(folder: RunFolder, asked: AskedTexts, decoding: DecodingOptions) -> None:
+    """Write a caption of an image, or of each image of a file or a folder."""
+    # Imported here: it needs torch.
+    from trainwright.run.after.caption_images import open_captions, read_asked_images
+
+    captions = open_captions(folder, decoding)
+    lines, data = [], asked.prompts if asked.are_many else Path(asked.prompt)
+    for row, image in enumerate(read_asked_images(captions, data, asked.question)):
+        found = captions.writer.write(image.pixels, image.question, row)
+        told = _describe(image, found)
+        if not asked.are_many:
+            show_json(told) if asked.as_json else sys.stdout.write(show_safely(found.text) + "\n")
+            continue
+        lines.append(json.dumps(told, ensure_ascii=not asked.writes_file))
+        if not asked.writes_file:
+            sys.stdout.write(lines[-1] + "\n")
+    if asked.writes_file:
+        write_text(asked.output, "".join(line + "\n" for line in lines))
+        sys.stdout.write(show_safely(f"{len(lines):,} texts in {asked.output}\n"))
+
+
+def _describe(image: AskedImage, found: Continuation) -> dict[str, object]:
+    """A text with its image, as JSON."""
+    return {
+        "image": image.name,
+        **({"question": image.question} if image.question else {}),
+        "text": found.text,
+        "tokens": found.tokens,
+        "ended_by": found.ended_by,
+    }

@@ -86,10 +86,10 @@ def generate(
     by the template of the chats that the model was trained on, and an answer ends its turn.
     Adapters on one base, and the base, write beside each other; the base is held once. A model that
     writes of images gets the path of an image, or with --from a table or a folder of them."""
-    from trainwright.cli.output.damage import naming_damage
+    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.texts.asked_texts import AskedTexts
-    from trainwright.core.code_permission import code_allowed
-    from trainwright.core.optional_dependencies import need_torch
+    from trainwright.core.lazy_imports import need_torch
+    from trainwright.core.process import code_allowed
     from trainwright.run.folder.planned_contract import find_run
 
     asked = AskedTexts(prompt, prompts, output, question, chat, tuple(beside), with_base, as_json)
@@ -110,13 +110,13 @@ def _write(folders: Sequence[RunFolder], asked: AskedTexts, decoding: DecodingOp
     from trainwright.run.after.generate_text import open_generator, read_prompts
 
     if writes_of_images(folders[0]):
-        from trainwright.cli.texts.generate_captions import generate_captions
+        from trainwright.cli.texts.asked_texts import generate_captions
 
         asked.check_images()
         return generate_captions(folders[0], asked, decoding)
     asked.check_texts()
     if asked.is_comparison:
-        from trainwright.cli.texts.generate_beside import generate_beside
+        from trainwright.cli.texts.asked_texts import generate_beside
 
         return generate_beside(folders, asked, decoding)
     generator, reader = open_generator(folders[0], decoding, is_chat=asked.is_chat)
@@ -127,9 +127,9 @@ def _write(folders: Sequence[RunFolder], asked: AskedTexts, decoding: DecodingOp
 
 
 def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> None:
-    from trainwright.cli.output.render import show_json
-    from trainwright.cli.output.show_texts import describe_text, tell_doubts
-    from trainwright.core.terminal import show_safely
+    from trainwright.cli.render import show_json
+    from trainwright.cli.texts.show_questions import describe_text, tell_doubts
+    from trainwright.core.formatting import show_safely
 
     if as_json:
         show_json(describe_text(prompt, generator.generate(prompt.pieces)))
@@ -145,9 +145,9 @@ def _generate_one(generator: TextGenerator, prompt: Asked, *, as_json: bool) -> 
 
 
 def _generate_all(generator: TextGenerator, given: Sequence[Asked], output: Path) -> None:
-    from trainwright.cli.output.show_texts import describe_text, tell_doubts
+    from trainwright.cli.texts.show_questions import describe_text, tell_doubts
     from trainwright.core.files import write_text
-    from trainwright.core.terminal import show_safely
+    from trainwright.core.formatting import show_safely
 
     lines = []
     for row, prompt in enumerate(given):

@@ -1,22 +1,25 @@
-"""`evaluate --questions`: answers of a run's model to the questions of a file."""
+"""`evaluate --questions` and `--harness`: answers of a run's model."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainwright.cli.output.damage import naming_damage
-from trainwright.cli.output.render import say, show_decisive, show_json, show_table
+from trainwright.cli.arguments import naming_damage
+from trainwright.cli.render import say, show_decisive, show_json, show_table
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_number
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.run.folder.planned_contract import find_run
 
 if TYPE_CHECKING:
+    from trainwright.predictor.text_generation import Continuation
     from trainwright.run.after.evaluate_questions import AnsweredQuestions
+    from trainwright.run.after.generate_text import Asked
 
 _SHOWN = 2
 _PROMPT = 300
@@ -97,3 +100,43 @@ def _sample(sample: Json) -> str:
         choices, chosen = sample["choices"], sample["chosen"]["acc"]
         return f"{prompt} -> {choices[chosen]} (right: {choices[sample['right']]})"
     return f"{prompt} -> {sample['written']} (right: {', '.join(sample['answers'])})"
+
+
+def show_harness(run: str, runs: Path, task: Path, *, as_json: bool) -> int:
+    """Values with intervals; the exit code. The harness has no targets, so there is no verdict."""
+    need_torch("", "a decoder")
+    from trainwright.run.after.evaluate_harness import evaluate_harness
+
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        scores = evaluate_harness(folder, task)
+    if as_json:
+        show_json(scores.to_json())
+        return EXIT_DONE
+    for name, metrics in scores.metrics.items():
+        say("task", f"{name} · {many(scores.rows[name], 'row')}")
+        rows = [[metric, show_number(one.value), one.bounds] for metric, one in metrics.items()]
+        show_table(["", "value", f"{scores.confidence:.0%} interval"], rows, named="first")
+    return EXIT_DONE
+
+
+def tell_doubts(found: Continuation, what: str) -> None:
+    """What of a prompt was not read, on stderr."""
+    from trainwright.run.screen import labelled
+
+    if found.unread:
+        text = f"the first {found.unread:,} tokens of {what} are not read: the context is full"
+        sys.stderr.write(labelled("warning", text) + "\n")
+    if found.unknown:
+        text = f"{found.unknown:,} characters of {what} are in no training text"
+        sys.stderr.write(labelled("warning", text) + "\n")
+
+
+def describe_text(prompt: Asked, found: Continuation) -> dict[str, object]:
+    """A text with its prompt, as JSON."""
+    return {
+        "prompt": prompt.given,
+        "text": found.text,
+        "tokens": found.tokens,
+        "ended_by": found.ended_by,
+    }

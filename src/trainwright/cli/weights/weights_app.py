@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from trainwright.cli.arguments import RUNS, AllowCode, RunName, Runs
-from trainwright.core.code_permission import code_allowed
+from trainwright.core.process import code_allowed
 
 weights_app = typer.Typer(
     help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from trainwright.cli.arguments import naming_damage
 from trainwright.cli.init_predict import check_folder
-from trainwright.cli.output.damage import naming_damage
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
-from trainwright.core.optional_dependencies import need_onnx, need_torch
-from trainwright.core.terminal import show_safely
+from trainwright.core.formatting import show_safely
+from trainwright.core.lazy_imports import need_onnx, need_torch
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.run.summary import labelled
+from trainwright.run.screen import labelled
 
 
 def export(run: str, runs: Path, step: int | None, output: Path) -> None:
@@ -50,7 +50,7 @@ def export_small_graph(run: str, runs: Path, output: Path) -> int:
     """Write the network of a run as ONNX with weights of 8 bits, judged again; the exit code."""
     need_torch("", "the weights of a network")
     need_onnx()
-    from trainwright.cli.output.render import show_result
+    from trainwright.cli.render import show_result
     from trainwright.run.after.export_int8 import export_int8
 
     folder = find_run(run, runs)

@@ -14,8 +14,7 @@ from trainwright.contract.key_paths import PIECE, join, names_of
 from trainwright.contract.reading.yaml_reader import ParsedYaml, Plain, read_yaml, yaml_value_text
 from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import ContractMistake, Place, Problem
-from trainwright.core.redaction import redact
-from trainwright.core.secret_urls import HIDDEN
+from trainwright.core.redaction import HIDDEN, redact
 
 _OVERRIDE = re.compile(rf"((?:{PIECE})(?:\.(?:{PIECE}))*)=(.*)", re.DOTALL)
 

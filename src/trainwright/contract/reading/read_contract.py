@@ -1,26 +1,95 @@
-"""Read a contract: text, overrides, shape, rules; every problem at once, each with its place."""
+"""Read a contract: text, overrides, shape, rules; every problem at once, each with its place.
+
+Decided contracts that an earlier version stored: a key that it did not know counts as its
+default.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Self, TypeGuard
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 
 from trainwright.contract.document import Contract
-from trainwright.contract.reading.no_secrets import secrets_of
+from trainwright.contract.key_paths import join
 from trainwright.contract.reading.overrides import set_values
-from trainwright.contract.reading.validation_errors import problems_of_shape
-from trainwright.contract.reading.yaml_reader import MAX_BYTES, ParsedYaml, read_yaml
+from trainwright.contract.reading.yaml_reader import MAX_BYTES, ParsedYaml, Plain, read_yaml
 from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.core.errors import NOWHERE, ContractMistake, Place, Problem
+from trainwright.core.files import Json
+from trainwright.core.redaction import HIDDEN, KNOWN_TOKEN, hide_in_urls, holds_secret
+
+_SECRET_IN_QUERY = re.compile(r"'[^']*\bpassword\s*=\s*[^\s'][^']*'", re.IGNORECASE)
+_FIX = (
+    "give it in the environment, as the library of this place reads it: PGPASSWORD or ~/.pgpass "
+    "for PostgreSQL, AWS_SECRET_ACCESS_KEY for S3, HF_TOKEN for hf://; what HTTP gives only for a "
+    "key is downloaded first, and the file named"
+)
+
+
+def secrets_of(written: ParsedYaml, text: str, file: str) -> list[Problem]:
+    """One problem for each value that holds a secret, or else for each line of the text, as a
+    comment may. None of them repeats it."""
+    found = [
+        _problem(value, path=path)
+        for path, value in _strings(written.value, "")
+        if holds_secret(value) or (path == "data.sql.query" and _SECRET_IN_QUERY.search(value))
+    ]
+    if found:
+        return found
+    return [
+        _problem("", place=Place(file, number))
+        for number, line in enumerate(text.splitlines(), 1)
+        if holds_secret(line)
+    ]
+
+
+def refuse_secret(text: str, path: str) -> None:
+    """Refuse a URL with a secret before it is written into a contract.
+
+    Raises:
+        ContractMistake: it holds one; the message does not repeat it.
+    """
+    if holds_secret(text):
+        raise ContractMistake(_problem(text, path=path))
+
+
+def _strings(value: Plain, path: str) -> Iterator[tuple[str, str]]:
+    """The texts of a contract, keys among them, by the path to blame."""
+    match value:
+        case str():
+            yield path, value
+        case list():
+            for at, item in enumerate(value):
+                yield from _strings(item, join(path, at))
+        case dict():
+            for key, item in value.items():
+                yield path, key
+                yield from _strings(item, join(path, key))
+        case _:
+            return
+
+
+def _problem(text: str, path: str = "", place: Place = NOWHERE) -> Problem:
+    # Nothing of the text but its scheme: what else of it is secret cannot be known.
+    scheme, found, _ = text.partition("://")
+    return Problem(
+        "a URL here holds a password or a key, which a contract must not",
+        path=KNOWN_TOKEN.sub(HIDDEN, hide_in_urls(path)),
+        found=f"{scheme}://{HIDDEN}" if found and scheme.isalnum() else HIDDEN,
+        expected="a URL that anybody may read",
+        fix=_FIX,
+        place=place,
+    )
+
 
 _LONGEST_NAME = 56
 """Leaves room in a run's name for `-` and its number."""
@@ -177,6 +246,9 @@ def _shaped(written: ParsedYaml, source: ContractSource) -> Contract:
         # JSON mode: lists become tuples, and everything else stays strict.
         return Contract.model_validate_json(text)
     except ValidationError as error:
+        # Imported here: most contracts have no mistake.
+        from trainwright.contract.reading.validation_errors import problems_of_shape
+
         problems = problems_of_shape(Contract, written.value, error)
         raise ContractMistake(placed(problems, source)) from None
 
@@ -238,3 +310,49 @@ def _no_mapping(path: str) -> Problem:
         fix="write one with: trainwright init DATA --target COLUMN",
         place=Place(path, 1),
     )
+
+
+def with_defaults(stored: Json, decided: BaseModel, written: BaseModel) -> Json:
+    """A stored section with each absent key that has a default, compared with the same section as
+    it is `written` now and as the plan `decided` it.
+
+    The value is the one that was decided if the key is left at its default now too, for the plan
+    decides what the default leaves open; else it is the default, so that the change is seen.
+    """
+    if not isinstance(stored, Mapping):
+        return stored
+    dumped = decided.model_dump(mode="json")
+    filled: dict[str, Json] = dict(stored)
+    for name, field in type(decided).model_fields.items():
+        value = getattr(decided, name)
+        other = getattr(written, name) if name in type(written).model_fields else value
+        if name in stored:
+            filled[name] = _inner(stored[name], value, other)
+        elif not field.is_required() and not field.exclude:
+            default = field.get_default(call_default_factory=True)
+            if name not in type(written).model_fields or other == default:
+                filled[name] = dumped[name]
+            else:
+                changed = decided.model_copy(update={name: default})
+                filled[name] = changed.model_dump(mode="json", include={name})[name]
+    return filled
+
+
+def _inner(stored: Json, decided: object, written: object) -> Json:
+    """The same inside a value: a section, a list of them, or some by name."""
+    if isinstance(decided, BaseModel):
+        return with_defaults(
+            stored, decided, written if isinstance(written, BaseModel) else decided
+        )
+    if isinstance(decided, tuple) and isinstance(written, tuple) and isinstance(stored, list):
+        if len(decided) == len(written) == len(stored):
+            return [_inner(*each) for each in zip(stored, decided, written, strict=True)]
+    elif isinstance(decided, Mapping) and isinstance(stored, Mapping):
+        others = written if isinstance(written, Mapping) else {}
+        return {
+            name: _inner(value, decided[name], others.get(name, decided[name]))
+            if name in decided
+            else value
+            for name, value in stored.items()
+        }
+    return stored

@@ -8,7 +8,7 @@ from typing import get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from trainwright.contract.key_paths import join, nearest_word
-from trainwright.contract.reading.schema_paths import (
+from trainwright.contract.reading.schema import (
     AnnotationShape,
     Spot,
     annotation_shape,

@@ -32,8 +32,7 @@ from ruamel.yaml.events import (
 
 from trainwright.contract.key_paths import join
 from trainwright.core.errors import ContractMistake, Place, Problem
-from trainwright.core.redaction import names_a_secret
-from trainwright.core.secret_urls import HIDDEN
+from trainwright.core.redaction import HIDDEN, names_a_secret
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32

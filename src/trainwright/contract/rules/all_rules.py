@@ -1,36 +1,41 @@
-"""Rules that look at several keys or sections. Each is a small pure function; all of them run."""
+"""All rules that look at several keys or sections, sizes that no machine has, keys without an
+implementation.
+
+Contract keys that this version does not implement yet. Reading a contract does not check this;
+whatever acts on the contract does, and raises `NotAvailable`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.data.rules_by_data import data_section_rules
-from trainwright.contract.rules.data.sampling_rules import SAMPLING_RULES
-from trainwright.contract.rules.data.slice_rules import slices_are_named
-from trainwright.contract.rules.data.source_rules import SOURCE_RULES
-from trainwright.contract.rules.effect_rules import training_has_effect
-from trainwright.contract.rules.kind_rules import KIND_RULES
-from trainwright.contract.rules.limit_rules import sizes_are_possible
-from trainwright.contract.rules.target.metric_rules import METRIC_RULES
-from trainwright.contract.rules.target.order_rules import ORDER_RULES
-from trainwright.contract.rules.target.regression_rules import REGRESSION_RULES
-from trainwright.contract.rules.training.average_rules import AVERAGE_RULES
-from trainwright.contract.rules.training.batch_rules import batch_arithmetic
-from trainwright.contract.rules.training.budget_rules import cost_has_a_price
+from trainwright.contract.rules.data.source_rules import SAMPLING_RULES, SOURCE_RULES
+from trainwright.contract.rules.kind_rules import KIND_RULES, training_has_effect
+from trainwright.contract.rules.target.metric_rules import METRIC_RULES, slices_are_named
+from trainwright.contract.rules.target.regression_rules import ORDER_RULES, REGRESSION_RULES
 from trainwright.contract.rules.training.checkpoint_rules import (
+    VALIDATION_RULES,
+    check_inspect,
     check_ranking,
     check_remote,
     check_spacing,
+    rollback_has_the_optimizer,
 )
-from trainwright.contract.rules.training.compute_rules import (
+from trainwright.contract.rules.training.memory_rules import (
+    MEMORY_RULES,
     check_matrix_products,
     check_memory_format,
 )
-from trainwright.contract.rules.training.guard_rules import rollback_has_the_optimizer
-from trainwright.contract.rules.training.memory_rules import MEMORY_RULES
-from trainwright.contract.rules.training.optimizer_rules import (
+from trainwright.contract.rules.training.seed_rules import SEED_RULES
+from trainwright.contract.rules.training.step_rules import (
+    AVERAGE_RULES,
+    RAMP_RULES,
+    batch_arithmetic,
     check_batch_scaling,
     check_nesterov,
     check_one_mean,
@@ -40,12 +45,91 @@ from trainwright.contract.rules.training.optimizer_rules import (
     check_warmup,
     check_width_scaling,
 )
-from trainwright.contract.rules.training.ramp_rules import RAMP_RULES
-from trainwright.contract.rules.training.seed_rules import SEED_RULES
-from trainwright.contract.rules.training.tracking_rules import check_inspect
-from trainwright.contract.rules.training.validation_rules import VALIDATION_RULES
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.paths import check_name
+from trainwright.core.files import check_name
+from trainwright.core.lazy_imports import LazyTable
+from trainwright.core.limits import MOST_BATCH, MOST_EPOCHS, MOST_LAYERS, MOST_TREES, MOST_WIDTH
+
+SectionRule: TypeAlias = Callable[[Contract, Any, frozenset[str]], Iterator[Problem]]
+"""What it has against a contract, whose `data` is its argument too."""
+
+_HERE = "trainwright.contract.rules.data"
+
+RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
+    {
+        "table": f"{_HERE}.table_rules:TABLE_RULES",
+        "images": f"{_HERE}.image_rules:IMAGE_RULES",
+        "tokens": f"{_HERE}.text_rules:TOKEN_RULES",
+        "chats": f"{_HERE}.text_rules:CHAT_RULES",
+        "preferences": "trainwright.contract.rules.kind_rules:PREFERENCE_RULES",
+        "series": f"{_HERE}.series_rules:SERIES_RULES",
+        "pairs": f"{_HERE}.image_rules:PAIR_RULES",
+        "text_pairs": f"{_HERE}.text_pair_rules:TEXT_PAIR_RULES",
+        "captions": f"{_HERE}.image_rules:CAPTION_RULES",
+    }
+)
+"""A line for each kind of data that has rules of its own."""
+
+
+def data_section_rules(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """The rules of the contract's kind of data."""
+    for rule in RULES_BY_DATA.get(contract.data.kind, ()):
+        yield from rule(contract, contract.data, written)
+
+
+MOST: Mapping[str, int] = MappingProxyType(
+    {
+        "training.num_epochs": MOST_EPOCHS,
+        "training.batch_size": MOST_BATCH,
+        "training.effective_batch_size": MOST_BATCH,
+        "training.gradient_accumulation_steps": MOST_BATCH,
+        "model.max_trees": MOST_TREES,
+    }
+)
+"""The largest value of each key."""
+
+
+def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """No count is beyond what any machine could do."""
+    for path, most in MOST.items():
+        value = _at(contract, path)
+        if isinstance(value, int) and value > most:
+            yield _too_large(path, value, most)
+    hidden = _at(contract, "model.hidden")
+    if isinstance(hidden, tuple):
+        if len(hidden) > MOST_LAYERS:
+            yield _too_large("model.hidden", len(hidden), MOST_LAYERS, "layers")
+        elif hidden and max(hidden) > MOST_WIDTH:
+            yield _too_large("model.hidden", max(hidden), MOST_WIDTH, "units in a layer")
+
+
+def _at(contract: Contract, path: str) -> object:
+    value: object = contract
+    for part in path.split("."):
+        value = getattr(value, part, None) if isinstance(value, BaseModel) else None
+    return value
+
+
+def _too_large(path: str, found: int, most: int, unit: str = "") -> Problem:
+    return Problem(
+        "the value is larger than any machine can do",
+        path=path,
+        found=f"{found:,} {unit}".strip(),
+        expected=f"at most {most:,} {unit}".strip(),
+        fix="write a smaller one",
+    )
+
+
+def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A limit on money needs the price of time."""
+    if contract.budget.cost != "unlimited" and contract.budget.price_per_hour == 0:
+        yield Problem(
+            "budget.cost needs budget.price_per_hour",
+            path="budget.cost",
+            expected="price_per_hour above 0 beside cost",
+            fix="add for example: price_per_hour: 2.5",
+        )
+
 
 Problems: TypeAlias = Iterator[Problem]
 Rule: TypeAlias = Callable[[Contract, frozenset[str]], Problems]
@@ -134,3 +218,39 @@ RULES: tuple[Rule, ...] = (
     purpose_fits,
     cost_has_a_price,
 )
+
+
+def unavailable(contract: Contract) -> list[Problem]:
+    """A problem for each key that asks for work which is not built, without places."""
+    return [
+        *_distributed(contract),
+        *_tracking(contract),
+    ]
+
+
+def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
+    return Problem(f"not available in this version: {what}", path=path, found=found, fix=fix)
+
+
+def _distributed(contract: Contract) -> Iterator[Problem]:
+    distributed = contract.distributed
+    if distributed.strategy != "single":
+        yield _not_available(
+            "several processes", "distributed.strategy", distributed.strategy, "choose single"
+        )
+    if distributed.num_gpus not in ("auto", 1):
+        yield _not_available(
+            "several devices", "distributed.num_gpus", str(distributed.num_gpus), "choose 1"
+        )
+    if distributed.backend == "nccl":
+        yield _not_available("nccl", "distributed.backend", "nccl", "choose auto")
+
+
+def _tracking(contract: Contract) -> Iterator[Problem]:
+    if contract.tracking.sinks:
+        yield _not_available(
+            "trackers outside of the run folder",
+            "tracking.sinks",
+            ", ".join(contract.tracking.sinks),
+            "remove sinks; the run folder holds every signal",
+        )

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainwright.contract.sections.metric import Metric
+from trainwright.contract.sections.metric import Metric, Slice
 from trainwright.contract.sections.section import Section
-from trainwright.contract.sections.slices import Slice
 from trainwright.core.errors import Problem
 
 BLANK = "{}"

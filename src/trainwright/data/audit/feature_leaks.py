@@ -1,18 +1,30 @@
-"""Target leakage by features: alone, combined, or derived from the target."""
+"""Leakage by features: columns that tell the target, or the side of the split."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
+from trainwright.contract.sections.data.split import (
+    ColumnSplit,
+    FileSplit,
+    GroupSplit,
+    StratifiedGroupSplit,
+    TimeSplit,
+    split_columns,
+)
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Test
-from trainwright.data.audit.split_sides import Sides
-from trainwright.data.base.storage.row_storage import spread_rows
+from trainwright.core.process import loading
+from trainwright.data.audit.audit_result import AuditResult, Sides, Test
+from trainwright.data.base.column_values import count_values
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
-from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
+from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions, rank_auc
 
 _MOST_ROWS = 50_000
 _FIX = "list the column in data.exclude if it is not known when a prediction is made"
@@ -133,3 +145,117 @@ def _suspicions(
         )
         for names, (number, message) in said.items()
     ]
+
+
+APART, APART_GIVEN = 0.6, 0.75
+"""ROC AUC from which the two sides differ. Random splits stay within 0.05 of 0.5 at a thousand rows
+a side; splits made elsewhere often differ somewhat. Group and time splits differ by design: there
+the number is only reported."""
+
+_DEVIATIONS = 5.0
+_MOST_COMPARED_ROWS = 2_000
+_FOLDS = 3
+_TREES = 40
+_NAMED = 3
+_MOST_CODES = 200
+_OPTIONS = {
+    "objective": "binary",
+    "num_leaves": 15,
+    "min_data_in_leaf": 20,
+    "learning_rate": 0.1,
+    "verbosity": -1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 1,
+    "seed": 0,
+}
+
+
+def different_rows(sides: Sides) -> list[AuditResult]:
+    """Cross-validated ROC AUC of boosted trees that classify training against held-out rows by
+    features and target, with the columns of highest gain."""
+    matrix, names, sources = _matrix(sides)
+    if not names or min(np.bincount(sources, minlength=2)) < _FOLDS * _FOLDS:
+        message = "not checked: too few rows or columns"
+        return [AuditResult("different rows", "clean", 0.5, message, "train_test_difference")]
+    scores, gains = _told_apart(matrix, sources)
+    area = rank_auc(pl.Series(scores), sources == 1)
+    given = isinstance(sides.split, ColumnSplit | FileSplit) or sides.given
+    limit = max(APART_GIVEN if given else APART, 0.5 + _DEVIATIONS * _deviation(sources))
+    best = [names[i] for i in np.argsort(-gains)[:_NAMED] if gains[i] > 0]
+    message = f"a model separates held-out from training rows with a ROC AUC of {area:.2f}"
+    if area >= limit and isinstance(sides.split, GroupSplit | StratifiedGroupSplit | TimeSplit):
+        message += f", mainly by {', '.join(map(repr, best))}: different by design"
+        return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
+    if area < limit:
+        return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
+    return [
+        AuditResult(
+            "different rows",
+            "suspicious",
+            area,
+            f"{message}, mainly by {', '.join(map(repr, best))}",
+            "train_test_difference",
+            sides.held_out.height,
+            columns=tuple(best),
+            fix="check that the test rows represent the model's use; exclude columns that "
+            "only number or date the rows",
+        )
+    ]
+
+
+def _matrix(sides: Sides) -> tuple[Floats, list[str], Integers]:
+    """Features and target of both sides, float64 [n, F], and the side of each row (1 held out)."""
+    parts = [
+        frame[spread_rows(frame.height, _MOST_COMPARED_ROWS)]
+        for frame in (sides.train, sides.held_out)
+    ]
+    sources = np.repeat([0, 1], [part.height for part in parts])
+    timed = isinstance(sides.split, TimeSplit)
+    known = {name for _, name in split_columns(sides.split)} if timed else set()
+    names = [column.name for column in sides.columns if column.name not in known] + [sides.target]
+    together = pl.concat([part.select(names) for part in parts])
+    columns = [_numbers(together[name]) for name in names]
+    return np.stack(columns, axis=1), names, sources
+
+
+def _numbers(series: pl.Series) -> Floats:
+    """Encode for trees without using the side: numbers unchanged, dates as timestamps, words by
+    frequency rank."""
+    if series.dtype == pl.String:
+        labels = count_values(series)["value"].head(_MOST_CODES)
+        codes = list(range(len(labels)))
+        coded = series.replace_strict(labels, codes, default=_MOST_CODES, return_dtype=pl.Float64)
+        return coded.to_numpy()
+    if series.dtype == pl.Datetime("us"):
+        series = series.cast(pl.Int64)
+    return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _told_apart(matrix: Floats, sources: Integers) -> tuple[Floats, Floats]:
+    """Out-of-fold scores of each row, and the gain of each column."""
+    # Imported here to keep runs that only read data free of it.
+    with loading():
+        import lightgbm
+
+    folds = np.empty(len(sources), dtype=np.int64)
+    for side in (0, 1):
+        rows = np.flatnonzero(sources == side)
+        shuffled = np.random.default_rng(0).permutation(len(rows))
+        folds[rows[shuffled]] = np.arange(len(rows)) % _FOLDS
+    scores = np.empty(len(sources))
+    gains = np.zeros(matrix.shape[1])
+    weights = np.where(sources == 1, (sources == 0).sum() / (sources == 1).sum(), 1.0)
+    for fold in range(_FOLDS):
+        seen = folds != fold
+        data = lightgbm.Dataset(matrix[seen], sources[seen], weight=weights[seen])
+        model = lightgbm.train(_OPTIONS, data, _TREES)
+        scores[~seen] = np.asarray(model.predict(matrix[~seen], num_threads=1))
+        gains += model.feature_importance("gain")
+    return scores, gains
+
+
+def _deviation(sources: Integers) -> float:
+    """Standard deviation of the AUC of uninformative scores."""
+    ones, zeros = int(sources.sum()), int((sources == 0).sum())
+    return math.sqrt((ones + zeros + 1) / (12 * ones * zeros))

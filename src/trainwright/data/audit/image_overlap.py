@@ -14,12 +14,12 @@ from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
-from trainwright.data.base.table import Integers, Part
+from trainwright.data.base.inputs import Integers, Part
 from trainwright.data.images.prepare_images import image_folds
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.copies.near_duplicate_images import ImageGroups
 from trainwright.data.quality.finding import row_numbers_of
-from trainwright.data.split.fractions import PARTS
+from trainwright.data.split.random_split import PARTS
 from trainwright.data.types import Prepared
 
 _TRAIN = 0

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import AuditResult, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.audit.row_overlap import compared_numbers
-from trainwright.data.audit.split_sides import Sides
-from trainwright.data.base.storage.row_storage import spread_rows
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.copies.near_duplicates import FEWEST_NUMBERS
 

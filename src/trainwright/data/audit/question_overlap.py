@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.shared_ngrams import (
+from trainwright.data.audit.text_overlap import (
     COMMON,
     MOST_KNOWN,
     TokenSpan,
@@ -18,8 +18,7 @@ from trainwright.data.audit.shared_ngrams import (
     hash_ngrams,
     some_spans,
 )
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.token_inputs import TokenInputs, Tokens
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.questions.question_file import ReadQuestion
 

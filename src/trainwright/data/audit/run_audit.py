@@ -1,23 +1,25 @@
-"""Run the leakage audit."""
+"""Run the leakage audit, also of each of several targets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.audit.adversarial import different_rows
-from trainwright.data.audit.audit_result import AuditResult, Test, Verdict
-from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target
-from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
+from trainwright.data.audit.feature_leaks import (
+    different_rows,
+    function_of_the_target,
+    tells_the_target,
+)
 from trainwright.data.audit.interpolated_rows import interpolated_rows
-from trainwright.data.audit.near_text_overlap import near_texts
-from trainwright.data.audit.row_overlap import near_rows, same_rows
-from trainwright.data.audit.split_sides import Sides
-from trainwright.data.audit.time_leaks import future_rows, later_times
+from trainwright.data.audit.row_overlap import near_rows, near_texts, same_rows
+from trainwright.data.audit.split_leaks import future_rows, later_times, same_groups
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import TypedColumns
 from trainwright.data.quality.finding import Subset
 from trainwright.data.types import Prepared
@@ -97,7 +99,6 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     if not prepared.target.target_names:
         return [result for test in chosen for result in test(sides)]
     # Imported here: few tables have several targets.
-    from trainwright.data.audit.each_target import audit_each, sides_of_targets
 
     each = sides_of_targets(sides, prepared)
     return [
@@ -121,3 +122,41 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
         split=section.split,
         given=bool(section.val_path and section.test_path),
     )
+
+
+def sides_of_targets(sides: Sides, prepared: Prepared) -> Mapping[str, Sides]:
+    """Both sides of a split for each target, by its name: a column of numbers, or of labels with
+    the classes 0 and 1."""
+    target = prepared.target
+    held_out = np.concatenate([prepared.validation.target, prepared.test.target])
+    found = {}
+    for at, name in enumerate(target.target_names):
+        column = f"{target.column} = {name}" if target.target_columns == (target.column,) else name
+        found[name] = replace(
+            sides,
+            train=_with_target(sides.train, target, column, prepared.train.target[:, at]),
+            held_out=_with_target(sides.held_out, target, column, held_out[:, at]),
+            target=column,
+        )
+    return found
+
+
+def _with_target(
+    frame: pl.DataFrame, target: Target, name: str, values: npt.NDArray[np.float64 | np.int64]
+) -> pl.DataFrame:
+    series = pl.Series(name, values)
+    return frame.with_columns(series.cast(pl.String) if target.task == "multilabel" else series)
+
+
+def audit_each(
+    test: Callable[[Sides], list[AuditResult]], each: Mapping[str, Sides]
+) -> list[AuditResult]:
+    """What a test finds for each target, with its name; of a test that finds nothing, the target
+    that came nearest to a finding."""
+    found = [
+        replace(result, message=f"target {name!r}: {result.message}")
+        for name, sides in each.items()
+        for result in test(sides)
+    ]
+    bad = [one for one in found if one.verdict != "clean"]
+    return bad or [max(found, key=lambda one: one.number)]

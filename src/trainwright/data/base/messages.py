@@ -1,13 +1,16 @@
-"""Formatting of rows and names in messages."""
+"""Formatting of rows and names in messages, and the record of what was done to rows."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import final
 
 import polars as pl
+
+from trainwright.contract.sections.data.quality import Action, FindingKind
+from trainwright.core.files import Json
 
 _MOST_TOLD = 5
 
@@ -51,3 +54,25 @@ class Wrong:
         """The first values in quotes, and whether there are others."""
         others = " and others" if len(self.first) > _MOST_TOLD else ""
         return quoted(self.first[:_MOST_TOLD]) + others
+
+
+MOST_LISTED = 100_000
+"""Limit of the rows listed; `count` still counts all."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AppliedAction:
+    """Changes of one action: `rows` are 0-based positions in the training file of the first
+    `MOST_LISTED` changed rows."""
+
+    kind: FindingKind
+    action: Action
+    message: str
+    count: int
+    rows: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {**asdict(self), "rows": list(self.rows), "columns": list(self.columns)}

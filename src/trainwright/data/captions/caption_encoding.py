@@ -10,15 +10,13 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
-from trainwright.core.files import Json
+from trainwright.core.files import Json, hash_value
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.inputs.caption_inputs import CaptionInputs
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.inputs import ImageInputs, Inputs, Integers, Part
 from trainwright.data.base.messages import some
-from trainwright.data.base.row_distribution import safe_quantiles
-from trainwright.data.base.table import ImageInputs, Inputs, Integers, Part
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.pair_inputs import CaptionInputs
+from trainwright.data.base.token_inputs import TokenInputs, Tokens
 from trainwright.data.encoders.encoding import InputColumn, NewRows
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.vocabulary import TextVocabulary, TokenEncoding

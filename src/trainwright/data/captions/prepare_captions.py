@@ -12,22 +12,20 @@ import polars as pl
 
 from trainwright.contract.sections.data.captions import CaptionData
 from trainwright.core.errors import DataMistake, Place
-from trainwright.data.base.inputs.caption_inputs import CaptionInputs
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Part, PartName
+from trainwright.data.base.inputs import Part, PartName
+from trainwright.data.base.pair_inputs import CaptionInputs
+from trainwright.data.base.token_inputs import AnswerSpans, TokenInputs
 from trainwright.data.captions.caption_encoding import CaptionEncoding, CaptionText
-from trainwright.data.columns.target import NextToken
-from trainwright.data.columns.target_column import AnswerSpans
+from trainwright.data.columns.class_target import NextToken
 from trainwright.data.encoders.bpe import read_pieces
 from trainwright.data.encoders.pixel_statistics import fit_pixels
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.pairs.new_pairs import LabelledPairs, captioned_pictures
-from trainwright.data.pairs.pair_table import read_pairs
+from trainwright.data.pairs.pair_table import RawPairs, read_pairs
 from trainwright.data.pairs.prepare_pairs import divide_pairs, picture_part, version_of_pairs
-from trainwright.data.pairs.raw_pairs import RawPairs
 from trainwright.data.read_table import DataFacts, Raw
-from trainwright.data.sources.column_names import absent_column
-from trainwright.data.split.fractions import PARTS
+from trainwright.data.sources.find_source import absent_column
+from trainwright.data.split.random_split import PARTS
 from trainwright.data.types import Prepared
 
 TOKENS = "tokens"

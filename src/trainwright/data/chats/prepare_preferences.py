@@ -11,15 +11,19 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.chats import PreferenceData
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
-from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.chats.chat_encoding import ChatEncoding, render_chats
-from trainwright.data.chats.preference_encoding import PreferenceEncoding
-from trainwright.data.chats.preference_pairs import ANSWERS, PairTable, read_preferred_pairs
-from trainwright.data.chats.prepare_chats import read_template, report_prompts
-from trainwright.data.chats.split_chats import PartShares, PromptGroups, split_chats
-from trainwright.data.columns.target import Preferred
+from trainwright.core.files import hash_bytes, hash_value
+from trainwright.data.base.inputs import Integers, Part, PartName
+from trainwright.data.base.token_inputs import PreferenceInputs
+from trainwright.data.chats.chat_encoding import ChatEncoding, PreferenceEncoding, render_chats
+from trainwright.data.chats.chat_messages import ANSWERS, PairTable, read_preferred_pairs
+from trainwright.data.chats.prepare_chats import (
+    PartShares,
+    PromptGroups,
+    read_template,
+    report_prompts,
+    split_chats,
+)
+from trainwright.data.columns.class_target import Preferred
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.bpe import read_pieces
 from trainwright.data.encoders.vocabulary import TextVocabulary

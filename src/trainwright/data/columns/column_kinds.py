@@ -10,11 +10,13 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.column import Column, ColumnKind
+from trainwright.contract.sections.data.table_data import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.cells.parse_cells import (
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.parse_cells import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
@@ -24,8 +26,6 @@ from trainwright.data.base.cells.parse_cells import (
     to_moments,
     to_numbers,
 )
-from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import Integers
 from trainwright.data.columns.identifiers import identifying, nearly_identifying
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import how_written

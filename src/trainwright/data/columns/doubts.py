@@ -9,12 +9,11 @@ from typing import Literal, final
 
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.table_data import Column
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.cells.number_units import Unit, one_unit, spellings, with_minus
-from trainwright.data.base.cells.parse_cells import to_numbers
+from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.messages import quoted
+from trainwright.data.base.parse_cells import Unit, one_unit, spellings, to_numbers, with_minus
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells.categories import count_labels
+from trainwright.data.base.column_values import count_labels
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.storage.row_storage import slices_of
-from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes, LabelType
-from trainwright.data.columns.target_kind import NO_POSITIVE, Target
+from trainwright.data.base.row_storage import slices_of
+from trainwright.data.columns.class_target import Classes, LabelType
+from trainwright.data.columns.target import NO_POSITIVE, Target
+
+if TYPE_CHECKING:
+    from trainwright.data.columns.number_target import Numbers
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -113,6 +115,9 @@ def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
 
 def _fit_numbers(train: pl.Series) -> Numbers:
     """Mean and standard deviation, accumulated by chunk."""
+    # Imported here: classes have no use for it.
+    from trainwright.data.columns.number_target import Numbers
+
     plain = Numbers(train.name, 0.0, 1.0)
     parts = list(slices_of(train))
     mean = sum(float(plain.encode(part).sum()) for part in parts) / len(train)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.cells.parse_cells import to_numbers
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.parse_cells import to_numbers
 
 MOSTLY_DIFFERENT = 0.98
 """The share of different values from which a column whose name says id names the rows, and what

@@ -13,11 +13,12 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_labels
+from trainwright.data.base.column_values import rounded
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import Wrong, quoted, some
-from trainwright.data.base.row_distribution import rounded
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.named_targets import (
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.columns.class_target import Classes
+from trainwright.data.columns.several_targets import (
     MOST_SHOWN,
     PREDICTION,
     SCORE,
@@ -27,8 +28,7 @@ from trainwright.data.columns.named_targets import (
     named_columns,
     read_named,
 )
-from trainwright.data.columns.target import Classes
-from trainwright.data.columns.target_kind import LIKELY, Target
+from trainwright.data.columns.target import LIKELY, Target
 
 HAS, HAS_NOT = frozenset({"1", "true", "yes"}), frozenset({"0", "false", "no"})
 """How a cell of a label's own column is written, in any case."""

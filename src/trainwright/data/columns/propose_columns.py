@@ -1,4 +1,4 @@
-"""Resolve ambiguous columns of a section, as `init` would write it."""
+"""Ambiguous columns of a section, resolved as `init` would write them; doubtful texts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,104 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.split import TimeSplit, split_columns
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.cells.parse_cells import LARGEST, to_labels, to_numbers
-from trainwright.data.base.messages import quoted
-from trainwright.data.base.storage.row_storage import RowStorage
-from trainwright.data.columns.doubtful_classes import find_class_spellings
+from trainwright.core.formatting import many
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.column_values import counted_slices
+from trainwright.data.base.messages import quoted, some
+from trainwright.data.base.parse_cells import LARGEST, folded, to_labels, to_numbers
+from trainwright.data.base.row_storage import RowStorage, spread_rows
+from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.sources.source_file import SourceFile
+
+_MOST_SPELLINGS = 2000
+_ANSWERS = (("true", "false"), ("yes", "no"), ("1", "0"), ("y", "n"), ("t", "f"))
+
+
+def find_class_spellings(cells: Cells) -> Doubt | None:
+    """Proposed canonical spelling of each class; None if spellings are unique."""
+    if cells.dtype != pl.String or not cells.present or not cells.not_numbers:
+        return None
+    if cells.distinct > _MOST_SPELLINGS:
+        return None
+    counts = counted_slices(to_labels(one.drop_nulls()) for one in cells.slices())
+    spellings = _yes_or_no(counts) or one_spelling(counts)
+    if not spellings:
+        return None
+    known = len(counts)
+    shown = some([f"{one!r} for {other!r}" for one, other in spellings.items()], 3)
+    reason = f"{known - len(spellings):,} classes in {many(known, 'spelling')}: {shown}"
+    return Doubt(cells.name, Column(values=dict(spellings)), reason)
+
+
+def _yes_or_no(counts: pl.DataFrame) -> Mapping[str, str]:
+    """For each spelling of yes and no (`TRUE`, `1`, `y`) another one of its side: that of the pair
+    that most rows are written in. Nothing where other classes stand beside these, which may be
+    codes, or where each side has one spelling."""
+    plain = folded(counts["value"], "kept").to_list()
+    sides = {word: side for pair in _ANSWERS for side, word in enumerate(pair)}
+    found = [sides.get(word, -1) for word in plain]
+    if len(found) < 3 or set(found) != {0, 1}:
+        return {}
+    rows = dict.fromkeys(plain, 0)
+    for word, count in zip(plain, counts["count"], strict=True):
+        rows[word] += count
+    whole = [pair for pair in _ANSWERS if set(pair) <= set(rows)]
+    pair = max(whole, key=lambda pair: sum(rows[word] for word in pair), default=())
+    values = counts["value"].to_list()
+    # The commonest spelling comes first.
+    wanted = [
+        next(at for at, word in enumerate(plain) if found[at] == side and word in (pair or plain))
+        for side in (0, 1)
+    ]
+    chosen = [values[at] for at in wanted]
+    named = {value: chosen[side] for value, side in zip(values, found, strict=True)}
+    return {value: name for value, name in named.items() if value != name}
+
+
+def one_spelling(spellings: pl.DataFrame) -> Mapping[str, str]:
+    """Map from each word of `counted` that is a variant (case, blanks, hyphens or a final full
+    stop) of a more frequent one to that one. Single letters are distinct classes: `a` is not
+    `A`."""
+    spellings = spellings.with_columns(folded(spellings["value"], "kept").alias("plain"))
+    spellings = spellings.filter(pl.col("plain").str.len_chars() > 1)
+    first = pl.col("value").first().over("plain").alias("first")
+    others = spellings.with_columns(first).filter(pl.col("value") != pl.col("first"))
+    return dict(zip(others["value"].to_list(), others["first"].to_list(), strict=True))
+
+
+FREE_TEXT = "free text"
+"""How the reason of a column begins that is no feature because its texts hardly repeat."""
+
+_LOOKED_AT = 10_000
+_WORDS = 5
+_MOST_CAPITALS = 0.5
+
+
+def find_free_text(column: ColumnType, values: pl.Series) -> Doubt | None:
+    """The proposal that a column is a text; None for names, addresses and codes."""
+    if not column.reason.startswith(FREE_TEXT) or not _are_sentences(values):
+        return None
+    reason = f"{column.reason}, of several words each"
+    return Doubt(column.name, Column(kind="text"), reason)
+
+
+def _are_sentences(values: pl.Series) -> bool:
+    """Whether most values have several words, and most words no capital and no digit in front."""
+    texts = values[spread_rows(len(values), _LOOKED_AT)].drop_nulls()
+    if texts.dtype != pl.String or not len(texts):
+        return False
+    words = texts.str.count_matches(r"\S+")
+    if (words >= _WORDS).sum() * 2 <= len(texts):
+        return False
+    capitals = texts.str.count_matches(r"(?:^|\s)[^\p{L}\s]*(?:\p{Lu}|\p{N})")
+    return int(capitals.sum()) <= _MOST_CAPITALS * int(words.sum())
+
 
 _FEWEST_VALUES = 2
 

@@ -11,18 +11,17 @@ import polars as pl
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_numbers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import some
-from trainwright.data.base.storage.row_storage import (
+from trainwright.data.base.parse_cells import to_numbers
+from trainwright.data.base.row_storage import (
     IN_MEMORY,
     RowStorage,
     bounds,
     chosen_positions,
     slices_of,
 )
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target import encoded
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target, encoded
 
 _PATH = "data.weight"
 _NO_CODES: Integers = np.empty(0, np.int64)

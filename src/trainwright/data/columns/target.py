@@ -1,323 +1,336 @@
-"""Target encoding: class codes or numbers."""
+"""What is predicted: the interface of every kind of target, their table, and costs of errors."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, final, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.key_paths import as_key
-from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.errors import DataMistake
 from trainwright.core.files import Json
-from trainwright.core.formatting import many
-from trainwright.core.lazy_table import LazyTable
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.messages import Wrong, quoted, some
-from trainwright.data.base.storage.row_storage import RowStorage, bounds, slices_of
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Costs, Target
+from trainwright.core.lazy_imports import LazyTable
+from trainwright.data.base.column_values import rounded, safe_quantiles
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.messages import quoted, some
+from trainwright.data.base.parse_cells import LARGEST, to_numbers
+from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 
-PROBABILITY = "probability_"
-"""Name prefix of probability columns, before the class."""
+NO_POSITIVE = -1
 
-LabelType = Literal["text", "integer", "boolean"]
+Costs = tuple[tuple[float, ...], ...]
+"""What it costs to take a row of a class (the row) for a class (the column), by codes; empty where
+errors have no costs."""
+
+LIKELY = 0.5
+"""The probability from which on a row is given a label."""
 
 
-_MOST_SHOWN = 4
+class Target(ABC):
+    """What is predicted, and its numbers. What others must know of a kind of target stands here,
+    with the answers of one number a row."""
 
+    __slots__ = ()
 
-@final
-@dataclass(frozen=True, slots=True)
-class Classes(Target):
-    """Sorted labels of the training rows; a label's code is its position. `positive` is the code of
-    the positive class (two classes only); `column` is the target's name, `written` the original
-    type of its labels. If `ordered`, the labels stand from the lowest to the highest.
-    `error_costs` are the contract's, if it has any; the data does not depend on them."""
+    kind: ClassVar[str]
+    """Its name in JSON."""
+
+    task: ClassVar[
+        Literal[
+            "classification",
+            "regression",
+            "multilabel",
+            "generation",
+            "ranking",
+            "forecasting",
+            "retrieval",
+        ]
+    ]
+    """What its metrics and curves are those of."""
+
+    unit: ClassVar[str] = "rows"
+    """What the targets of a step are counted in."""
+
+    profiled_rows: ClassVar[int] = 2000
+    """The most rows that `profile` is given."""
+
+    dtype: ClassVar[type[np.int64 | np.float64]] = np.float64
+    """Of encoded values."""
+
+    is_one_way: ClassVar[bool] = False
+    """Of a retrieval: is only one side asked for, and the other one found?"""
 
     column: str
-    names: tuple[str, ...]
-    positive: int
-    written: LabelType = "text"
-    ordered: bool = False
-    error_costs: Costs = ()
-
-    kind: ClassVar[str] = "classes"
-    task: ClassVar[Literal["classification"]] = "classification"
-    dtype: ClassVar[type[np.int64]] = np.int64
 
     @property
+    @abstractmethod
     def outputs(self) -> int:
-        """Outputs of a model: one per class."""
-        return len(self.names)
+        """Outputs of a model."""
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.names
+    def score_columns(self) -> int:
+        """Numbers that a predictor scores each row with."""
+        return self.outputs
 
     @property
-    def is_ordered(self) -> bool:
-        """`ordered`."""
-        return self.ordered
-
-    @property
-    def costs(self) -> Costs:
-        """`error_costs`."""
-        return self.error_costs
-
-    def with_costs(self, costs: Mapping[str, Mapping[str, float]]) -> Classes:
-        """The same with the costs of these classes; without, if some of them have none."""
-        if not set(self.names) <= set(costs):
-            return self
-        rows = (tuple(costs[true].get(said, 0.0) for said in self.names) for true in self.names)
-        return replace(self, error_costs=tuple(rows))
-
-    @property
-    def positive_code(self) -> int:
-        """`positive`."""
-        return self.positive
-
-    def encode(self, series: pl.Series) -> Integers:
-        """Codes int64 [N] of cleaned labels.
-
-        Raises:
-            DataMistake: a label is missing or unseen in training.
-        """
-        labels = to_labels(series)
-        strange = Wrong()
-        strange.add(labels.filter(~labels.is_in(list(self.names)) | labels.is_null()))
-        if strange.count:
-            rows = many(strange.count, "row has", "rows have")
-            raise DataMistake(
-                Problem(
-                    f"{rows} a class unseen in training",
-                    path=self.column,
-                    found=str(strange),
-                    expected=quoted(self.names, 10),
-                    fix="use a stratified split, leave these rows out, or mend spellings with "
-                    f"data.columns.{as_key(self.column)}.values",
-                )
-            )
-        codes = list(range(len(self.names)))
-        return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
-
-    def readable(self, cells: pl.Series) -> pl.Series:
-        """Which of the cells are known labels."""
-        return to_labels(cells).is_in(list(self.names))
-
-    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
-        """Labels of codes."""
-        return self.labels_of(np.asarray(values, np.int64))
-
-    def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
-        """Codes [N] and probabilities [N, C]."""
-        truth = self.encode(frame["target"].cast(pl.String))
-        columns = [frame[f"{PROBABILITY}{name}"].to_numpy() for name in self.names]
-        return truth, np.stack(columns, axis=1)
-
-    def category_values(self, encoded: Integers | Floats) -> tuple[Floats, tuple[str, ...]]:
-        """The share of the positive of two classes, or that of each class."""
-        if len(self.names) == 2:
-            return (encoded == self.positive)[:, None].astype(np.float64), ("",)
-        each = encoded[:, None] == np.arange(len(self.names))
-        return each.astype(np.float64), self.names
-
-    def is_same(self, other: Target) -> bool:
-        """Have both the same classes in the same order?"""
-        return bool(self.identity() == other.identity())
-
-    def describe(self, shares: Mapping[str, float], /) -> str:
-        """The commonest classes, and the positive one."""
-        common = sorted(shares.items(), key=lambda pair: -pair[1])[:_MOST_SHOWN]
-        shown = ", ".join(f"{name} {share:.1%}" for name, share in common)
-        names = self.names
-        positive = f" · positive {names[self.positive]}" if len(names) == 2 else ""
-        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        return f"{self.column} · {shown}{more}{positive}"
+    def tokens(self) -> int:
+        """Different tokens of a text, if one of them is predicted; else 0."""
+        return 0
 
     def check(self) -> None:
-        """Check the names of the classes, their type and the positive one.
+        """Check values that were read.
 
         Raises:
             ValueError: they cannot be those of a target.
         """
-        if len(self.names) < 2 or len(set(self.names)) < len(self.names):
-            raise ValueError("target.json names a class twice, or fewer than two")
-        if not -1 <= self.positive < len(self.names):
-            raise ValueError("target.json names a positive class that there is not")
-        self.labels_of(np.arange(len(self.names)))
-        if self.costs:
-            # Imported here: few errors have costs.
-            from trainwright.data.columns.error_costs import check_costs
-
-            check_costs(self.costs, len(self.names))
-
-    def labels_of(self, codes: Integers) -> pl.Series:
-        """Labels of codes int64 [N], in their original type."""
-        names = pl.Series(self.names, dtype=pl.String)
-        match self.written:
-            case "integer":
-                names = names.cast(pl.Int64)
-            case "boolean":
-                names = names == "true"
-            case "text":
-                pass
-        return names.gather(codes)
-
-    def predictions(self, scores: Floats) -> list[pl.Series]:
-        """Argmax class of each row of probabilities [N, C], and a column for each class."""
-        chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
-        each = (
-            pl.Series(f"{PROBABILITY}{name}", scores[:, i]) for i, name in enumerate(self.names)
-        )
-        return [self.labels_of(chosen).alias("prediction"), *each]
-
-    def identity(self) -> Json:
-        """The part of the target that a model depends on."""
-        return {
-            "kind": self.kind,
-            "column": self.column,
-            "names": list(self.names),
-            "positive": self.positive,
-            **({"ordered": True} if self.ordered else {}),
-        }
-
-    def to_json(self) -> Json:
-        """What `target_from_json` reads."""
-        typed = {} if self.written == "text" else {"written": self.written}
-        costs = {"costs": list(map(list, self.costs))} if self.costs else {}
-        return {**self.identity(), **typed, **costs}
-
-    @classmethod
-    def from_json(cls, json: Json) -> Classes:
-        """Inverse of `to_json`."""
-        written = json.get("written", "text")
-        if written not in get_args(LabelType):
-            raise ValueError(f"labels written as {written!r}")
-        ordered = json.get("ordered", False)
-        costs = tuple(tuple(map(float, row)) for row in json.get("costs", ()))
-        names = tuple(json["names"])
-        return cls(json["column"], names, json["positive"], written, ordered, costs)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class NextToken(Target):
-    """Next-token target with a vocabulary of `size`. Evaluation is by the negative log-likelihood
-    of segments of the text, so a part's target is the token count of each segment."""
-
-    size: int
-    column: str = "tokens"
-
-    kind: ClassVar[str] = "tokens"
-    task: ClassVar[Literal["generation"]] = "generation"
-    unit: ClassVar[str] = "tokens"
-    profiled_rows: ClassVar[int] = 32
+        if self.outputs < 1:
+            raise ValueError("target.json has nothing to predict")
 
     @property
-    def outputs(self) -> int:
-        """Outputs of a model for each position: one per token."""
-        return self.size
+    def target_names(self) -> tuple[str, ...]:
+        """The name of each of several targets or labels, whose encoded values are [N, T]; empty for
+        one."""
+        return ()
 
     @property
-    def score_columns(self) -> int:
-        """The negative log-likelihood of a segment."""
-        return 1
+    def singles(self) -> tuple[Target, ...]:
+        """Each of several as a target of its own; itself if it is one."""
+        return (self,)
 
     @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.size
+    def target_columns(self) -> tuple[str, ...]:
+        """The columns that hold it."""
+        return self.target_names or (self.column,)
 
-    def encode(self, series: pl.Series) -> Floats:
-        """Tokens of each segment, float64 [N]."""
-        return series.cast(pl.Float64).to_numpy()
-
-    def to_json(self) -> Json:
-        """What `target_from_json` reads."""
-        return {"kind": self.kind, "size": self.size}
-
-    def describe(self, _shares: Mapping[str, float], /) -> str:
-        """No more than that."""
-        return "the next token"
-
-    @classmethod
-    def from_json(cls, json: Json) -> NextToken:
-        """Inverse of `to_json`."""
-        return cls(int(json["size"]))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Preferred(Target):
-    """Which of two answers is preferred, by a model with a vocabulary of `size`. A pair is scored
-    by its margin, the reward of the chosen answer minus that of the rejected one; so a part's
-    target is 0 for each pair, which margins are compared with."""
-
-    size: int
-    column: str = "chosen"
-
-    kind: ClassVar[str] = "preferred"
-    task: ClassVar[Literal["generation"]] = "generation"
-    unit: ClassVar[str] = "pairs"
+    def cells(self, frame: pl.DataFrame) -> pl.Series:
+        """What `encode` takes, of rows with its columns."""
+        return frame[self.column]
 
     @property
-    def outputs(self) -> int:
-        """Outputs of a model for each position: one per token."""
-        return self.size
+    def classes(self) -> tuple[str, ...]:
+        """The class of each output; empty without classes."""
+        return ()
 
     @property
-    def score_columns(self) -> int:
-        """The margin."""
-        return 1
+    def positive_code(self) -> int:
+        """The code of the positive class of two; -1 without one."""
+        return NO_POSITIVE
 
     @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.size
+    def is_count(self) -> bool:
+        """Is it a count, of which models predict the rate, above 0?"""
+        return False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Do the classes ascend from the lowest to the highest?"""
+        return False
+
+    @property
+    def costs(self) -> Costs:
+        """What errors cost."""
+        return ()
 
     @property
     def is_paired(self) -> bool:
         """Is it which of two answers is preferred?"""
-        return True
+        return False
 
-    def encode(self, series: pl.Series) -> Floats:
-        """Zeros, [N]."""
-        return np.zeros(len(series))
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Quantiles that models predict, ascending, with 0.5 among them; empty for one number."""
+        return ()
 
+    @property
+    def network_outputs(self) -> int:
+        """Outputs of a network: one for each quantile."""
+        return self.outputs
+
+    def as_predicted(self, *, counts: bool, quantiles: tuple[float, ...] = ()) -> Target:  # noqa: ARG002
+        """What a contract predicts of it: of a number, with `counts` its rate, or its quantiles."""
+        return self
+
+    def with_costs(self, costs: Mapping[str, Mapping[str, float]]) -> Target:  # noqa: ARG002
+        """The same with what errors cost: {true: {predicted: cost}}, by the names of classes."""
+        return self
+
+    def with_width(self, width: int) -> Target:  # noqa: ARG002
+        """The same for a model whose embeddings have a width, 0 for one without."""
+        return self
+
+    def arrange(self, scores: Floats) -> Floats:
+        """Scores of a model in order: quantiles of a row ascend, so that none crosses another."""
+        return scores
+
+    def points(self, scores: Floats) -> Floats:
+        """The predicted number [N] among scores [N, K]."""
+        return scores[:, 0]
+
+    @property
+    def centre_and_spread(self) -> tuple[float, ...]:
+        """Mean and standard deviation, where models learn the standardised value; empty where they
+        learn classes."""
+        return ()
+
+    @abstractmethod
+    def encode(self, series: pl.Series) -> Integers | Floats:
+        """Values [N] of cleaned cells, of several targets [N, T].
+
+        Raises:
+            DataMistake: a value is missing or impossible.
+        """
+
+    def readable(self, cells: pl.Series) -> pl.Series:
+        """Which of the cleaned cells `encode` takes; missing where they are."""
+        return to_numbers(cells).series.abs() <= LARGEST
+
+    def decode(self, values: npt.NDArray[Any]) -> pl.Series:
+        """Displayed values [N] of encoded ones."""
+        return pl.Series(values)
+
+    def truths(self, values: npt.NDArray[Any]) -> list[pl.Series]:
+        """Columns of encoded values, each called `target`, or that and the name of a target."""
+        return [self.decode(values).alias("target")]
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """Columns of predictions for scores [N, outputs]; the first is called `prediction`, of
+        several targets `prediction_` and the name of the first."""
+        return [pl.Series("prediction", scores[:, 0])]
+
+    def decisions(self, decided: Integers) -> list[pl.Series]:
+        """The first columns of `predictions` for what was decided: codes [N], or of labels [N, L]
+        whether a row is given each."""
+        return [self.decode(decided).alias("prediction")]
+
+    @property
+    def query(self) -> str:
+        """The column within whose values rows are ranked; empty where they are not."""
+        return ""
+
+    def queries(self, frame: pl.DataFrame) -> Integers | None:  # noqa: ARG002
+        """Code of the query of each row [N], where rows are ranked within queries."""
+        return None
+
+    def query_columns(self, frame: pl.DataFrame, scores: Floats) -> list[pl.Series]:  # noqa: ARG002
+        """Columns of predictions that depend on the other rows of a query."""
+        return []
+
+    def profile(
+        self, scores: Floats, encoded: Integers | Floats, decided: Integers | None = None
+    ) -> dict[str, Json]:
+        """How the predictions for rows with these encoded values are distributed: shares and mean
+        probabilities of classes, else quantiles, of texts per token. `decided` are classes [N]
+        that a threshold has chosen. Nothing in it identifies a row."""
+        if self.classes:
+            codes = scores.argmax(axis=1) if decided is None else decided
+            chosen = np.bincount(codes, minlength=len(self.classes)) / len(scores)
+            both = {"shares": chosen, "mean_probabilities": scores.mean(axis=0)}
+            return {
+                key: dict(zip(self.classes, map(rounded, values.tolist()), strict=True))
+                for key, values in both.items()
+            }
+        of_each = np.maximum(1, encoded) if self.unit == "tokens" else 1
+        return {"quantiles": safe_quantiles(self.points(scores) / of_each)}
+
+    def stored(self, frame: pl.DataFrame) -> tuple[Integers | Floats, Floats]:
+        """Encoded values [N] and scores [N, K] of a frame with the columns `target` and those of
+        `predictions`."""
+        return frame["target"].to_numpy(), np.stack([frame["prediction"].to_numpy()], axis=1)
+
+    def stored_decisions(self, frame: pl.DataFrame) -> Integers | None:
+        """Inverse of `decisions`; None where nothing is decided."""
+        if not self.classes:
+            return None
+        return np.asarray(self.encode(frame["prediction"].cast(pl.String)), np.int64)
+
+    def category_values(self, encoded: Integers | Floats) -> tuple[Floats, tuple[str, ...]]:
+        """What is averaged over the rows of a category [N, K], and what each column is called."""
+        return encoded[:, None].astype(np.float64), ("",)
+
+    def is_same(self, other: Target) -> bool:
+        """Do models of both predict the same? Means and deviations of the rows may differ."""
+        return type(self) is type(other) and self.column == other.column
+
+    @abstractmethod
+    def describe(self, shares: Mapping[str, float], /) -> str:
+        """For the screen; `shares` are those of the classes among the training rows."""
+
+    @abstractmethod
     def to_json(self) -> Json:
-        """What `target_from_json` reads."""
-        return {"kind": self.kind, "size": self.size}
-
-    def describe(self, _shares: Mapping[str, float], /) -> str:
-        """No more than that."""
-        return "the preferred answer"
+        """What `target_from_json` reads, with its `kind`."""
 
     @classmethod
-    def from_json(cls, json: Json) -> Preferred:
-        """Inverse of `to_json`."""
-        return cls(int(json["size"]))
+    @abstractmethod
+    def from_json(cls, json: Json) -> Target:
+        """Inverse of `to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: invalid content.
+        """
+
+    def identity(self) -> Json:
+        """The part of the target that the version of the data depends on."""
+        return self.to_json()
+
+
+def least_expected(scores: Floats, costs: Costs) -> Integers:
+    """Codes [N] with the least expected cost under probabilities [N, C], the first on ties: the
+    minimum over k of the sum over j of p(j) C(j, k) (Elkan 2001, equation 1)."""
+    if not len(scores):
+        return np.zeros(0, np.int64)
+    return np.asarray(np.argmin(scores @ np.array(costs), axis=1), np.int64)
+
+
+def least_threshold(costs: Costs, positive: int) -> float:
+    """Probability from which on the positive of two classes has the least expected cost (Elkan
+    2001, equation 2)."""
+    negative = 1 - positive
+    alarm = costs[negative][positive] - costs[negative][negative]
+    miss = costs[positive][negative] - costs[positive][positive]
+    return alarm / (alarm + miss)
+
+
+def costs_of(truth: Integers, chosen: Integers, costs: Costs) -> Floats:
+    """Cost of each decision [N]."""
+    return np.asarray(np.array(costs)[truth, chosen], np.float64)
+
+
+def check_costs(costs: Costs, classes: int) -> None:
+    """Check costs that were read.
+
+    Raises:
+        ValueError: they are not those of so many classes, or an error costs no more than a right
+            prediction.
+    """
+    if len(costs) != classes or any(len(row) != classes for row in costs):
+        raise ValueError("costs of other classes")
+    for true, row in enumerate(costs):
+        if not all(math.isfinite(one) and one >= 0 for one in row):
+            raise ValueError("costs that are negative or not finite")
+        if min(cost for said, cost in enumerate(row) if said != true) <= row[true]:
+            raise ValueError("an error that costs no more than a right prediction")
 
 
 TARGETS: Mapping[str, type[Target]] = LazyTable(
     {
-        "classes": "trainwright.data.columns.target:Classes",
+        "classes": "trainwright.data.columns.class_target:Classes",
         "numbers": "trainwright.data.columns.number_target:Numbers",
         "counts": "trainwright.data.columns.number_target:Numbers",
         "quantiles": "trainwright.data.columns.number_target:Numbers",
-        "tokens": "trainwright.data.columns.target:NextToken",
-        "preferred": "trainwright.data.columns.target:Preferred",
-        "relevance": "trainwright.data.columns.relevance:Relevance",
-        "forecasts": "trainwright.data.columns.forecast_target:ForecastTarget",
-        "forecast_quantiles": "trainwright.data.columns.forecast_target:ForecastTarget",
-        "matching": "trainwright.data.columns.matching:Matching",
-        "several_numbers": "trainwright.data.columns.several_numbers:SeveralNumbers",
+        "tokens": "trainwright.data.columns.class_target:NextToken",
+        "preferred": "trainwright.data.columns.class_target:Preferred",
+        "relevance": "trainwright.data.columns.retrieval_targets:Relevance",
+        "forecasts": "trainwright.data.columns.number_target:ForecastTarget",
+        "forecast_quantiles": "trainwright.data.columns.number_target:ForecastTarget",
+        "matching": "trainwright.data.columns.retrieval_targets:Matching",
+        "several_numbers": "trainwright.data.columns.several_targets:SeveralNumbers",
         "labels": "trainwright.data.columns.label_set:LabelSet",
-        "passage_matching": "trainwright.data.columns.matching:PassageMatching",
+        "passage_matching": "trainwright.data.columns.retrieval_targets:PassageMatching",
     }
 )
 """By their kind in JSON."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
-import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.categories import count_labels
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.cells.parse_cells import to_labels, to_numbers
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.storage.row_storage import RowStorage, slices_of
-from trainwright.data.base.table import Integers, PartName
+from trainwright.data.base.parse_cells import to_labels, to_numbers
+from trainwright.data.base.row_storage import RowStorage, slices_of
+from trainwright.data.columns.class_target import LabelType
 from trainwright.data.columns.column_kinds import (
     MOSTLY,
     ColumnType,
@@ -28,7 +27,6 @@ from trainwright.data.columns.column_kinds import (
     kind_problems,
 )
 from trainwright.data.columns.fit_target import label_type
-from trainwright.data.columns.target import LabelType
 from trainwright.data.formats.file_format import is_untyped
 from trainwright.data.sources.source_file import SourceFile
 
@@ -38,29 +36,6 @@ MOST_CLASSES_OF_NUMBERS = 20
 _FEWEST_AMOUNTS = 8
 
 _WITHOUT_LABELS = "if they have no label, write data.labels.empty: none"
-
-
-class AnswerSpans(NamedTuple):
-    """A answers of C chats: `chats` [A] is the chat of each, `messages` [A] its message, `starts`
-    and `stops` [A] its half-open range in the tokens of the chat. `rows` [C] are the rows of the
-    chats in their file, `lines` what each is called."""
-
-    chats: Integers
-    messages: Integers
-    starts: Integers
-    stops: Integers
-    rows: Integers
-    lines: tuple[str, ...]
-
-    @property
-    def lengths(self) -> Integers:
-        """Tokens of each answer."""
-        lengths: Integers = self.stops - self.starts
-        return lengths
-
-    def firsts(self) -> Integers:
-        """Where the first answer of each chat begins, [C]."""
-        return self.starts[np.flatnonzero(np.diff(self.chats, prepend=-1))]
 
 
 @final

@@ -1,14 +1,19 @@
-"""Typed rows from cleaned cells, in chunks."""
+"""Typed rows from cleaned cells, in chunks; numbers beyond the training range."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
 
 import polars as pl
 
 from trainwright.core.errors import Problem
-from trainwright.data.base.cells.cleaned_cells import Cells
-from trainwright.data.base.storage.row_storage import RowStorage, bounds
+from trainwright.core.files import Json
+from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.messages import nearest_option, some
+from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.columns.column_kinds import (
     ColumnType,
     as_typed,
@@ -83,3 +88,72 @@ def _typed_at_once(
         problems += missing
         one.let_go()
     return pl.DataFrame(typed), problems
+
+
+def missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
+    """The rows of a file lack a feature column."""
+    near = nearest_option(column.name, names)
+    return Problem(
+        f"there is no column {column.name!r}, which the model was trained on",
+        path=column.name,
+        found=f"columns {some(names, 8)}",
+        expected=f"a {column.kind} column, for example {column.example!r}",
+        fix=f"rename {near!r}" if near else "add the column, empty where it is not known",
+        place=file.place(),
+    )
+
+
+_NO_END = "none"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits of one numeric column and the treatment beyond them, applied to every encoded row, so
+    that a model never sees values outside its training range. An infinite bound is absent; in JSON
+    it is `none`."""
+
+    column: str
+    low: float
+    high: float
+    beyond: Literal["cap", "impute"]
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "column": self.column,
+            "low": self.low if math.isfinite(self.low) else _NO_END,
+            "high": self.high if math.isfinite(self.high) else _NO_END,
+            "beyond": self.beyond,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Limit:
+        """The limit that `to_json` wrote."""
+        low = -math.inf if value["low"] == _NO_END else value["low"]
+        high = math.inf if value["high"] == _NO_END else value["high"]
+        return cls(value["column"], low, high, value["beyond"])
+
+    def __str__(self) -> str:
+        """The limited values: `above 9`, `below 0`, `outside 0 to 9`."""
+        if math.isinf(self.low):
+            return f"above {self.high:g}"
+        return (
+            f"below {self.low:g}"
+            if math.isinf(self.high)
+            else f"outside {self.low:g} to {self.high:g}"
+        )
+
+
+def limited(frame: pl.DataFrame, limits: Sequence[Limit]) -> pl.DataFrame:
+    """Rows with every limit applied; a frame may lack columns."""
+    for limit in limits:
+        if limit.column not in frame.columns:
+            continue
+        values = pl.col(limit.column)
+        if limit.beyond == "cap":
+            changed = values.clip(limit.low, limit.high)
+        else:
+            changed = pl.when(values.is_between(limit.low, limit.high)).then(values)
+        frame = frame.with_columns(changed.alias(limit.column))
+    return frame

@@ -16,8 +16,8 @@ from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import show_bytes
-from trainwright.core.optional_dependencies import need_tokenizers
-from trainwright.data.base.token_dtype import Tokens, token_dtype
+from trainwright.core.lazy_imports import need_tokenizers
+from trainwright.data.base.token_inputs import Tokens, token_dtype
 
 MOST_TOKENS = 2**19
 """Largest vocabulary, twice that of the largest tokenizers in use: an embedding has a row for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.data.encoders.number_columns import names_of_kind
+from trainwright.data.encoders.encoding import names_of_kind
 from trainwright.data.encoders.table_encoder import TableEncoder
 
 

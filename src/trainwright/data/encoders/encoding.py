@@ -1,20 +1,26 @@
-"""How rows become inputs: the interface of every fitted encoding."""
+"""How rows become inputs: the interface of every fitted encoding, and its columns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import ClassVar, Protocol, Self, final
 
+import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage
-from trainwright.data.base.table import Bytes, Inputs, Part
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.column_values import rounded, safe_quantiles, safe_shares
+from trainwright.data.base.inputs import Bytes, Floats, Inputs, Integers, Part
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.encoders.lag_features import LagFeatures
+from trainwright.data.columns.typed_rows import Limit, limited
+from trainwright.data.encoders.scaling import NumberRows
+from trainwright.data.encoders.time_features import DatePart, LagFeatures
 
 
 class NewRows(Protocol):
@@ -227,3 +233,93 @@ class FrameEncoding(Encoding):
     @abstractmethod
     def identity(self) -> Json:
         """What decides every encoded row, for the version of the data."""
+
+
+NumberColumn = Callable[[pl.DataFrame], pl.Series]
+"""What takes one numeric column from rows."""
+
+
+def names_of_kind(columns: tuple[ColumnType, ...], kind: str) -> list[str]:
+    """The columns of a kind."""
+    return [column.name for column in columns if column.kind == kind]
+
+
+def number_columns(
+    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: LagFeatures
+) -> list[NumberColumn]:
+    """Numeric columns, date parts and the past."""
+    names = [*names_of_kind(columns, "numeric"), *history.names]
+    found: list[NumberColumn] = [itemgetter(name) for name in names]
+    own = len(found) - len(history.names)
+    return [*found[:own], *(date.values for date in dates), *found[own:]]
+
+
+def number_matrix(frame: pl.DataFrame, columns: Sequence[NumberColumn]) -> Floats:
+    """Float64 [N, F], NaN for missing."""
+    if not columns:
+        return np.empty((frame.height, 0), dtype=np.float64)
+    series = [column(frame).cast(pl.Float64).fill_null(np.nan) for column in columns]
+    return np.stack([one.to_numpy() for one in series], axis=1)
+
+
+def number_rows(
+    frame: pl.DataFrame,
+    limits: tuple[Limit, ...],
+    columns: Sequence[NumberColumn],
+    crossed: Sequence[Floats],
+) -> NumberRows:
+    """The numeric columns of the training rows, the mean targets of other folds behind them."""
+    means = np.concatenate([np.empty((frame.height, 0)), *crossed], axis=1)
+
+    def between(start: int, stop: int, chosen: Integers) -> Floats:
+        rows = limited(frame.slice(start, stop - start), limits)
+        own = number_matrix(rows, [columns[at] for at in chosen if at < len(columns)])
+        beside = means[start:stop, chosen[chosen >= len(columns)] - len(columns)]
+        return np.concatenate([own, beside], axis=1)
+
+    return NumberRows(frame.height, len(columns) + means.shape[1], between)
+
+
+def profile_columns(frame: pl.DataFrame, columns: Sequence[ColumnType]) -> list[Json]:
+    """Distribution of each column of typed rows."""
+    return [_profile(frame[one.name], one) for one in columns if one.name in frame.columns]
+
+
+def describe_columns(columns: Sequence[ColumnType], profile: Sequence[Json]) -> list[InputColumn]:
+    """Columns that a model reads, with a typical value of their profile."""
+    known = {one["name"]: one for one in profile}
+    return [
+        InputColumn(one.name, one.kind, _example(known.get(one.name, {})), one.missing > 0)
+        for one in columns
+    ]
+
+
+def _profile(series: pl.Series, column: ColumnType) -> Json:
+    about: dict[str, Json] = {
+        "name": column.name,
+        "type": column.kind,
+        "missing_share": rounded(series.null_count() / max(1, len(series))),
+    }
+    known = series.drop_nulls()
+    match column.kind:
+        case "numeric":
+            return {**about, "quantiles": safe_quantiles(known.cast(pl.Float64).to_numpy())}
+        case "datetime":
+            seconds = known.cast(pl.Datetime("us")).cast(pl.Int64).to_numpy() / 1e6
+            return {**about, "quantiles_seconds": safe_quantiles(seconds)}
+        case "text":
+            lengths = known.cast(pl.String).str.len_chars().cast(pl.Float64).to_numpy()
+            return {**about, "characters": safe_quantiles(lengths)}
+        case _:
+            return {**about, **safe_shares(known)}
+
+
+def _example(column: Mapping[str, Json]) -> Json:
+    """A typical value that many rows share: the median, or the most frequent category."""
+    if categories := column.get("categories"):
+        return next(iter(categories))
+    if (median := column.get("quantiles", {}).get("0.5")) is not None:
+        return float(f"{median:.3g}")
+    if (seconds := column.get("quantiles_seconds", {}).get("0.5")) is not None:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    return ""

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
-from trainwright.data.base.table import Inputs, Integers, Part, TableInputs
+from trainwright.data.base.inputs import Inputs, Integers, Part, TableInputs
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
 from trainwright.data.encoders.table_encoder import TableEncoder
 

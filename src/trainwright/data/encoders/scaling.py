@@ -16,10 +16,10 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.sections.data.features import Imputing, Scaling
+from trainwright.contract.sections.data.table_data import Imputing, Scaling
 from trainwright.core.files import Json
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 
 _MOST_QUANTILES = 1000
 _QUANTILE_ROWS = 200_000

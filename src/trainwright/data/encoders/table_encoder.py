@@ -11,36 +11,29 @@ from typing import ClassVar, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.table_data import Column
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.categories import Vocabulary, fit_vocabulary
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.sparse import below, beside
-from trainwright.data.base.storage.row_storage import (
-    IN_MEMORY,
-    RowStorage,
-    bounds,
-    is_one_slice,
-    slices_of,
-)
-from trainwright.data.base.table import Floats, Inputs, Part, TableInputs
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.column_values import Vocabulary, fit_vocabulary
+from trainwright.data.base.inputs import Floats, Inputs, Part, TableInputs, below, beside
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice, slices_of
 from trainwright.data.columns.column_kinds import ColumnType, new_problems
-from trainwright.data.columns.missing_column import missing_column
-from trainwright.data.columns.winsorize import Limit, limited
-from trainwright.data.encoders.date_features import DatePart, fit_dates
-from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
-from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
-from trainwright.data.encoders.number_columns import (
+from trainwright.data.columns.typed_rows import Limit, limited, missing_column
+from trainwright.data.encoders.encoding import (
+    FrameEncoding,
+    InputColumn,
+    NewRows,
+    describe_columns,
     names_of_kind,
     number_columns,
     number_matrix,
     number_rows,
+    profile_columns,
 )
-from trainwright.data.encoders.profile_columns import describe_columns, profile_columns
 from trainwright.data.encoders.scaling import NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -49,6 +42,7 @@ from trainwright.data.encoders.target_encoding import (
     fit_means,
 )
 from trainwright.data.encoders.tfidf import Terms, fit_terms
+from trainwright.data.encoders.time_features import NO_HISTORY, DatePart, LagFeatures, fit_dates
 from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 FORMAT = 2

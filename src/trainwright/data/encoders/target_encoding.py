@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.cells.categories import Vocabulary
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.column_values import Vocabulary
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.target import Target
 
 Smoothing = Literal["variance"] | float
 

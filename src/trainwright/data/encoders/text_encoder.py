@@ -3,73 +3,26 @@ are kept in the cache as memory-mapped arrays."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.features import Features
+from trainwright.contract.sections.data.table_data import Features
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.inputs.text_inputs import TextInputs, Truncation
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
-from trainwright.data.base.table import Inputs, Part
-from trainwright.data.base.token_dtype import Tokens, token_dtype
-from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
-from trainwright.data.encoders.number_columns import names_of_kind
+from trainwright.data.base.inputs import Inputs, Part
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
+from trainwright.data.base.token_inputs import TextInputs
+from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows, names_of_kind
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
-from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
-from trainwright.data.sources.cache import LENGTHS, TOKENS, Tables
+from trainwright.data.encoders.text_tokenizer import TextReading, TextTokenizer
 
 _TOKENIZER = "tokenizer.json"
-_SCHEME = 1
-_NAME = "tokenised texts"
 _LONGEST_TRIAL = 512
 """Most tokens of a row by which a stored model is tried."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class TextReading:
-    """How the texts of a table are read: by which tokenizer, none for a model of columns, and where
-    their tokens are kept."""
-
-    tokenizer: TextTokenizer = NO_TOKENIZER
-    cache: Literal["off"] | Tables = "off"
-
-    def tokenize(self, columns: Sequence[Sequence[str]]) -> TextInputs:
-        """As `TextTokenizer.tokenize`, done once for the same texts, tokenizer and length."""
-        tokenizer = self.tokenizer
-        if isinstance(self.cache, str):
-            return tokenizer.tokenize(columns)
-        settings = {"sha256": tokenizer.sha256, "max_length": tokenizer.max_length}
-        key = hash_value({"scheme": _SCHEME, "texts": _digest(columns), **settings})
-
-        def write(folder: Path) -> Json:
-            inputs = tokenizer.tokenize(columns)
-            inputs.tokens.tofile(folder / TOKENS)
-            np.stack([inputs.lengths, inputs.firsts]).astype("<i8").tofile(folder / LENGTHS)
-            return {"cut": list(inputs.cut), "pairs": inputs.is_paired}
-
-        folder, entry = self.cache.entry("texts", key, _NAME, write)
-        sizes = np.fromfile(folder / LENGTHS, dtype="<i8").astype(np.int64)
-        lengths, firsts = sizes.reshape(2, -1)
-        dtype = np.dtype(token_dtype(tokenizer.vocabulary))
-        total = int(lengths.sum())
-        # An empty file cannot be mapped.
-        tokens: Tokens = np.empty(0, dtype)
-        if total:
-            tokens = np.memmap(folder / TOKENS, dtype, "r", shape=(total,))
-        cut, starts = Truncation(*entry["cut"]), np.cumsum(lengths) - lengths
-        return TextInputs(tokens, starts, lengths, firsts, tokenizer.pad, bool(entry["pairs"]), cut)
-
-
-NO_TEXTS = TextReading()
 
 
 @final
@@ -197,14 +150,3 @@ def fit_text_encoder(
     inputs = reading.tokenize(texts_of(rows.frame, table))
     longest = int(inputs.lengths.max(initial=1))
     return TextEncoder(table, reading, longest), inputs
-
-
-def _digest(columns: Sequence[Sequence[str]]) -> str:
-    """SHA-256 of the texts, with their lengths."""
-    found = hashlib.sha256()
-    for texts in columns:
-        found.update(len(texts).to_bytes(8, "little"))
-        for text in texts:
-            data = text.encode()
-            found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()

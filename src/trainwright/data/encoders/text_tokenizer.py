@@ -1,23 +1,37 @@
-"""A tokenizer of the tokenizers library, as a value."""
+"""A tokenizer of the tokenizers library, as a value; and the bytes that its tokens stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import numpy as np
+import numpy.typing as npt
 
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.optional_dependencies import need_tokenizers
-from trainwright.data.base.inputs.text_inputs import NOTHING_CUT, TextInputs, Truncation
-from trainwright.data.base.token_dtype import token_dtype
+from trainwright.core.files import Json, hash_bytes, hash_value
+from trainwright.core.lazy_imports import need_tokenizers
+from trainwright.data.base.token_inputs import (
+    DOCUMENT_END,
+    NOTHING_CUT,
+    TextInputs,
+    Tokens,
+    Truncation,
+    token_dtype,
+)
+from trainwright.data.sources.cache import LENGTHS, TOKENS, Tables
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
+_SCHEME = 1
+_NAME = "tokenised texts"
 _ROWS = 4096
 """Texts that are tokenised at once."""
 
@@ -126,3 +140,131 @@ def _opened(content: str, max_length: int) -> Tokenizer:
         if max_length:
             tokenizer.enable_truncation(max_length)
     return tokenizer
+
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_BLANK: Final = "\u2581"
+"""What SentencePiece writes for a blank."""
+
+_DROPPING: Final = frozenset(
+    {"BertPreTokenizer", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit"}
+)
+"""Pre-tokenizers that leave out what stands between words."""
+
+
+@lru_cache(maxsize=4)
+def count_bytes(text: str) -> npt.NDArray[np.int64]:
+    """Bytes in UTF-8 of each token [V] of a tokenizer, as JSON. Special tokens, those of unknown
+    words and U+001E behind a document are no text and have none."""
+    # Imported here: a table of numbers has no tokens.
+    from trainwright.data.encoders.bpe import count_pieces, list_pieces
+
+    found = json.loads(text)
+    model = found["model"]
+    by_bytes = any(rule.get("type") == "ByteLevel" for rule in _rules(found))
+    prefix = model.get("continuing_subword_prefix") or ""
+    counts = np.zeros(count_pieces(text), dtype=np.int64)
+    for token, number in list_pieces(text).items():
+        if token == model.get("unk_token") or number == model.get("unk_id"):
+            continue
+        if _BYTE.fullmatch(token):
+            counts[number] = 1
+        elif by_bytes:
+            # Each byte is a character of its alphabet, U+001E those below U+0021 as theirs + 256.
+            counts[number] = len(token) - token.count(_byte_sign(DOCUMENT_END))
+        else:
+            spelled = token.removeprefix(prefix).replace(_BLANK, " ").replace(DOCUMENT_END, "")
+            counts[number] = len(spelled.encode())
+    for added in found.get("added_tokens") or ():
+        content = str(added["content"]).replace(DOCUMENT_END, "")
+        counts[added["id"]] = 0 if added.get("special") else len(content.encode())
+    counts.flags.writeable = False
+    return counts
+
+
+@lru_cache(maxsize=4)
+def changes_of(text: str) -> str:
+    """What a tokenizer, as JSON, may change of a text before it cuts it; empty if nothing."""
+    changes = list(_changes(json.loads(text)))
+    return f"the tokenizer changes the text ({', '.join(changes)})" if changes else ""
+
+
+def _changes(found: Mapping[str, Any]) -> Iterator[str]:
+    yield from (rule["type"] for rule in _flat(found.get("normalizer")))
+    for rule in _flat(found.get("pre_tokenizer")):
+        kind = rule["type"]
+        removes = str(rule.get("behavior", "")).lower() == "removed"
+        begins = kind == "Metaspace" and rule.get("prepend_scheme", "always") != "never"
+        if kind in _DROPPING or removes or begins or rule.get("add_prefix_space") is True:
+            yield kind
+
+
+def _rules(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for part in ("pre_tokenizer", "decoder"):
+        yield from _flat(found.get(part))
+
+
+def _flat(rule: Any) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(rule, dict):
+        return
+    if rule.get("type") != "Sequence":
+        yield rule
+        return
+    for inner in ("normalizers", "pretokenizers", "decoders"):
+        for one in rule.get(inner) or ():
+            yield from _flat(one)
+
+
+def _byte_sign(character: str) -> str:
+    """The sign that byte-level tokenizers write for a control character below U+0021."""
+    return chr(ord(character) + 256)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How the texts of a table are read: by which tokenizer, none for a model of columns, and where
+    their tokens are kept."""
+
+    tokenizer: TextTokenizer = NO_TOKENIZER
+    cache: Literal["off"] | Tables = "off"
+
+    def tokenize(self, columns: Sequence[Sequence[str]]) -> TextInputs:
+        """As `TextTokenizer.tokenize`, done once for the same texts, tokenizer and length."""
+        tokenizer = self.tokenizer
+        if isinstance(self.cache, str):
+            return tokenizer.tokenize(columns)
+        settings = {"sha256": tokenizer.sha256, "max_length": tokenizer.max_length}
+        key = hash_value({"scheme": _SCHEME, "texts": _digest(columns), **settings})
+
+        def write(folder: Path) -> Json:
+            inputs = tokenizer.tokenize(columns)
+            inputs.tokens.tofile(folder / TOKENS)
+            np.stack([inputs.lengths, inputs.firsts]).astype("<i8").tofile(folder / LENGTHS)
+            return {"cut": list(inputs.cut), "pairs": inputs.is_paired}
+
+        folder, entry = self.cache.entry("texts", key, _NAME, write)
+        sizes = np.fromfile(folder / LENGTHS, dtype="<i8").astype(np.int64)
+        lengths, firsts = sizes.reshape(2, -1)
+        dtype = np.dtype(token_dtype(tokenizer.vocabulary))
+        total = int(lengths.sum())
+        # An empty file cannot be mapped.
+        tokens: Tokens = np.empty(0, dtype)
+        if total:
+            tokens = np.memmap(folder / TOKENS, dtype, "r", shape=(total,))
+        cut, starts = Truncation(*entry["cut"]), np.cumsum(lengths) - lengths
+        return TextInputs(tokens, starts, lengths, firsts, tokenizer.pad, bool(entry["pairs"]), cut)
+
+
+NO_TEXTS = TextReading()
+
+
+def _digest(columns: Sequence[Sequence[str]]) -> str:
+    """SHA-256 of the texts, with their lengths."""
+    found = hashlib.sha256()
+    for texts in columns:
+        found.update(len(texts).to_bytes(8, "little"))
+        for text in texts:
+            data = text.encode()
+            found.update(len(data).to_bytes(8, "little") + data)
+    return found.hexdigest()

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.features import TextFeatures
+from trainwright.contract.sections.data.table_data import TextFeatures
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
-from trainwright.data.base.sparse import SparseColumns, sparse_of
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats, SparseColumns, sparse_of
 
 _WORD = re.compile(r"\b\w\w+\b")
 _FEWEST = 1e-9

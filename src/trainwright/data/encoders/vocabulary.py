@@ -14,13 +14,12 @@ import numpy.typing as npt
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.inputs.token_inputs import DOCUMENT_END, TokenInputs
-from trainwright.data.base.row_distribution import rounded, safe_quantiles
-from trainwright.data.base.table import Inputs, Part
-from trainwright.data.base.token_dtype import Tokens, token_dtype
+from trainwright.data.base.column_values import rounded, safe_quantiles
+from trainwright.data.base.inputs import Inputs, Part
+from trainwright.data.base.token_inputs import DOCUMENT_END, TokenInputs, Tokens, token_dtype
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
-from trainwright.data.encoders.byte_counts import changes_of, count_bytes
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
+from trainwright.data.encoders.text_tokenizer import changes_of, count_bytes
 
 UNKNOWN = 0
 """The token of a character that the training part does not hold."""

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.messages import quoted
-from trainwright.data.formats.parse_result import ParseResult
+from trainwright.data.formats.file_format import ParseResult
 
 Commas = Literal["decimal_comma", "thousands_comma", "accounting"]
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.core.limits import CELL_BYTES
-from trainwright.data.formats.decompress import check_columns, check_expansion
+from trainwright.data.formats.encodings import check_columns, check_expansion
 from trainwright.data.formats.file_format import damaged_file
 
 _MAGIC = b"PAR1"

@@ -1,4 +1,6 @@
-"""Decoding of image files to arrays, with the reason of a failure.
+"""Decoding of image files to arrays, with the reason of a failure: truncation, checksums.
+
+Decoding of image files to arrays, with the reason of a failure.
 
 Nothing is trusted: the content says the format, only formats of images are tried (no plugin that
 starts a program, as Pillow's for PostScript does), and no pixel is unpacked before the header's
@@ -8,6 +10,8 @@ claim has been held against the limit.
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar, assert_never, final
@@ -16,10 +20,57 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trainwright.core.limits import MOST_JPEG_SCANS
-from trainwright.data.base.table import Bytes
-from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.images.png import damage_of
-from trainwright.data.images.truncation import ends_whole
+from trainwright.data.base.inputs import Bytes
+from trainwright.data.encoders.pixel_statistics import Rule
+
+_SIGNATURE_BYTES = 8
+_HEAD, _SUM = struct.Struct(">I4s"), struct.Struct(">I")
+_LAST = b"IEND"
+
+
+def damage_of(data: bytes) -> str:
+    """What is wrong with the chunks of a PNG file (PNG 1.2, section 3.2): one that ends early, has
+    another checksum than it says, or no last one; empty if nothing is."""
+    at = _SIGNATURE_BYTES
+    view = memoryview(data)
+    while at + _HEAD.size <= len(data):
+        length, kind = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + length
+        name = kind.decode("latin-1")
+        if end + _SUM.size > len(data):
+            return f"a chunk {name!r} of {length:,} bytes ends early"
+        # Chunks that a reader may pass over begin with a small letter.
+        critical = name[:1].isupper()
+        if critical and zlib.crc32(view[at + 4 : end]) != _SUM.unpack_from(data, end)[0]:
+            return f"a chunk {name!r} does not have the checksum that it says"
+        if kind == _LAST:
+            return ""
+        at = end + _SUM.size
+    return "the last chunk is missing"
+
+
+_TAIL_BYTES = 64
+"""Some writers pad a file: so far from its end its last marker may stand."""
+
+
+def ends_whole(kind: str, data: bytes) -> bool:
+    """Whether a file of a format, as Pillow calls it, ends as a whole one does: by its last marker
+    (JPEG, T.81, section B.2.1; GIF 89a, section 27), by its chunks and their checksums (PNG), or by
+    the size that it says of itself (WebP, BMP). The end of other formats shows nothing: no."""
+    match kind:
+        case "JPEG" | "MPO":
+            return b"\xff\xd9" in data[-_TAIL_BYTES:]
+        case "GIF":
+            return data.rstrip(b"\0").endswith(b";")
+        case "PNG":
+            return not damage_of(data)
+        case "WEBP":
+            return int.from_bytes(data[4:8], "little") + 8 <= len(data)
+        case "BMP":
+            return 0 < int.from_bytes(data[2:6], "little") <= len(data)
+        case _:
+            return False
+
 
 T = TypeVar("T")
 

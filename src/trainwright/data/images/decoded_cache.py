@@ -21,13 +21,12 @@ import PIL
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.table import Bytes, ImageInputs, Undecoded
-from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.formats.arrow_mmap import open_arrow
+from trainwright.core.files import Json, hash_value
+from trainwright.data.base.inputs import Bytes, ImageInputs, Undecoded
+from trainwright.data.encoders.pixel_statistics import Rule
+from trainwright.data.formats.arrow_files import open_arrow
 from trainwright.data.images.decode import Header, ImageFault, decode, examine_file
-from trainwright.data.images.image_record import PictureSource, Record, writable
+from trainwright.data.images.raw_images import PictureSource, Record, writable
 from trainwright.data.sources.cache import PIXELS, RECORDS, Tables
 from trainwright.data.sources.source_file import FileVersion
 

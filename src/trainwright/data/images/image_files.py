@@ -13,10 +13,10 @@ import polars as pl
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
+from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.target_column import TargetFacts
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.class_folders import ClassFolders
 from trainwright.data.images.decoded_cache import DecodedImages, keep_images
 from trainwright.data.images.raw_images import RawImages, UnreadableImages, facts_of
@@ -57,7 +57,7 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
         labels, names, tuple(replace(one.version, part=part) for part, one in kept.items())
     )
     if separator:
-        from trainwright.data.images.label_lists import count_of_labels
+        from trainwright.data.images.image_table import count_of_labels
 
         count = count_of_labels(cells["train"], separator)
         facts = replace(facts, target=TargetFacts("labels", {}, len(names), 0, "text", count))
@@ -91,7 +91,7 @@ def _cells(kept: Mapping[PartName, DecodedImages], section: ImageData) -> dict[P
     if not section.labels.separator:
         return found
     # Imported here: few images have several labels.
-    from trainwright.data.images.label_lists import tidy_labels
+    from trainwright.data.images.image_table import tidy_labels
 
     return {
         part: tidy_labels(cells, kept[part].records["name"], section.labels, "data.fields.label")

@@ -11,17 +11,23 @@ from trainwright.contract.sections.data.images import ImageData, ImageFields
 from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.redaction import redact
+from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import PartName
-from trainwright.data.images.class_folders import ClassFolders, LooseImages, part_folders
+from trainwright.data.images.class_folders import (
+    ClassFolders,
+    LocalTree,
+    LooseImages,
+    RemoteTree,
+    Tree,
+    part_folders,
+)
 from trainwright.data.images.decode import SUFFIXES
-from trainwright.data.images.file_tree import LocalTree, RemoteTree, Tree
-from trainwright.data.images.image_record import ImageRequest, PictureSource, Record
 from trainwright.data.images.image_table import TableOfImages, names_table
+from trainwright.data.images.raw_images import ImageRequest, PictureSource, Record
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord
 from trainwright.data.images.webdataset import TarShard, is_tar
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.path_patterns import is_pattern
+from trainwright.data.sources.folders import is_pattern
 from trainwright.data.sources.remote_store import RemotePlace, is_remote
 
 _EXPECTED = (

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_COLUMNS, MOST_IMAGE_BYTES
 from trainwright.data.base.messages import nearest_option, some
-from trainwright.data.images.bounded_read import DAMAGED, BoundedReader, damaged, unpacked
-from trainwright.data.images.image_record import ImageRequest, Record
+from trainwright.data.images.raw_images import ImageRequest, Record
+from trainwright.data.images.read_image_file import DAMAGED, BoundedReader, damaged, unpacked
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 _MASK = 0xA282EAD8

@@ -14,10 +14,15 @@ from typing import BinaryIO, Self, cast, final
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_IMAGE_BYTES, MOST_TAR_HEADER_BYTES
-from trainwright.data.images.bounded_read import DAMAGED, BoundedReader, damaged, unpacked
 from trainwright.data.images.decode import SUFFIXES, ImageFault
-from trainwright.data.images.image_record import ImageRequest, Record
-from trainwright.data.images.read_image_file import too_large
+from trainwright.data.images.raw_images import ImageRequest, Record
+from trainwright.data.images.read_image_file import (
+    DAMAGED,
+    BoundedReader,
+    damaged,
+    too_large,
+    unpacked,
+)
 
 _MOST_TEXT = 2**20
 _SHOWN_BYTES = 40

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from trainwright.contract.sections.data.images import Augment, ColorJitter
-from trainwright.data.base.counter_rng import integers, uniform
-from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import Floats
-from trainwright.data.loading import color_ops
+from trainwright.data.base.counter_rng import Positions, integers, uniform
+from trainwright.data.base.inputs import Floats
+from trainwright.data.loading import randaugment
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.host_to_device import sent
+from trainwright.data.loading.device_copy import sent
 from trainwright.data.loading.pixel_rows import PixelRows
 from trainwright.data.loading.randaugment import rand_augmented
 
@@ -175,13 +174,13 @@ def jittered(
         return width * (2 * uniform(seed, name, epoch, rows) - 1)
 
     if section.brightness:
-        pixels = color_ops.brightness(pixels, 1 + drawn("brightness", section.brightness))
+        pixels = randaugment.brightness(pixels, 1 + drawn("brightness", section.brightness))
     if section.contrast:
-        pixels = color_ops.contrast(pixels, 1 + drawn("contrast", section.contrast))
+        pixels = randaugment.contrast(pixels, 1 + drawn("contrast", section.contrast))
     if section.saturation:
-        pixels = color_ops.saturation(pixels, 1 + drawn("saturation", section.saturation))
+        pixels = randaugment.saturation(pixels, 1 + drawn("saturation", section.saturation))
     if section.hue:
-        pixels = color_ops.hue(pixels, drawn("hue", section.hue))
+        pixels = randaugment.hue(pixels, drawn("hue", section.hue))
     return pixels
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.permutation import Positions
+from trainwright.data.base.counter_rng import Positions
 
 TARGETS = ("target", "targets", "labels", "label", "y")
 """Names that are taken for the target where none is given, the first that is there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
-from trainwright.data.base.permutation import Positions
+from trainwright.data.base.counter_rng import Positions
 from trainwright.data.loading.batch import Batch, as_batch
 from trainwright.data.loading.dataset import RowDataset
 

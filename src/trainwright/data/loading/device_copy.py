@@ -1,13 +1,19 @@
-"""Copies from shared worker memory to device tensors. Needs torch."""
+"""Copies from shared worker memory and from the host to device tensors. Needs torch."""
 
 from __future__ import annotations
 
 from typing import Protocol, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from trainwright.data.loading.batch import Batch
+
+
+def sent(values: np.ndarray, device: torch.device) -> Tensor:
+    """Copy values to the device asynchronously, in stream order."""
+    return torch.from_numpy(values).to(device, non_blocking=True)
 
 
 class DeviceCopy(Protocol):

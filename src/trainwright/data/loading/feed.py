@@ -18,7 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.permutation import Permutation, Positions, even_pieces
+from trainwright.data.base.counter_rng import Permutation, Positions, even_pieces
 from trainwright.data.loading.batch import Batch, as_batch, row_targets
 from trainwright.data.loading.block_loader import Direct, Loader
 from trainwright.data.loading.dataset import AlignedTensors, RowDataset, as_store

@@ -8,9 +8,9 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
-from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import ImageInputs
-from trainwright.data.loading.host_to_device import sent
+from trainwright.data.base.counter_rng import Positions
+from trainwright.data.base.inputs import ImageInputs
+from trainwright.data.loading.device_copy import sent
 
 _MOST_RESIDENT_BYTES = 4 * 2**30
 

@@ -8,11 +8,11 @@ from typing import final
 import numpy as np
 import torch
 
-from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
-from trainwright.data.base.permutation import Positions, even_pieces
+from trainwright.data.base.counter_rng import Positions, even_pieces
+from trainwright.data.base.token_inputs import PreferenceInputs
 from trainwright.data.loading.batch import Batch
-from trainwright.data.loading.document_batch import NO_TARGET, TokenPlaces, document_batch
-from trainwright.data.text.chunks import count_within
+from trainwright.data.loading.document_dataset import NO_TARGET, TokenPlaces, document_batch
+from trainwright.data.text.documents import count_within
 from trainwright.data.text.padding import PaddedShapes
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.data.base.permutation import Positions, even_pieces
-from trainwright.data.base.table import Integers, Part, TableInputs
+from trainwright.data.base.counter_rng import Positions, even_pieces
+from trainwright.data.base.inputs import Integers, Part, TableInputs
 from trainwright.data.loading.batch import Batch
 
 

@@ -1,4 +1,12 @@
-"""Batched RandAugment with per-image operations. Needs torch.
+"""Batched RandAugment and colour transforms, with per-image operations. Needs torch.
+
+Batched colour transforms with per-image factors. Needs torch.
+
+Images are uint8 [B, C, H, W]; numbers are float64 [B] on the host. Sums run over whole numbers, and
+everything else is one rounded operation for each pixel, so that an image comes out the same to the
+bit whatever stands beside it.
+
+Batched RandAugment with per-image operations. Needs torch.
 
 Cubuk et al. 2019, arXiv:1909.13719, section 3: of K = 14 operations N are drawn for each image and
 applied one after the other with the strength M. The ranges at full strength (M = 10 here) are those
@@ -18,11 +26,77 @@ import torch
 from torch import Tensor
 
 from trainwright.contract.sections.data.images import RandAugment
-from trainwright.data.base.counter_rng import integers, uniform
-from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import Floats
-from trainwright.data.loading import color_ops
-from trainwright.data.loading.host_to_device import sent
+from trainwright.data.base.counter_rng import Positions, integers, uniform
+from trainwright.data.base.inputs import Floats
+from trainwright.data.loading.device_copy import sent
+
+_WHITE = 255
+_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
+"""From RGB to luma and two axes of colour (NTSC 1953), which a change of hue turns."""
+
+
+def luma(pixels: Tensor) -> Tensor:
+    """Grey of ITU-R BT.601 in whole numbers, int32 [B, 1, H, W]."""
+    if pixels.shape[1] == 1:
+        return pixels.int()
+    red, green, blue = pixels.int().unbind(1)
+    return ((299 * red + 587 * green + 114 * blue + 500) // 1000)[:, None]
+
+
+def blended(base: Tensor, pixels: Tensor, factor: Floats) -> Tensor:
+    """base + factor (pixels - base), rounded: 1 is the identity, 0 gives the base."""
+    weight = per_row(factor, pixels.device)
+    change = (pixels.float() - base.float()) * weight
+    return as_bytes(base.float() + change)
+
+
+def brightness(pixels: Tensor, factor: Floats) -> Tensor:
+    """Every pixel times a factor."""
+    return blended(torch.zeros_like(pixels), pixels, factor)
+
+
+def contrast(pixels: Tensor, factor: Floats) -> Tensor:
+    """Away from (factor above 1) or towards the mean grey of the image."""
+    grey = luma(pixels)
+    places = grey.shape[2] * grey.shape[3]
+    mean = (grey.sum(dim=(1, 2, 3), keepdim=True) + places // 2) // places
+    return blended(mean.expand_as(pixels), pixels, factor)
+
+
+def saturation(pixels: Tensor, factor: Floats) -> Tensor:
+    """Away from (factor above 1) or towards the grey of each pixel."""
+    return blended(luma(pixels).expand_as(pixels), pixels, factor)
+
+
+def hue(pixels: Tensor, turn: Floats) -> Tensor:
+    """Rotate the hue by `turn` of a full circle; grey images are unchanged."""
+    if pixels.shape[1] != 3:
+        return pixels
+    back = np.linalg.inv(_YIQ)
+    matrices = np.stack([back @ _rotation(2 * math.pi * float(one)) @ _YIQ for one in turn])
+    rows = sent(matrices.astype(np.float32), pixels.device)[..., None, None]
+    red, green, blue = pixels.float().unbind(1)
+    mixed = [
+        (rows[:, out, 0] * red + rows[:, out, 1] * green) + rows[:, out, 2] * blue
+        for out in range(3)
+    ]
+    return as_bytes(torch.stack(mixed, dim=1))
+
+
+def as_bytes(values: Tensor) -> Tensor:
+    """Round and clamp to 0 to 255."""
+    return values.round().clamp(0, _WHITE).to(torch.uint8)
+
+
+def per_row(values: Floats, device: torch.device) -> Tensor:
+    """Per-image factors, float32 [B, 1, 1, 1]."""
+    return sent(values.astype(np.float32), device)[:, None, None, None]
+
+
+def _rotation(angle: float) -> Floats:
+    cosine, sine = math.cos(angle), math.sin(angle)
+    return np.array([[1.0, 0.0, 0.0], [0.0, cosine, -sine], [0.0, sine, cosine]])
+
 
 Operation = Callable[[Tensor, Floats], Tensor]
 """Images and a signed strength from -1 to 1 for each of them."""
@@ -90,13 +164,13 @@ def rotate(pixels: Tensor, strength: Floats) -> Tensor:
 
 def solarize(pixels: Tensor, strength: Floats) -> Tensor:
     """Invert values from a threshold on."""
-    limit = color_ops.per_row(256.0 * (1 - np.abs(strength)), pixels.device)
+    limit = per_row(256.0 * (1 - np.abs(strength)), pixels.device)
     return torch.where(pixels.float() >= limit, 255 - pixels, pixels)
 
 
 def color(pixels: Tensor, strength: Floats) -> Tensor:
     """More or less saturated."""
-    return color_ops.saturation(pixels, 1 + _FACTOR * strength)
+    return saturation(pixels, 1 + _FACTOR * strength)
 
 
 def posterize(pixels: Tensor, strength: Floats) -> Tensor:
@@ -108,12 +182,12 @@ def posterize(pixels: Tensor, strength: Floats) -> Tensor:
 
 def change_contrast(pixels: Tensor, strength: Floats) -> Tensor:
     """More or less contrast."""
-    return color_ops.contrast(pixels, 1 + _FACTOR * strength)
+    return contrast(pixels, 1 + _FACTOR * strength)
 
 
 def change_brightness(pixels: Tensor, strength: Floats) -> Tensor:
     """Brighter or darker."""
-    return color_ops.brightness(pixels, 1 + _FACTOR * strength)
+    return brightness(pixels, 1 + _FACTOR * strength)
 
 
 def sharpness(pixels: Tensor, strength: Floats) -> Tensor:
@@ -128,7 +202,7 @@ def sharpness(pixels: Tensor, strength: Floats) -> Tensor:
             total = total + whole[:, :, down : down + height - 2, right : right + width - 2]
     smooth = pixels.clone()
     smooth[:, :, 1:-1, 1:-1] = ((total * 2 + 13) // 26).to(torch.uint8)
-    return color_ops.blended(smooth, pixels, 1 + _FACTOR * strength)
+    return blended(smooth, pixels, 1 + _FACTOR * strength)
 
 
 def shear_x(pixels: Tensor, strength: Floats) -> Tensor:
@@ -184,9 +258,9 @@ def mapped(pixels: Tensor, matrix: Floats, move: Floats | None = None) -> Tensor
     less a move, for a `matrix` [B, 4] of a, b, c, d and moves [B, 2] of x and y."""
     device = pixels.device
     height, width = pixels.shape[2:]
-    a, b, c, d = (color_ops.per_row(one, device)[:, 0] for one in matrix.T)
+    a, b, c, d = (per_row(one, device)[:, 0] for one in matrix.T)
     moves = np.zeros((len(pixels), 2)) if move is None else move
-    right, down = (color_ops.per_row(one, device)[:, 0] for one in moves.T)
+    right, down = (per_row(one, device)[:, 0] for one in moves.T)
     y = (torch.arange(height, device=device) - (height - 1) / 2)[None, :, None]
     x = (torch.arange(width, device=device) - (width - 1) / 2)[None, None, :]
     from_x = ((a * x + b * y) - right + (width - 1) / 2 + 0.5).floor().long()

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.data.base.permutation import Positions
+from trainwright.data.base.counter_rng import Positions
 
 _MAGIC = b"trainwright rows 1\n"
 _HEAD_BYTES = 4096

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from trainwright.core.files import Json
-from trainwright.data.base.permutation import Positions
+from trainwright.data.base.counter_rng import Positions
 from trainwright.data.loading.batch import NO_MASK, Batch, TargetMask
 
 _ALIGNED_BYTES = 64

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.data.base.inputs.text_inputs import TextInputs
-from trainwright.data.base.permutation import Positions, even_pieces
-from trainwright.data.base.table import Integers
+from trainwright.data.base.counter_rng import Positions, even_pieces
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import TextInputs
 from trainwright.data.loading.batch import Batch
 from trainwright.data.text.padding import PaddedShapes
 

@@ -19,7 +19,7 @@ from trainwright.data.captions.prepare_captions import (
     prepare_captions,
     read_captions_of,
 )
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.modalities.modality import (
     LookedAt,

@@ -13,12 +13,17 @@ from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
-from trainwright.data.base.table import Bytes, ImageInputs, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Bytes, ImageInputs, Part
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.images.new_images import labelled_images, unlabelled_images
-from trainwright.data.images.prepare_images import prepare_image_fold, prepare_images, read_images
+from trainwright.data.images.prepare_images import (
+    labelled_images,
+    prepare_image_fold,
+    prepare_images,
+    read_images,
+    unlabelled_images,
+)
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.images.resolve_source import holds_idx
 from trainwright.data.modalities.modality import (

@@ -17,12 +17,12 @@ from trainwright.contract.sections.metric import TaskKind
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.base.inputs import Bytes, Inputs, Part
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.table import Bytes, Inputs, Part
-from trainwright.data.columns.target import PROBABILITY
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.class_target import PROBABILITY
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
-from trainwright.data.encoders.text_encoder import NO_TEXTS, TextReading
+from trainwright.data.encoders.text_tokenizer import NO_TEXTS, TextReading
 from trainwright.data.quality.finding import Finding, Subset
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.find_source import read_source
@@ -31,7 +31,7 @@ from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
-    from trainwright.data.base.inputs.one_side import OneSide, WantedSide
+    from trainwright.data.base.pair_inputs import OneSide, WantedSide
     from trainwright.data.quality.run_checks import Effort
 
 S = TypeVar("S", bound=Feeding)

@@ -15,12 +15,12 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.audit.image_overlap import audit_images
-from trainwright.data.base.inputs.one_side import OneSide, WantedSide
-from trainwright.data.base.table import Inputs
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Inputs
+from trainwright.data.base.pair_inputs import OneSide, WantedSide
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.images.image_table import names_table
-from trainwright.data.images.new_images import unlabelled_images
+from trainwright.data.images.prepare_images import unlabelled_images
 from trainwright.data.modalities.modality import (
     LookedAt,
     LookLimits,
@@ -33,9 +33,8 @@ from trainwright.data.modalities.modality import (
 )
 from trainwright.data.pairs.new_pairs import labelled_pairs, read_captions, read_pair_side
 from trainwright.data.pairs.pair_encoder import PairEncoder
-from trainwright.data.pairs.pair_table import read_pairs
+from trainwright.data.pairs.pair_table import RawPairs, read_pairs
 from trainwright.data.pairs.prepare_pairs import prepare_pairs
-from trainwright.data.pairs.raw_pairs import RawPairs
 from trainwright.data.quality.content.image_quality import blank_images, file_faults
 from trainwright.data.quality.copies.near_duplicate_images import groups_of_raw
 from trainwright.data.quality.finding import Finding

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.modalities.modality import (
     LookedAt,

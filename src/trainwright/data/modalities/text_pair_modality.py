@@ -13,9 +13,9 @@ import polars as pl
 from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.core.errors import DataMistake, Mistake, Problem
-from trainwright.data.base.inputs.one_side import OneSide, WantedSide
-from trainwright.data.base.table import Inputs, Integers, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Inputs, Integers, Part
+from trainwright.data.base.pair_inputs import OneSide, WantedSide
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.modalities.modality import (
     LookedAt,

@@ -14,8 +14,8 @@ from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.audit.text_overlap import audit_text
-from trainwright.data.base.table import Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Integers
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.modalities.modality import (
@@ -30,8 +30,7 @@ from trainwright.data.quality.content.document_quality import document_faults, d
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort
 from trainwright.data.sources.frames import NO_FRAMES, Frame
-from trainwright.data.text.new_text import new_text
-from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
+from trainwright.data.text.prepare_text import RawTokens, new_text, prepare_tokens, read_tokens
 from trainwright.data.types import Prepared
 
 

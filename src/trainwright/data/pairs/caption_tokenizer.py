@@ -1,4 +1,4 @@
-"""Tokens of captions: words or characters of the training captions."""
+"""Tokens of captions: words or characters of the training captions, or the tokenizer of a base."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never, final
+from typing import ClassVar, Literal, assert_never, final
 
 import numpy as np
 
 from trainwright.contract.sections.data.pairs import CaptionTokens
 from trainwright.core.files import Json
-from trainwright.data.base.inputs.text_inputs import TextInputs, Truncation
-from trainwright.data.base.token_dtype import token_dtype
+from trainwright.data.base.token_inputs import TextInputs, Truncation, token_dtype
+from trainwright.data.encoders.text_tokenizer import TextTokenizer
 
 PAD, UNKNOWN = 0, 1
 """The tokens behind the end of a caption, and of what no training caption holds."""
@@ -102,3 +102,43 @@ def fit_captions(texts: Iterable[str], section: CaptionTokens) -> CaptionTokeniz
     often = [(-count, one) for one, count in captions.items() if count >= section.least_captions]
     kept = sorted(one for _, one in sorted(often)[: section.most])
     return CaptionTokenizer(section.unit, tuple(kept), section.max_length)
+
+
+TOKENIZER = "tokenizer.json"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BaseCaptions:
+    """Captions as a base of transformers reads them, with its special tokens."""
+
+    tokenizer: TextTokenizer
+
+    unit: ClassVar[str] = "tokens of the base"
+
+    @property
+    def size(self) -> int:
+        """Different tokens."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of a caption at most."""
+        return self.tokenizer.max_length
+
+    @property
+    def pad(self) -> int:
+        """The token behind the end of a caption."""
+        return self.tokenizer.pad
+
+    def tokenize(self, texts: Sequence[str]) -> TextInputs:
+        """The tokens of texts, cut at the end where they are too long."""
+        return self.tokenizer.tokenize([texts])
+
+    def to_json(self) -> Json:
+        """Without the tokenizer itself: that is a file of its own."""
+        return {"unit": "base", "max_length": self.max_length, "pad": self.pad}
+
+    def identity(self) -> Json:
+        """What decides every token."""
+        return {**self.to_json(), "tokenizer": self.tokenizer.sha256}

@@ -1,10 +1,10 @@
-"""Tables of image-text pairs: their rows, and the images that these name."""
+"""Tables of image-text pairs: their rows and images, before the split."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -16,21 +16,55 @@ from trainwright.contract.sections.data.pairs import PictureTable
 from trainwright.contract.sections.data.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
+from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Integers, PartName
-from trainwright.data.columns.matching import caption_codes
+from trainwright.data.columns.retrieval_targets import caption_codes
 from trainwright.data.columns.target_column import TargetFacts
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.decoded_cache import DecodedImages, keep_images
-from trainwright.data.images.image_record import PictureSource, Record
 from trainwright.data.images.image_table import names_table
-from trainwright.data.images.raw_images import RawImages, UnreadableImages
+from trainwright.data.images.raw_images import PictureSource, RawImages, Record, UnreadableImages
 from trainwright.data.images.resolve_source import open_source
-from trainwright.data.pairs.raw_pairs import RawPairs
-from trainwright.data.read_table import DataFacts
+from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.cache import Tables, open_cache
-from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.find_source import absent_column, read_source
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RawPairs(Raw):
+    """Pairs before they are divided: the images of the training table and of the parts that stand
+    apart, and the rows of the tables beside them. `codes` int64 [N, 2] are equal where
+    images, or captions, of any part are equal."""
+
+    pictures: RawImages
+    frames: Mapping[PartName, pl.DataFrame]
+    codes: Mapping[PartName, Integers]
+    facts: DataFacts
+    notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """The pairs that are skipped, and those that are no negatives of each other."""
+        skipped = [("skipped", note) for note in self.notes]
+        every = np.concatenate(list(self.codes.values()))
+        images, captions = (shared_rows(every[:, side]) for side in (0, 1))
+        if not (images or captions):
+            return tuple(skipped)
+        said = f"{many(images, 'pair')} share an image and {captions:,} a caption with another"
+        return (*skipped, ("equal", f"{said}: these are no negatives of each other"))
+
+    @property
+    def decoded_rows(self) -> int:
+        """Pairs whose image was decoded."""
+        return self.pictures.decoded_rows
+
+
+def shared_rows(codes: Integers) -> int:
+    """Rows whose code another row has, too."""
+    _, member, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+    return int((sizes[member] > 1).sum())
+
 
 WORDS = "caption_words"
 """Column that is made of the captions: their words, to slice by."""

@@ -11,20 +11,17 @@ import polars as pl
 
 from trainwright.contract.sections.data.pairs import PairData, PictureTable
 from trainwright.contract.sections.data.split import GroupSplit
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.inputs.pair_inputs import PairInputs
-from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.columns.matching import Matching, same_text
+from trainwright.core.files import Json, hash_bytes, hash_value
+from trainwright.data.base.inputs import Integers, Part, PartName
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.columns.retrieval_targets import Matching, same_text
 from trainwright.data.encoders.pixel_statistics import fit_pixels
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
-from trainwright.data.pairs.base_captions import BaseCaptions
-from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer, fit_captions
+from trainwright.data.pairs.caption_tokenizer import BaseCaptions, CaptionTokenizer, fit_captions
 from trainwright.data.pairs.pair_encoder import PairEncoder
-from trainwright.data.pairs.pair_table import WORDS
-from trainwright.data.pairs.raw_pairs import RawPairs
-from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
+from trainwright.data.pairs.pair_table import WORDS, RawPairs
 from trainwright.data.split.groups import group_codes
+from trainwright.data.split.random_split import PARTS, Shares, rows_of_parts
 from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
 from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared

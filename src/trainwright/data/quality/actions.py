@@ -15,10 +15,10 @@ from trainwright.contract.sections.data.quality import Action, FindingKind
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.applied_actions import MOST_LISTED, AppliedAction
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.messages import quoted, some
-from trainwright.data.base.storage.row_storage import (
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.inputs import Floats, Integers, PartName
+from trainwright.data.base.messages import MOST_LISTED, AppliedAction, quoted, some
+from trainwright.data.base.row_storage import (
     IN_MEMORY,
     RowStorage,
     gathered,
@@ -26,19 +26,19 @@ from trainwright.data.base.storage.row_storage import (
     slices_of,
     taken,
 )
-from trainwright.data.base.table import Floats, Integers, PartName
-from trainwright.data.columns.winsorize import Limit, limited
-from trainwright.data.quality.action_result import Acted
-from trainwright.data.quality.column_settings import (
+from trainwright.data.columns.typed_rows import Limit, limited
+from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
+from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
+from trainwright.data.quality.examined_data import (
+    ExaminedData,
     column_settings_of,
+    examine,
     examined_target,
     key_columns,
     other_targets,
+    together,
 )
-from trainwright.data.quality.copies.duplicates import compared, first_of_each, typed_frame
-from trainwright.data.quality.copies.near_duplicates import MOST_ROWS, near_groups
-from trainwright.data.quality.examined_data import ExaminedData, examine, together
-from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.finding import Acted, Finding
 from trainwright.data.quality.labels.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
 from trainwright.data.quality.run_checks import find_kind

@@ -1,4 +1,4 @@
-"""Rows for the checks: columns typed as far as their values allow, no row excluded."""
+"""Rows for the checks: columns typed as far as their values allow, and settings of columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,50 @@ from typing import Literal, assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.cells.parse_cells import LARGEST, to_labels, to_numbers
-from trainwright.data.base.cells.value_counts import count_values
-from trainwright.data.base.table import Floats, Integers
+from trainwright.contract.sections.data.split import TimeSplit, split_columns
+from trainwright.contract.sections.data.table_data import Column, TableData
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.column_values import count_values
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.parse_cells import LARGEST, to_labels, to_numbers
 from trainwright.data.columns.column_kinds import ColumnType, as_typed, best_typed, infer_column
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.sources.source_file import FileVersion, SourceFile
+
+
+def key_columns(section: TableData) -> tuple[str, ...]:
+    """Columns used only to split, the group or part column but not the time column, and that of the
+    weights."""
+    weight = (section.weight,) if section.weight else ()
+    if isinstance(section.split, TimeSplit):
+        return weight
+    return (*weight, *(name for _, name in split_columns(section.split)))
+
+
+def column_settings_of(section: TableData, typed: pl.DataFrame) -> dict[str, Column]:
+    """Column settings with the target fixed as classes where it is, even if the labels are
+    numeric."""
+    columns = dict(section.columns)
+    for name in section.target_columns:
+        if name not in typed.columns or typed[name].dtype != pl.String:
+            continue
+        said = columns.get(name, Column())
+        columns[name] = said.model_copy(update={"kind": "categorical"})
+    return columns
+
+
+def examined_target(section: TableData) -> str:
+    """The target that the checks see: of several the first, of labels in one column none, since
+    their combinations are no classes."""
+    return "" if section.labels.separator else section.target_columns[0]
+
+
+def other_targets(section: TableData, target: str = "") -> tuple[str, ...]:
+    """Targets that are no features either, beside the one that the checks see."""
+    seen = target or examined_target(section)
+    return tuple(name for name in section.target_columns if name != seen)
+
 
 Task = Literal["classes", "numbers", "none"]
 LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]

@@ -1,4 +1,4 @@
-"""Finding: the result type of every data check."""
+"""Finding: the result of every data check, and what the actions did."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import polars as pl
 
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.files import Json
-from trainwright.data.base.messages import quoted
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.messages import AppliedAction, quoted
+from trainwright.data.columns.typed_rows import Limit
 
 Severity = Literal["error", "warning", "info"]
 """`error`: a model trained on this is invalid. `warning`: needs review. `info`: often harmless."""
@@ -94,3 +96,16 @@ def _with_others(first: Finding, others: Sequence[Finding]) -> Finding:
 def findings_json(findings: Sequence[Finding]) -> Json:
     """`{"findings": [...]}`, as `data check --json` prints it."""
     return {"findings": [finding.to_json() for finding in findings]}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """Result of the quality actions: the training rows and their `places` (positions in their
+    file), the `columns` that are no longer features, and the `limits` of the features."""
+
+    train: pl.DataFrame
+    places: Integers
+    columns: frozenset[str] = frozenset()
+    limits: tuple[Limit, ...] = ()
+    done: tuple[AppliedAction, ...] = ()

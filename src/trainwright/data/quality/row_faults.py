@@ -12,16 +12,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import Action, FindingKind
-from trainwright.contract.sections.data.table_data import TableData
-from trainwright.data.base.cells.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.storage.row_storage import RowStorage, bounds
-from trainwright.data.columns.winsorize import Limit
-from trainwright.data.quality.column_settings import column_settings_of
+from trainwright.contract.sections.data.table_data import Column, TableData
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.row_storage import RowStorage, bounds
+from trainwright.data.columns.typed_rows import Limit
 from trainwright.data.quality.columns.implausible_values import broken_rows
-from trainwright.data.quality.examined_data import ColumnView, LookKind, are_numbers, numeric_look
+from trainwright.data.quality.examined_data import (
+    ColumnView,
+    LookKind,
+    are_numbers,
+    column_settings_of,
+    numeric_look,
+)
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
     {

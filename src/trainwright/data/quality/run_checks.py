@@ -1,18 +1,23 @@
-"""Run the data quality checks."""
+"""Run the data quality checks: rows read leniently, so that invalid cells become findings."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from trainwright.contract.sections.data.column import Column
+import numpy as np
+
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.contract.sections.data.split import Split
-from trainwright.core.blas import one_blas_thread
-from trainwright.data.base.storage.row_storage import spread_rows
+from trainwright.contract.sections.data.table_data import Column, TableData
+from trainwright.core.errors import DataMistake
+from trainwright.core.process import one_blas_thread
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.quality.columns import (
     implausible_values,
     outliers,
@@ -20,28 +25,116 @@ from trainwright.data.quality.columns import (
     value_formats,
 )
 from trainwright.data.quality.columns import missing_values as absence
-from trainwright.data.quality.columns.leak_findings import leaks
+from trainwright.data.quality.columns.missing_values import placeholders
 from trainwright.data.quality.columns.mixed_units import mixed_units
-from trainwright.data.quality.columns.placeholders import placeholders
-from trainwright.data.quality.columns.totals import totals_row
+from trainwright.data.quality.columns.outliers import totals_row
 from trainwright.data.quality.columns.useless_columns import (
     constant_columns,
     few_rows,
     identifier,
+    leaks,
     rare_category,
     redundant_columns,
 )
 from trainwright.data.quality.content import text_quality
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
-from trainwright.data.quality.examined_data import ExaminedData
+from trainwright.data.quality.examined_data import (
+    ExaminedData,
+    Task,
+    column_settings_of,
+    examine,
+    examined_target,
+    key_columns,
+    other_targets,
+    together,
+)
 from trainwright.data.quality.finding import Finding, Subset, worst_first
-from trainwright.data.quality.labels import class_balance
+from trainwright.data.quality.labels import label_noise
 from trainwright.data.quality.labels.label_errors import label_errors
+from trainwright.data.read_table import RawTable, read_sources
+from trainwright.data.sources.find_source import name_problems
+from trainwright.data.split.hidden_columns import without_hidden
+from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
     from trainwright.data.images.raw_images import RawImages
     from trainwright.data.quality.copies.near_duplicate_images import ImageGroups
+
+
+def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> ExaminedData:
+    """Rows of all files of a section, concatenated; rows of validation and test files belong to
+    these parts, all others to training. `targeted`: the section's target is explicit, not its
+    default.
+
+    Raises:
+        DataMistake: a file is missing, damaged or not what its name says, or a column that is named
+            is absent.
+    """
+    sources = read_sources(section, folder)
+    if targeted and (problems := name_problems(section, sources)):
+        raise DataMistake(problems)
+    frames = {part: source.frame for part, source in sources.items()}
+    data = examine(
+        together(list(frames.values())),
+        examined_target(section) if targeted else "",
+        section.columns,
+        Cleaning.of(section),
+        (*section.exclude, *key_columns(section), *(other_targets(section) if targeted else ())),
+    )
+    codes = {"train": 0, "validation": 1, "test": 2}
+    parts = [np.full(frame.height, codes[part]) for part, frame in frames.items()]
+    return replace(data, parts=np.concatenate(parts))
+
+
+def examine_prepared(
+    raw: RawTable, prepared: Prepared, section: TableData, target: str = ""
+) -> ExaminedData:
+    """Rows already read and split, with the part of each; of several targets with the first, or
+    another one."""
+    data = examine(
+        together([without_hidden(frame) for frame in raw.frames.values()]),
+        target or examined_target(section),
+        column_settings_of(section, raw.frames["train"]),
+        Cleaning((), {}),
+        (*section.exclude, *key_columns(section), *other_targets(section, target)),
+    )
+    start, rows, parts = 0, [], []
+    for name in raw.frames:
+        # Rows at the end of a file excluded for a missing target take no position.
+        places = int(raw.positions[name].max(initial=-1)) + 1
+        if len(raw.facts.files) == len(raw.frames):
+            places = raw.facts.files[list(raw.frames).index(name)].rows
+        code = np.zeros(places, dtype=np.int8)
+        # Training rows last: under cross-validation the test part overlaps the others.
+        for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
+            of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
+            if of_this_file:
+                code[part.rows] = at
+        rows.append(start + raw.positions[name])
+        parts.append(code[raw.positions[name]])
+        start += places
+    of_labels = prepared.target.task == "multilabel"
+    task: Task = "classes" if prepared.target.classes or of_labels else "numbers"
+    data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
+    return _with_task(data, task)
+
+
+def divided(data: ExaminedData, like: ExaminedData) -> ExaminedData:
+    """All rows of a file with the parts and task of `like`; rows excluded there count as
+    training."""
+    parts = data.parts.copy()
+    parts[like.rows] = like.parts
+    return _with_task(replace(data, parts=parts), like.task)
+
+
+def _with_task(data: ExaminedData, task: Task) -> ExaminedData:
+    """Rows with the training's task, which a few distinct numbers alone do not determine."""
+    possible = data.task != "none" and (
+        task == "classes" or data.of_name(data.target).kind == "numeric"
+    )
+    return replace(data, task=task) if possible else data
+
 
 Check = Callable[[ExaminedData], list[Finding]]
 Effort = Literal["all", "quick"]
@@ -72,9 +165,9 @@ QUICK: tuple[Check, ...] = (
     totals_row,
     outliers.outliers,
     outliers.skewed,
-    class_balance.class_imbalance,
-    class_balance.rare_class,
-    class_balance.ordered_target,
+    label_noise.class_imbalance,
+    label_noise.rare_class,
+    label_noise.ordered_target,
     text_quality.short_text,
     text_quality.long_text,
     text_quality.repeated_text,
@@ -86,9 +179,9 @@ QUICK: tuple[Check, ...] = (
 them too."""
 
 OF_A_TARGET: tuple[Check, ...] = (
-    class_balance.class_imbalance,
-    class_balance.rare_class,
-    class_balance.ordered_target,
+    label_noise.class_imbalance,
+    label_noise.rare_class,
+    label_noise.ordered_target,
 )
 """Checks of the target by itself, made of each of several."""
 
@@ -127,10 +220,10 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "time_gaps": (time_series.time_gaps,),
         "outliers": (outliers.outliers,),
         "skewed": (outliers.skewed,),
-        "class_imbalance": (class_balance.class_imbalance,),
-        "rare_class": (class_balance.rare_class,),
+        "class_imbalance": (label_noise.class_imbalance,),
+        "rare_class": (label_noise.rare_class,),
         "rare_category": (rare_category,),
-        "ordered_target": (class_balance.ordered_target,),
+        "ordered_target": (label_noise.ordered_target,),
         "label_error": (label_errors,),
         "short_text": (text_quality.short_text,),
         "long_text": (text_quality.long_text,),
@@ -222,9 +315,9 @@ def find_image_faults(
     of_classes = raw.facts.target.kind == "classes"
     if of_classes:
         checks += (
-            class_balance.class_imbalance,
-            class_balance.rare_class,
-            class_balance.ordered_target,
+            label_noise.class_imbalance,
+            label_noise.rare_class,
+            label_noise.ordered_target,
         )
     of_pixels = blank_images(raw)
     of_labels: list[Finding] = []

@@ -10,10 +10,10 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.questions import QuestionSet
+from trainwright.contract.sections.metric import QuestionSet
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.data.base.messages import some
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.token_inputs import Tokens
 from trainwright.data.encoders.vocabulary import TextVocabulary, TokenEncoding
 from trainwright.data.questions.question_file import QuestionFile, ReadQuestion
 

@@ -1,8 +1,14 @@
-"""Questions of a file, with choices or with reference answers."""
+"""Questions of a file, with choices or with reference answers, and how written answers are
+compared.
+
+Normalisation of written answers, as for SQuAD (Rajpurkar et al. 2016, arXiv:1606.05250, section
+6.1).
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +17,21 @@ from types import MappingProxyType
 from typing import final
 
 from trainwright.contract.sections.data.sources import USUAL
-from trainwright.contract.sections.questions import Labels, QuestionSet
+from trainwright.contract.sections.metric import Labels, QuestionSet
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.messages import nearest_option
-from trainwright.data.questions.normalise_answer import normalise_answer
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.source_file import FileVersion, SourceFile
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, without ASCII punctuation, the articles a, an and the, and further spaces."""
+    plain = text.lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
 
 _MOST_PROBLEMS = 6
 _READING = USUAL.model_copy(update={"nested": "text"})

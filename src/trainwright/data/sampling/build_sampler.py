@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.data.sampling import (
+from trainwright.contract.sections.data.data_traits import (
     Balanced,
     Blocks,
     Curriculum,
@@ -20,19 +20,14 @@ from trainwright.contract.sections.data.sampling import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_labels
+from trainwright.data.base.counter_rng import Permutation
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.permutation import Permutation
-from trainwright.data.base.storage.row_storage import (
-    IN_MEMORY,
-    RowStorage,
-    bounds,
-    chosen_positions,
-)
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, chosen_positions
 from trainwright.data.columns.row_weights import column_numbers
-from trainwright.data.sampling.block_shuffle import BlockSampler
 from trainwright.data.sampling.samplers import (
+    BlockSampler,
     CurriculumSampler,
     GroupSampler,
     Pace,

@@ -7,9 +7,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.counter_rng import integers
-from trainwright.data.base.permutation import Permutation, Positions
-from trainwright.data.base.table import Integers
+from trainwright.data.base.counter_rng import Permutation, Positions, integers
+from trainwright.data.base.inputs import Integers
 from trainwright.data.sampling.samplers import derived
 
 _MOST_LEVELS = 512

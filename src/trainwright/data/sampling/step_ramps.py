@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Self, assert_never, final
 
-from trainwright.contract.sections.training.ramps import BatchRamp, SequenceRamp
+from trainwright.contract.sections.training.optimizer import BatchRamp, SequenceRamp
 
 
 @final

@@ -12,10 +12,9 @@ import polars as pl
 
 from trainwright.contract.sections.data.series import Relation, RelativeTo
 from trainwright.core.files import Json
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.levels import Levels
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.series.panel import SeriesPanel
-from trainwright.data.series.time_steps import TimeSpacing
+from trainwright.data.series.panel import SeriesPanel, TimeSpacing
 
 STEP, ORIGIN = "step", "origin"
 """Columns of the rows beside those of the data: steps from the origin, and its time."""

@@ -1,15 +1,159 @@
-"""Series on a common line of time steps."""
+"""Series on a common line of equally spaced time steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import asdict, dataclass
+from typing import Literal, final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.series.time_steps import TimeSpacing
+from trainwright.core.files import Json
+from trainwright.data.base.inputs import Floats, Integers
+
+Unit = Literal["microseconds", "months", "business_days", "numbers"]
+
+_SECOND = 1_000_000
+_NAMED = (
+    (7 * 86_400, "week"),
+    (86_400, "day"),
+    (3600, "hour"),
+    (60, "minute"),
+    (1, "second"),
+)
+_LEAST_MONTH_DAYS = 28
+_FEWEST_DAYS = 10
+_EPOCH = np.datetime64("1970-01-01", "D")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TimeSpacing:
+    """Times `start + number * size` in a unit. Of months `start` is the first moment (microseconds
+    since 1970), and the times stand on its day, or on the last day of their months."""
+
+    unit: Unit
+    size: float
+    start: float
+    at_month_end: bool = False
+
+    @property
+    def name(self) -> str:
+        """`hour`, `3 months`: the distance of two times."""
+        if self.unit == "microseconds":
+            seconds = self.size / _SECOND
+            for length, word in _NAMED:
+                if seconds % length == 0:
+                    return _counted(seconds / length, word)
+            return _counted(seconds, "second")
+        words = {"months": "month", "business_days": "business day", "numbers": "step"}
+        return _counted(self.size, words[self.unit]) if self.unit != "numbers" else "step"
+
+    def numbers(self, times: pl.Series) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        """The number of each time, int64 [N], and whether it is one of the spacing's times."""
+        given = _physical(times)
+        if self.unit == "months":
+            months = _month(times) - _month(_as_times(np.array([self.start])))[0]
+            found = np.floor_divide(months, int(self.size))
+        elif self.unit == "business_days":
+            first = _days(np.array([self.start]))[0]
+            found = np.busday_count(first, _days(given)) // int(self.size)
+        else:
+            found = np.rint((given - self.start) / self.size)
+        found = np.asarray(found, np.int64)
+        again = _physical(self.times(found))
+        return found, np.asarray(np.abs(again - given) <= 1e-6 * max(1.0, abs(self.size)))
+
+    def times(self, numbers: Integers) -> pl.Series:
+        """The times with these numbers: Datetime, or numbers of the data."""
+        if self.unit == "numbers":
+            return pl.Series("time", self.start + numbers * self.size, dtype=pl.Float64)
+        if self.unit == "microseconds":
+            return _as_times(self.start + numbers.astype(np.float64) * self.size)
+        if self.unit == "business_days":
+            first = _days(np.array([self.start]))[0]
+            days = np.busday_offset(first, numbers * int(self.size))
+            within = self.start % (86_400 * _SECOND)
+            return _as_times((days - _EPOCH).astype(np.float64) * 86_400 * _SECOND + within)
+        start = _as_times(np.array([self.start]))
+        months = pl.Series([f"{int(number * self.size)}mo" for number in numbers], dtype=pl.String)
+        repeated = pl.repeat(start[0], len(numbers), dtype=pl.Datetime("us"), eager=True)
+        if self.at_month_end:
+            return repeated.dt.month_start().dt.offset_by(months).dt.month_end()
+        return repeated.dt.offset_by(months)
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, json: Json) -> TimeSpacing:
+        """Inverse of `to_json`."""
+        return cls(json["unit"], float(json["size"]), float(json["start"]), json["at_month_end"])
+
+
+def infer_spacing(times: pl.Series, series: Integers) -> TimeSpacing:
+    """The spacing of the times [N] of series [N]: the distance that two times of a series have most
+    often. Not all times need to be of it."""
+    given = _physical(times)
+    order = np.lexsort((given, series))
+    apart = np.diff(given[order])
+    apart = apart[(np.diff(series[order]) == 0) & (apart > 0)]
+    start = float(given.min())
+    if times.dtype.is_numeric():
+        return TimeSpacing("numbers", _commonest(apart), start)
+    is_long = len(apart) and apart.min() >= _LEAST_MONTH_DAYS * 86_400 * _SECOND
+    if is_long and (months := _monthly(times, series, start)):
+        return months
+    is_daily = not len(apart) or _commonest(apart) == 86_400 * _SECOND
+    weekdays = times.dt.weekday()
+    if is_daily and len(times) >= _FEWEST_DAYS and not bool((weekdays > 5).any()):
+        return TimeSpacing("business_days", 1, start)
+    return TimeSpacing("microseconds", _commonest(apart), start)
+
+
+def _monthly(times: pl.Series, series: Integers, start: float) -> TimeSpacing | None:
+    """Months, if all times stand on one day of their month, or on the last."""
+    at_end = bool((times.dt.date() == times.dt.month_end().dt.date()).all())
+    if times.dt.day().n_unique() > 1 and not at_end:
+        return None
+    months = _month(times)
+    order = np.lexsort((months, series))
+    apart = np.diff(months[order])[np.diff(series[order]) == 0]
+    return TimeSpacing("months", _commonest(apart[apart > 0]), start, at_end)
+
+
+def _commonest(apart: npt.NDArray[np.float64] | Integers) -> float:
+    """The value that occurs most often, the least of several; 1 of none."""
+    if not len(apart):
+        return 1.0
+    values, counts = np.unique(apart, return_counts=True)
+    return float(values[counts.argmax()])
+
+
+def _counted(count: float, word: str) -> str:
+    return word if count == 1 else f"{count:g} {word}s"
+
+
+def _physical(times: pl.Series) -> npt.NDArray[np.float64]:
+    return times.to_physical().cast(pl.Float64).to_numpy()
+
+
+def _as_times(microseconds: npt.NDArray[np.float64]) -> pl.Series:
+    return pl.Series("time", np.rint(microseconds).astype(np.int64)).cast(pl.Datetime("us"))
+
+
+def _days(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.datetime64]:
+    whole = np.floor(microseconds / (86_400 * _SECOND)).astype(np.int64)
+    return np.asarray(_EPOCH + whole)
+
+
+def _month(times: pl.Series) -> Integers:
+    """Months since the year 0, int64 [N]."""
+    dates = times.dt
+    return (dates.year().cast(pl.Int64) * 12 + dates.month().cast(pl.Int64)).to_numpy()
+
 
 NO_ROW = -1
 

@@ -12,12 +12,11 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key, nearest_word
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.series import SeriesData
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cleaned_cells import Cleaning
+from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.messages import some
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.columns.doubts import Doubt

@@ -15,12 +15,11 @@ from trainwright.contract.sections.data.series import Relation, RelativeTo, Seri
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Floats, PartName
+from trainwright.data.base.inputs import Floats, PartName
 from trainwright.data.series.lookback import Lookback, calendar_of
 from trainwright.data.series.origins import OriginSplit
-from trainwright.data.series.panel import SeriesPanel
+from trainwright.data.series.panel import SeriesPanel, TimeSpacing
 from trainwright.data.series.series_columns import SeriesColumns
-from trainwright.data.series.time_steps import TimeSpacing
 
 SeriesChoices = dict[str, tuple[Json, str]]
 

@@ -12,11 +12,16 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.table import Integers
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.series.panel import SeriesPanel, build_panel, missing_steps
-from trainwright.data.series.time_steps import TimeSpacing, infer_spacing
+from trainwright.data.series.panel import (
+    SeriesPanel,
+    TimeSpacing,
+    build_panel,
+    infer_spacing,
+    missing_steps,
+)
 
 ONE_SERIES = "all rows"
 """The name of the series where no column names one."""

@@ -12,20 +12,25 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.cleaned_cells import Cleaning
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.inputs import Inputs, Part, TableInputs
 from trainwright.data.base.levels import Levels
 from trainwright.data.base.messages import some
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, slices_of
-from trainwright.data.base.table import Inputs, Part, TableInputs
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.columns.column_kinds import new_problems
-from trainwright.data.columns.missing_column import missing_column
+from trainwright.data.columns.typed_rows import missing_column
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.data.series.forecast_frame import forecast_frame, levels_of, usable_rows
 from trainwright.data.series.lookback import ORIGIN, STEP, ForecastRows, Lookback, all_rows
-from trainwright.data.series.panel import NO_ROW, SeriesPanel, last_steps, series_scales
+from trainwright.data.series.origins import forecast_frame, levels_of, usable_rows
+from trainwright.data.series.panel import (
+    NO_ROW,
+    SeriesPanel,
+    TimeSpacing,
+    last_steps,
+    series_scales,
+)
 from trainwright.data.series.series_columns import RowPlaces, SeriesColumns
-from trainwright.data.series.time_steps import TimeSpacing
 from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 _FORMAT = 1

@@ -31,16 +31,17 @@ import polars as pl
 
 from trainwright.core.files import (
     Json,
+    hash_file,
+    is_unchanged,
     read_json,
     storage_errors,
     to_json,
     write_json,
     write_text,
 )
-from trainwright.core.hashing import hash_file, is_unchanged
-from trainwright.data.base.table import Integers
-from trainwright.data.formats.arrow_mmap import open_arrow
-from trainwright.data.formats.parse_result import ParseResult
+from trainwright.data.base.inputs import Integers
+from trainwright.data.formats.arrow_files import open_arrow
+from trainwright.data.formats.file_format import ParseResult
 
 Shelf = Literal["tables", "images", "texts", "downloads", "values"]
 Build = Callable[[Path], ParseResult]

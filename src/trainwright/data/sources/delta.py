@@ -26,9 +26,8 @@ from trainwright.data.formats.file_format import DELTA_LOG, damaged_file
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import Parts, check_inside
-from trainwright.data.sources.hive_partitions import Partition
 from trainwright.data.sources.local_files import LocalFile
-from trainwright.data.sources.source_file import SourcePart
+from trainwright.data.sources.source_file import Partition, SourcePart
 
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[0-9]{10}\.([0-9]{10}))?\.parquet")

@@ -15,9 +15,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
-from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_value
-from trainwright.core.paths import check_name
+from trainwright.core.files import Json, check_name, hash_value, read_json
 from trainwright.data.base.messages import quoted
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import Parts

@@ -1,22 +1,22 @@
-"""Local files: checked, hashed and parsed once."""
+"""Local files: checked, hashed and parsed once, and watched for changes."""
 
 from __future__ import annotations
 
 import math
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, assert_never, final
+from typing import Literal, NamedTuple, assert_never, final
 
 import polars as pl
 
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.core.hashing import hash_file, hash_value
-from trainwright.core.machine import resident_bytes
+from trainwright.core.files import hash_file, hash_value, is_unchanged
+from trainwright.core.process import resident_bytes
 from trainwright.data.base.messages import nearest_option, some
-from trainwright.data.formats.decompress import (
+from trainwright.data.formats.encodings import (
     check_expansion,
     check_size,
     decompress_file,
@@ -24,17 +24,69 @@ from trainwright.data.formats.decompress import (
     most_expanded,
 )
 from trainwright.data.formats.file_format import (
+    NO_LINES,
     Compression,
     Format,
+    ParseResult,
     check_content,
     damaged_file,
     format_of,
 )
 from trainwright.data.formats.number_formats import rewrite_commas
 from trainwright.data.formats.parquet_sizes import check_parquet
-from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.source_file import SourcePart
+from trainwright.data.sources.source_file import FileVersion, SourcePart
+
+
+class _Stamp(NamedTuple):
+    size_bytes: int
+    written: int
+    number: int
+
+
+_GONE = _Stamp(0, 0, 0)
+
+
+@final
+class FilesRead:
+    """The local files that a run has read, as they lie on the disk. A file is only read again where
+    its size, its time or its place on the disk has changed, or it was written after `since` (in
+    nanoseconds since 1970), when the reading began: else looking costs nothing.
+
+    Only inputs that are single files are looked at. Images are used as they were kept when the run
+    began, whatever becomes of their files."""
+
+    def __init__(self, files: Sequence[FileVersion], folder: Path, since: int) -> None:
+        self._since = since
+        self._files: Mapping[Path, FileVersion] = {
+            folder / file.path: file
+            for file in files
+            if file.file_sha256 and "://" not in file.path
+        }
+        self._stamps = {path: _stamp(path) for path in self._files}
+
+    def changed(self) -> tuple[str, ...]:
+        """The files, as the contract calls them, whose content is not what was read."""
+        return tuple(
+            file.path
+            for path, file in self._files.items()
+            if not path.is_file()
+            or (
+                self._may_differ(path) and not is_unchanged(path, file.size_bytes, file.file_sha256)
+            )
+        )
+
+    def _may_differ(self, path: Path) -> bool:
+        stamp = self._stamps[path]
+        return stamp.written >= self._since or _stamp(path) != stamp
+
+
+def _stamp(path: Path) -> _Stamp:
+    if not path.is_file():
+        return _GONE
+    found = path.stat()
+    return _Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+
 
 _SCHEME = 2
 _FEWEST_BYTES = 4096
@@ -228,7 +280,7 @@ def _write_binary(
         raise damaged_file(written, name, "no PAR1 at its end")
     in_prefixes = kind == "parquet" and check_parquet(file, written, reading)
     if kind == "arrow":
-        from trainwright.data.formats.arrow_sizes import check_arrow
+        from trainwright.data.formats.arrow_files import check_arrow
 
         check_arrow(file, written, reading)
     try:
@@ -262,6 +314,9 @@ def _write_watched(
     rows: pl.LazyFrame, file: Path, written: str, reading: Reading, target: Path
 ) -> None:
     """`_write_rows` for a file that does not say what it unpacks to: memory is watched."""
+    # Imported here: few files are such.
+    from trainwright.core.deadline import Overrun, call_within
+
     size = file.stat().st_size
     before = resident_bytes()
     most = most_expanded(size, reading.most_unpacked_ratio)
@@ -302,7 +357,7 @@ def _write_rows(rows: pl.LazyFrame, written: str, reading: Reading, target: Path
     if reading.nested == "refuse":
         rows.sink_ipc(target)
         return
-    from trainwright.data.formats.nested_json import with_text
+    from trainwright.data.formats.json_lines import with_text
 
     try:
         with_text(rows, reading.nested).sink_ipc(target)

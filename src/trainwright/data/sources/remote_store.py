@@ -10,7 +10,6 @@ from typing import Any, TypeVar, final
 
 from trainwright.contract.sections.data.sources import FRAME, Reading
 from trainwright.core import limits
-from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import (
     DataMistake,
     MissingExtra,
@@ -18,11 +17,9 @@ from trainwright.core.errors import (
     Problem,
     TrainwrightError,
 )
-from trainwright.core.files import storage_errors
-from trainwright.core.hashing import hash_value
-from trainwright.core.redaction import redact
-from trainwright.core.secret_urls import hide_in_urls
-from trainwright.data.formats.decompress import check_size
+from trainwright.core.files import hash_value, storage_errors
+from trainwright.core.redaction import hide_in_urls, redact
+from trainwright.data.formats.encodings import check_size
 from trainwright.data.sources.cache import Tables, Uncached, cache_file
 
 T = TypeVar("T")
@@ -209,6 +206,8 @@ class RemotePlace:
         have deadlines of their own."""
         if not self._is_web:
             return ask()
+        from trainwright.core.deadline import Overrun, call_within
+
         try:
             return call_within(limits.HTTP_ANSWER_SECONDS, ask)
         except Overrun:

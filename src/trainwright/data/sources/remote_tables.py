@@ -11,12 +11,10 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.data.formats.file_format import DELTA_LOG, EXPECTED, is_part, known_format
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.folders import Parts, mixed, parts_among
-from trainwright.data.sources.hive_partitions import is_partition, with_partition
+from trainwright.data.sources.folders import Parts, is_pattern, mixed, parts_among
 from trainwright.data.sources.local_files import LocalFile
-from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.remote_store import RemotePlace
-from trainwright.data.sources.source_file import Source, SourcePart
+from trainwright.data.sources.source_file import Source, SourcePart, is_partition, with_partition
 
 
 @final

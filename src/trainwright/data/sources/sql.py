@@ -1,12 +1,20 @@
-"""SQL queries by ADBC: SQLite and PostgreSQL."""
+"""SQL queries by ADBC, with cancellable batches: SQLite and PostgreSQL.
+
+Cancellable batches of a query result.
+
+The answer is a stream of the Arrow C interface (arrow.apache.org/docs/format/CStreamInterface): a
+structure of functions. The one that gives the next batch is replaced by one that looks first.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 from urllib.parse import quote, urlsplit
 
 import polars as pl
@@ -16,18 +24,57 @@ from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, MissingExtra, Place, Problem, TrainwrightError
 from trainwright.core.formatting import show_bytes
-from trainwright.core.machine import memory_bytes, resident_bytes
+from trainwright.core.process import memory_bytes, resident_bytes
 from trainwright.core.redaction import redact
-from trainwright.data.formats.decompress import (
+from trainwright.data.formats.encodings import (
     check_columns,
     check_size,
     expansion_problem,
     most_expanded,
 )
-from trainwright.data.formats.parse_result import NO_LINES
-from trainwright.data.sources.frame_hash import hash_frame
+from trainwright.data.formats.file_format import NO_LINES
+from trainwright.data.sources.frames import hash_frame
 from trainwright.data.sources.source_file import SourcePart
-from trainwright.data.sources.sql_batches import Batches
+
+_Next: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Stream(ctypes.Structure):
+    _fields_ = (
+        ("get_schema", ctypes.c_void_p),
+        ("get_next", ctypes.c_void_p),
+        ("get_last_error", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    )
+
+
+@final
+class Batches:
+    """Lets a stream give its batches until it is stopped."""
+
+    def __init__(self) -> None:
+        self._is_stopped = False
+        self._kept: list[object] = []
+
+    def of(self, handle: Any) -> Any:
+        """The same stream of ADBC, which ends with an error once `stop` was called. It must not be
+        read when this object is gone."""
+        stream = _Stream.from_address(handle.address)
+        given = _Next(stream.get_next)
+
+        def following(this: int, batch: int) -> int:
+            return errno.ECANCELED if self._is_stopped else int(given(this, batch))
+
+        checked = _Next(following)
+        self._kept += [given, checked]
+        stream.get_next = ctypes.cast(checked, ctypes.c_void_p).value
+        return handle
+
+    def stop(self) -> None:
+        """Give no further batch."""
+        self._is_stopped = True
+
 
 _QUERY = "data.sql.query"
 _URL = "data.sql.url"

@@ -22,23 +22,29 @@ from trainwright.contract.sections.data.split import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.cells.parse_cells import to_labels
+from trainwright.data.base.inputs import Integers
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import Integers
-from trainwright.data.split.fractions import (
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.split.groups import (
+    classes_of_groups,
+    fill_bins,
+    fill_bins_by_class,
+    group_codes,
+    members,
+)
+from trainwright.data.split.random_split import (
     LEFT_OUT,
     PARTS,
     TEST,
     VALIDATION,
     Shares,
+    random_keys,
+    shares_of_keys,
     unit_of,
 )
-from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class
-from trainwright.data.split.groups import classes_of_groups, group_codes, members
-from trainwright.data.split.row_keys import random_keys, shares_of_keys
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.splits import key_of, split_rows
-from trainwright.data.split.time_order import distances, moments, time_blocks
+from trainwright.data.split.time_split import distances, moments, time_blocks
 
 NEVER = -1
 """Fold of rows that are never tested: the oldest, under a rolling origin, and those of classes too

@@ -11,8 +11,8 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.split import MOMENT_COLUMN, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.storage.row_storage import RowStorage, bounds
-from trainwright.data.base.table import PartName
+from trainwright.data.base.inputs import PartName
+from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.split.split_file import PART_COLUMN
 
 _MOST_MOMENTS = 2**62

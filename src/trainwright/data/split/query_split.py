@@ -11,10 +11,10 @@ from trainwright.contract.sections.data.split import GroupSplit, TimeSplit
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Integers, PartName
-from trainwright.data.columns.relevance import Relevance, fit_relevance
-from trainwright.data.columns.target_kind import Target
-from trainwright.data.split.time_order import moments, time_units
+from trainwright.data.base.inputs import Integers, PartName
+from trainwright.data.columns.retrieval_targets import Relevance, fit_relevance
+from trainwright.data.columns.target import Target
+from trainwright.data.split.time_split import moments, time_units
 
 
 def check_named_queries(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> None:

@@ -20,11 +20,11 @@ from trainwright.contract.sections.data.split import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.categories import count_labels
-from trainwright.data.base.storage.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
-from trainwright.data.base.table import PartName
+from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.inputs import PartName
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.split.groups import combined_label_codes
-from trainwright.data.split.time_order import times
+from trainwright.data.split.time_split import times
 
 _REASONS = {
     "random": "rows are drawn independently",

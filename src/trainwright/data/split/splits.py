@@ -1,8 +1,9 @@
-"""Train/validation/test split: a pure function of rows, seed and section."""
+"""Train/validation/test split: a pure function of rows, seed and section; units that intervals
+draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import assert_never
 
 import numpy as np
@@ -21,27 +22,65 @@ from trainwright.contract.sections.data.split import (
     StratifiedSplit,
     TimeSplit,
 )
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.categories import count_labels
-from trainwright.data.base.cells.parse_cells import to_labels
+from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.inputs import Floats, Integers, PartName
 from trainwright.data.base.messages import Wrong, quoted
-from trainwright.data.base.storage.external_sort import filled
-from trainwright.data.base.storage.row_storage import (
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.row_storage import (
     IN_MEMORY,
     RowStorage,
     bounds,
+    filled,
     gathered,
+    row_numbers,
     slices_of,
 )
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.split.fractions import PARTS, TEST, TRAIN, VALIDATION, Shares, check_filled
-from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class
-from trainwright.data.split.groups import classes_of_groups, members
-from trainwright.data.split.random_split import draw_parts
-from trainwright.data.split.row_keys import random_keys, row_texts, shares_of_keys
+from trainwright.data.columns.target import Target
+from trainwright.data.split.groups import (
+    classes_of_groups,
+    combined_label_codes,
+    fill_bins,
+    fill_bins_by_class,
+    members,
+)
+from trainwright.data.split.random_split import (
+    PARTS,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Shares,
+    check_filled,
+    draw_parts,
+    random_keys,
+    row_texts,
+    shares_of_keys,
+)
 from trainwright.data.split.split_file import PART_COLUMN
-from trainwright.data.split.time_split import cut_by_time
+from trainwright.data.split.time_split import cut_by_time, moments, time_units
+
+
+def row_units(
+    frames: Mapping[PartName, pl.DataFrame], section: TableData, target: Target, space: RowStorage
+) -> dict[PartName, Integers]:
+    """The unit [N] of each row of each part: its group, query or time, else itself."""
+    match section.split:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
+            codes = combined_label_codes((frame[name] for frame in frames.values()), space)
+            return dict(zip(frames, codes, strict=True))
+        case _ if target.query:
+            from trainwright.data.split.query_split import query_units
+
+            return {part: query_units(frame, section, target) for part, frame in frames.items()}
+        case TimeSplit() as split:
+            return {
+                part: time_units(moments(frame, split.moment, space), space)
+                for part, frame in frames.items()
+            }
+        case _:
+            return {part: row_numbers(frame.height, space) for part, frame in frames.items()}
 
 
 def split_rows(

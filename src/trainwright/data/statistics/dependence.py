@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 
 LEAK, SUSPICIOUS = 0.97, 0.9
 """Shares of the target explained by one feature. The strongest legitimate feature observed explains

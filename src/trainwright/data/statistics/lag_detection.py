@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 
 _MOST = 48
 _SAME = 0.99

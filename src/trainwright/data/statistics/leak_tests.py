@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.cells.value_counts import count_values
+from trainwright.data.base.column_values import count_values
+from trainwright.data.base.inputs import Floats
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import Floats
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import far_rows, told_share
 

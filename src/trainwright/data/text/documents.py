@@ -1,4 +1,4 @@
-"""Text documents of a file, a folder of files, or a column of a table."""
+"""Text documents of a file, a folder of files, or a column of a table, and their chunks."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import hash_file
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_file
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.inputs.token_inputs import DOCUMENT_END
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.inputs import Integers
 from trainwright.data.base.messages import nearest_option, quoted, some
-from trainwright.data.base.table import Integers
-from trainwright.data.formats.decompress import check_size
-from trainwright.data.formats.encodings import text_blocks
+from trainwright.data.base.token_inputs import DOCUMENT_END
+from trainwright.data.formats.encodings import check_size, text_blocks
 from trainwright.data.formats.file_format import check_content, is_aside
 from trainwright.data.images.decode import SUFFIXES as IMAGES
 from trainwright.data.sampling.build_sampler import source_codes
@@ -256,3 +255,46 @@ def _without_end(text: str, written: str) -> str:
             place=Place(written),
         )
     )
+
+
+LongDocuments = Literal["split", "cut", "exclude"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks in document order: `documents` [P] is the document of each, `offsets` [P] its start in
+    the document, `lengths` [P] its number of inputs, each followed by the token that it predicts.
+    `cut` documents were truncated, or excluded, by a total of `lost` tokens."""
+
+    documents: Integers
+    offsets: Integers
+    lengths: Integers
+    cut: int
+    lost: int
+
+
+def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Chunks:
+    """Split documents of `lengths` tokens into chunks of at most `context` inputs. A document of
+    one token predicts nothing and has no chunk, nor has an excluded one."""
+    inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
+    over = inputs > context
+    kept = np.minimum(inputs, context) if long == "cut" else inputs
+    if long == "exclude":
+        kept = np.where(over, 0, inputs)
+    count = -(-kept // context)
+    documents = np.repeat(np.arange(len(kept)), count)
+    offsets = count_within(count) * context
+    return Chunks(
+        documents=documents,
+        offsets=offsets,
+        lengths=np.minimum(context, kept[documents] - offsets),
+        cut=int(over.sum()) if long != "split" else 0,
+        lost=int((inputs - kept).sum()),
+    )
+
+
+def count_within(counts: Integers) -> Integers:
+    """0, 1, ... up to each count, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)

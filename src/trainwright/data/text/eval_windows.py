@@ -9,9 +9,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Integers
-from trainwright.data.base.token_dtype import Mask, Tokens
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import Mask, TokenInputs, Tokens
 
 
 @final

@@ -17,9 +17,9 @@ from typing import final
 
 import numpy as np
 
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Integers
-from trainwright.data.text.chunks import Chunks, LongDocuments, cut_documents
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.text.documents import Chunks, LongDocuments, cut_documents
 
 
 @final

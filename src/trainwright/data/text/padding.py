@@ -9,9 +9,9 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.token_windows import TokenFeeding
-from trainwright.data.base.permutation import even_pieces
-from trainwright.data.base.table import Integers
+from trainwright.contract.sections.data.tokens import TokenFeeding
+from trainwright.data.base.counter_rng import even_pieces
+from trainwright.data.base.inputs import Integers
 from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import Sampler
 

@@ -1,4 +1,4 @@
-"""Text preparation: read, tokenise and split by position."""
+"""Text preparation: read, tokenise and split by position; a new text for a fitted model."""
 
 from __future__ import annotations
 
@@ -11,26 +11,37 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture, Uniform
+from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes, hash_file, hash_value
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.core.files import Json, hash_bytes, hash_file, hash_value
+from trainwright.data.base.inputs import Integers, Part, PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.base.token_dtype import Mask, Tokens
-from trainwright.data.columns.target import NextToken
+from trainwright.data.base.token_inputs import Mask, TokenInputs, Tokens
+from trainwright.data.columns.class_target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.formats.file_format import known_format
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.split_report import SplitReport
-from trainwright.data.text.chunks import count_within
-from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
+from trainwright.data.text.documents import (
+    END,
+    Documents,
+    SourceSize,
+    count_within,
+    find_documents,
+    no_sources,
+)
 from trainwright.data.text.recorded_division import read_division
-from trainwright.data.text.stream_bpe import StreamedTokens, document_stops, stream_pieces
-from trainwright.data.text.stream_tokens import count_tokens, keep_tokens
+from trainwright.data.text.stream_tokens import (
+    StreamedTokens,
+    count_tokens,
+    document_stops,
+    keep_tokens,
+    stream_pieces,
+)
 from trainwright.data.text.text_sources import (
     PARTS,
     TextSource,
@@ -306,3 +317,33 @@ def _report(sources: Sequence[TextSource], text: EncodedText) -> SplitReport:
         future_rows_in_training=0,
         duplicate_rows=0,
     )
+
+
+def new_text(
+    data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading
+) -> tuple[Part, tuple[FileVersion, ...]]:
+    """A text, a folder of texts, or the contract's column of a table as a part for evaluation, and
+    its source files. If the training mixed sources, the text is treated as one source.
+
+    Raises:
+        DataMistake: it cannot be read, or is a single token.
+    """
+    # A plain text has no columns, whatever the source of the training texts.
+    column = section.text if Path(data).is_dir() or known_format(data) else ""
+    told = section.model_copy(update={"path": data, "text": column, "reading": reading})
+    alone: tuple[SourceSize, ...] = ()
+    if isinstance(section.sampling, Mixture) and not (column or Path(data).is_dir()):
+        told = told.model_copy(update={"sampling": Uniform()})
+        alone = (SourceSize(Path(data).name, 1),)
+    try:
+        documents = find_documents(told, Path())
+        text = "".join(documents.blocks())
+    except DataMistake as mistake:
+        raise DataMistake([_on_data(problem) for problem in mistake.problems]) from mistake
+    if documents.several:
+        told = told.model_copy(update={"separator": END})
+    return text_part(text, vocabulary, told, documents.sources or alone), documents.files
+
+
+def _on_data(problem: Problem) -> Problem:
+    return replace(problem, path="DATA") if problem.path == "data.path" else problem

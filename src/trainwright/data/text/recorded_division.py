@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json

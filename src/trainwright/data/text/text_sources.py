@@ -8,11 +8,11 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.data.base.inputs.token_inputs import Sources
-from trainwright.data.base.table import Integers, PartName
+from trainwright.data.base.inputs import Integers, PartName
+from trainwright.data.base.token_inputs import Sources
 from trainwright.data.sampling.build_sampler import check_shares
 from trainwright.data.text.documents import SourceSize
 

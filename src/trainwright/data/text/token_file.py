@@ -23,8 +23,8 @@ import numpy as np
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json, write_atomic
-from trainwright.data.base.table import Integers
-from trainwright.data.base.token_dtype import Mask, Tokens, token_dtype
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import Mask, Tokens, token_dtype
 from trainwright.data.encoders.vocabulary import TextVocabulary
 
 _MAGIC = b"TWTOKENS"

@@ -12,10 +12,16 @@ from typing import Final
 
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.files import Json, storage_errors, sync_folder, write_json
+from trainwright.core.files import (
+    Json,
+    hash_bytes,
+    hash_file,
+    storage_errors,
+    sync_folder,
+    write_json,
+)
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_bytes, hash_file
-from trainwright.data.base.token_dtype import token_dtype
+from trainwright.data.base.token_inputs import token_dtype
 from trainwright.data.text.prepare_text import RawTokens, read_tokens
 from trainwright.data.text.recorded_division import division_json
 from trainwright.data.text.token_file import head_of, is_token_file, token_bytes

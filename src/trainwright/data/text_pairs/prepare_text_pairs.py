@@ -10,17 +10,16 @@ import polars as pl
 
 from trainwright.contract.sections.data.split import GroupSplit
 from trainwright.contract.sections.data.text_pairs import TextPairData
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.inputs.text_inputs import TextInputs
-from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
-from trainwright.data.base.table import Integers, Part, PartName
-from trainwright.data.columns.matching import PassageMatching
+from trainwright.core.files import hash_bytes, hash_value
+from trainwright.data.base.inputs import Integers, Part, PartName
+from trainwright.data.base.pair_inputs import TextPairInputs
+from trainwright.data.base.token_inputs import TextInputs
+from trainwright.data.columns.retrieval_targets import PassageMatching
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
-from trainwright.data.pairs.base_captions import BaseCaptions
-from trainwright.data.pairs.caption_tokenizer import CaptionTokenizer, fit_captions
+from trainwright.data.pairs.caption_tokenizer import BaseCaptions, CaptionTokenizer, fit_captions
 from trainwright.data.sources.source_file import FileVersion
-from trainwright.data.split.fractions import PARTS, Shares, rows_of_parts
 from trainwright.data.split.groups import group_codes
+from trainwright.data.split.random_split import PARTS, Shares, rows_of_parts
 from trainwright.data.split.split_report import check_crossing, report_split
 from trainwright.data.split.splits import split_rows
 from trainwright.data.text_pairs.text_pair_encoder import TextPairEncoder

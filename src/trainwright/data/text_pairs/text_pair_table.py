@@ -14,13 +14,12 @@ from trainwright.contract.sections.data.sources import USUAL
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
+from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Integers, PartName
-from trainwright.data.columns.matching import same_text
+from trainwright.data.columns.retrieval_targets import same_text
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts, Raw
-from trainwright.data.sources.column_names import absent_column
-from trainwright.data.sources.find_source import read_source
+from trainwright.data.sources.find_source import absent_column, read_source
 from trainwright.data.sources.source_file import FileVersion
 
 QUERY_WORDS = "query_words"

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.data.base.permutation import Words
+from trainwright.data.base.counter_rng import Words
 from trainwright.data.statistics.profile import Profile, distance, pictures
 from trainwright.data.versions.snapshot import DataSnapshot
 

@@ -1,9 +1,10 @@
-"""Snapshot of a data version: column profiles and row hashes for comparison."""
+"""Data versions: one hash, and a snapshot of column profiles and row hashes."""
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -14,15 +15,114 @@ import polars as pl
 from trainwright.contract.sections.data.split import FileSplit, RandomSplit, split_columns
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, damage_in, read_json, write_atomic, write_json
-from trainwright.data.base.permutation import Words
+from trainwright.core.files import (
+    Json,
+    damage_in,
+    hash_bytes,
+    hash_value,
+    read_json,
+    write_atomic,
+    write_json,
+)
+from trainwright.data.base.counter_rng import GOLDEN, Words, mix
+from trainwright.data.base.inputs import Integers, PartName
+from trainwright.data.base.messages import AppliedAction
+from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.target import Target
+from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.hidden_columns import without_hidden
 from trainwright.data.statistics.profile import Profile, profile_column
-from trainwright.data.versions.row_hash import hash_rows
+
+_SCHEME = 1
+
+
+def data_version(
+    raw: RawTable,
+    section: TableData,
+    rows: Mapping[PartName, Integers],
+    features: FrameEncoding,
+    target: Target,
+    done: Sequence[AppliedAction] = (),
+) -> str:
+    """SHA-256 over the content of the files, the columns, the cleaning, the split, the fitted
+    features and what was done to the rows. Paths are excluded: a renamed file is the same data."""
+    version = hash_value(
+        {
+            "scheme": _SCHEME,
+            "files": [file.sha256 for file in raw.facts.files],
+            "columns": [column.to_json() for column in raw.columns],
+            "cleaning": raw.cleaning.to_json(),
+            "missing_target": section.missing_target,
+            "split": {
+                part: hash_bytes(r.astype("<i8", copy=False).data) for part, r in rows.items()
+            },
+            "features": features.identity(),
+            "target": target.identity(),
+        }
+    )
+    if not done:
+        return version
+    return hash_value({"rows": version, "done": [one.to_json() for one in done]})
+
+
+_MISSING = np.uint64(0x6D697373696E6721)
+
+
+def hash_rows(frame: pl.DataFrame) -> Words:
+    """A 64-bit hash of the cells of each row [N]. The order of the columns makes no difference,
+    their names do.
+
+    Cells are mixed by the SplitMix64 finaliser (Steele, Lea and Flood 2014, OOPSLA, section 5); the
+    row hash of polars may change between versions.
+    """
+    total = np.zeros(frame.height, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for series in frame.get_columns():
+            total += _mix(_cells(series) ^ _word(series.name))
+        return _mix(total)
+
+
+def _cells(series: pl.Series) -> Words:
+    """A 64-bit word for each cell; equal numbers have equal words, whatever their type."""
+    missing = series.is_null().to_numpy()
+    if series.dtype.is_numeric():
+        numbers = series.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
+        words = numbers.view(np.uint64)
+    elif series.dtype == pl.Datetime("us"):
+        words = series.cast(pl.Int64).fill_null(0).to_numpy().view(np.uint64)
+    else:
+        labels = to_labels(series).fill_null("")
+        different = labels.unique()
+        table = pl.DataFrame({"label": different, "word": [int(_word(one)) for one in different]})
+        found = (
+            labels.alias("label")
+            .to_frame()
+            .join(
+                table.with_columns(pl.col("word").cast(pl.UInt64)),
+                on="label",
+                how="left",
+                maintain_order="left",
+            )
+        )
+        words = found["word"].to_numpy()
+    with np.errstate(over="ignore"):
+        mixed = _mix(words)
+    return np.where(missing, _MISSING, mixed)
+
+
+def _mix(words: Words) -> Words:
+    """One step of SplitMix64 from the state `words`."""
+    return mix(words + GOLDEN)
+
+
+def _word(text: str) -> np.uint64:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return np.uint64(int.from_bytes(digest, "little"))
+
 
 PROFILE, ROWS = "profile.json", "rows.parquet"
 MOST_ROWS = 10_000_000

@@ -21,7 +21,7 @@ from trainwright.contract.sections.training.memory import (
     KeptOps,
 )
 from trainwright.core.errors import Mistake, Problem
-from trainwright.model.block_protocol import InBlocks
+from trainwright.model.model_call import InBlocks
 
 _aten = torch.ops.aten
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import StepBatches
-from trainwright.model.adapters.compiled_dora import let_compiler_read_weights
+from trainwright.model.adapters.inject_adapter import let_compiler_read_weights
 from trainwright.objective.losses import LossSum, Objective
 
 _SHAPES = 256

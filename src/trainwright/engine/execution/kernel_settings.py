@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 import torch
 
-from trainwright.contract.sections.resume import Determinism
+from trainwright.contract.sections.run_settings import Determinism
 
 MatrixProducts = Literal["exact", "onednn", "tf32"]
 """Kernels for fp32 matrix products: the default ones in fp32, oneDNN's (CPU), or TensorFloat-32

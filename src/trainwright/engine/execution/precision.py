@@ -1,17 +1,35 @@
-"""Precision of the forward pass. Weights and updates keep the dtype of the parameters."""
+"""Precision of the forward pass, and backward with given root gradients. Weights and updates
+stay fp32."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, assert_never, final
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import _engine_run_backward
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.engine.execution.float8 import Float8Products
-from trainwright.optim.muon_parameters import hidden_matrices
+from trainwright.optim.muon import hidden_matrices
+
+run_backward = partial(
+    _engine_run_backward,
+    keep_graph=False,
+    create_graph=False,
+    inputs=(),
+    allow_unreachable=True,
+    accumulate_grad=True,
+)
+"""Accumulate the gradients of a tuple of losses, scaled by a tuple of root gradients; all 0-d.
+
+Equivalent to `loss.backward(gradient)`, which imports the symbolic-shapes library (half a second
+before the first step) and compares shapes at every step (an eighth of a small step).
+"""
+
 
 PrecisionChoice = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.data.loading.batch import Batch
-from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.kernel_settings import matrix_products
-from trainwright.engine.execution.precision import Precision
+from trainwright.engine.execution.precision import Precision, run_backward
 from trainwright.objective.losses import Objective
 
 TURNS, FEWEST_TURNS = 5, 2

@@ -1,4 +1,4 @@
-"""Guard: judges each step after it was made, and may undo steps or end the run."""
+"""Guard: judges each step after it was made, and may drop it, roll back or end the run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, SupportsInt, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.contract.sections.training.guard import Guard as GuardSection
-from trainwright.engine.advice import OF_SCRIPTS, Advice
-from trainwright.engine.guards.bad_region import BadRegion
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff
+from trainwright.contract.sections.training.training import Guard as GuardSection
+from trainwright.engine.guards.rollback import BadRegion, RollbackBackoff
 from trainwright.engine.guards.spike_detection import Spike, SpikeWatch
 from trainwright.tracking.events import StepOutcome, read_number
 from trainwright.tracking.signals import ReadScalars, read_each
+
+
+@final
+class Advice(NamedTuple):
+    """Suggested remedies: for the training itself, and the policies for non-finite values and for
+    spikes."""
+
+    mend: str
+    skip: str
+    roll_back: str
+
+
+OF_CONTRACTS = Advice(
+    "Inspect these rows, lower training.optimizer.learning_rate, or clip with "
+    "training.gradient_clipping",
+    "drop such steps: training.guard.non_finite: skip",
+    "roll back automatically: training.guard.spike: rollback",
+)
+OF_SCRIPTS = Advice(
+    "Inspect these rows, lower the optimizer's lr, or clip with "
+    "tw.OptimizerStep(..., max_norm=1.0)",
+    'drop such steps: Job(guard=tw.PolicyGuard(tw.Guard(non_finite="skip"), ...))',
+    'roll back automatically: tw.Guard(spike="rollback")',
+)
 
 
 class Keep(NamedTuple):

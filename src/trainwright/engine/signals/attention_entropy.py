@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.signals.network_inspection import seeing
 from trainwright.engine.signals.telemetry import Window
-from trainwright.model.attention.attention_protocol import WithAttention
+from trainwright.model.model_call import WithAttention
 from trainwright.tracking.events import Number
 
 _MOST_CHANCES = 2**23

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.engine.signals.telemetry import Window
-from trainwright.tracking.custom_metrics import OWN, own_means, version_of
 from trainwright.tracking.events import NO_OWN, Number, OwnNumbers, read_number
+from trainwright.tracking.signals import OWN, own_means, version_of
 
 _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 

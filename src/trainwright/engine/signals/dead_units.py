@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.signals.layer_norm_signals import group_of
+from trainwright.engine.signals.network_inspection import group_of
 from trainwright.engine.signals.telemetry import Window
 from trainwright.tracking.events import Number
 

@@ -1,4 +1,7 @@
-"""Network inspection in a measured step: activation statistics, silent units, gradient histogram.
+"""Network inspection in a measured step: activations, units, gradients, norms by layer,
+attention.
+
+Network inspection in a measured step: activation statistics, silent units, gradient histogram.
 
 Each is a probe that hooks the modules for the duration of one step, and a gauge with the numbers of
 that step, empty if no step was inspected. Nothing is modified: hooks see outputs and return none.
@@ -6,9 +9,9 @@ that step, empty if no step was inspected. Nothing is modified: hooks see output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +19,61 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.signals.telemetry import Window
+from trainwright.distributed.strategy import norms_of
+from trainwright.engine.signals.telemetry import Window, Windows
 from trainwright.tracking.events import Number
+
+_UNMEASURED = nullcontext()
+
+
+class Probe(Protocol):
+    """Measures a step from outside.
+
+    It must not change weights, gradients, modes or random numbers, must not synchronise with the
+    device, and must remove everything it installs when its context exits, on an exception too.
+    """
+
+    def measuring(self, work: StepBatches) -> AbstractContextManager[object]:
+        """Context around one step on these batches."""
+        ...
+
+
+@final
+class StepProbes:
+    """Measures the last step of each window; the others cost one comparison.
+
+    Args:
+        windows: which steps are measured.
+        probes: measure the last step of each window.
+        inspections: measure that of every `every`-th window only.
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        probes: Sequence[Probe],
+        inspections: Sequence[Probe] = (),
+        every: int = 1,
+    ) -> None:
+        self._windows = windows
+        self._probes = tuple(probes)
+        self._inspections = tuple(inspections)
+        self._every = every
+
+    def around(self, work: StepBatches) -> AbstractContextManager[object]:
+        """Context of the step on these batches: the probes, if it is due."""
+        return self._measuring(work) if self._windows.closes_next else _UNMEASURED
+
+    @contextmanager
+    def _measuring(self, work: StepBatches) -> Iterator[None]:
+        with ExitStack() as measuring:
+            for probe in self._probes:
+                measuring.enter_context(probe.measuring(work))
+            if self._windows.number % self._every == 0:
+                for probe in self._inspections:
+                    measuring.enter_context(probe.measuring(work))
+            yield
+
 
 _SILENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Identity)
 _CLIPPING = (nn.ReLU, nn.ReLU6)
@@ -196,3 +252,86 @@ def _decades(gradient: Tensor) -> Tensor:
     place = torch.where(size == 0, 0, place)
     decades = _LARGEST_DECADE - _LEAST_DECADE + 2
     return torch.stack([(place == one).sum() for one in range(decades)]).double()
+
+
+_DEPTH = 2
+_TINY = torch.finfo(torch.float32).tiny
+
+
+def group_of(parameter: str) -> str:
+    """Layer group of a parameter: the first two parts of its module path.
+
+    `blocks.0.attended.weight` belongs to `blocks.0`, `head.weight` to `head`; a parameter of the
+    model itself forms its own group.
+    """
+    module, _, own = parameter.rpartition(".")
+    return ".".join(module.split(".")[:_DEPTH]) if module else own
+
+
+@final
+class LayerNorms:
+    """Probe and gauge: L2 norms of a step per layer group.
+
+    `weight_norm/<group>` is |w| after the step, `update_ratio/<group>` is |w after - w before| / |w
+    after|, `gradient_norm/<group>` is the norm of the gradient before clipping (if clipping changed
+    its direction, the group's share of the clipped one). A healthy update is about a thousandth of
+    the weights (Karpathy 2022, "Neural networks: zero to hero", lecture 4: log10 about -3).
+
+    It costs a copy of the trained weights for the duration of one step, and four passes over them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._named = list(model.named_parameters())
+        self._trained: list[str] = []
+        self._groups: list[str] = []
+        self._squares = torch.zeros(3, 0)
+        self._members = torch.zeros(0, 0)
+
+    @contextmanager
+    def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
+        """Copy the trained weights, and compare after the step."""
+        trained = [(name, p) for name, p in self._named if p.requires_grad]
+        weights = [parameter.detach() for _, parameter in trained]
+        changes = [weight.clone() for weight in weights]
+        yield
+        torch._foreach_sub_(changes, weights)
+        absent = torch.zeros((), device=weights[0].device)
+        gradients = [absent if p.grad is None else p.grad for _, p in trained]
+        norms = [*norms_of(weights), *norms_of(changes), *norms_of(gradients)]
+        self._assign([name for name, _ in trained], absent.device)
+        # Double precision: in fp32 the products could be rounded to TensorFloat-32.
+        squares = torch.stack(norms).double().square()
+        self._squares = squares.view(3, len(trained)) @ self._members
+
+    def read(self, window: Window) -> Mapping[str, Number]:
+        """Norms of the measured step, by group."""
+        before_clipping = window.steps[-1].gradient_norm
+        weights, updates, gradients = self._squares.sqrt()
+        whole = self._squares[2].sum().sqrt().clamp_min(_TINY)
+        columns = {
+            "weight_norm": weights,
+            "update_ratio": updates / weights.clamp_min(_TINY),
+            "gradient_norm": gradients * (before_clipping / whole),
+        }
+        return {
+            f"{what}/{group}": value
+            for what, values in columns.items()
+            for group, value in zip(self._groups, _scalars(values), strict=True)
+        }
+
+    def _assign(self, trained: Sequence[str], device: torch.device) -> None:
+        """Group of each trained parameter; recomputed because freezing may change."""
+        if trained == self._trained:
+            return
+        self._trained = list(trained)
+        groups = [group_of(name) for name in trained]
+        self._groups = list(dict.fromkeys(groups))
+        rows = [[float(one == group) for group in self._groups] for one in groups]
+        members = torch.tensor(rows, dtype=torch.float64)
+        # A synchronous copy to a device waits for it.
+        self._members = members.to(device, non_blocking=True)
+
+
+def _scalars(values: Tensor) -> Sequence[Number]:
+    """Elements of a vector: 0-d tensors on a device, floats on a CPU."""
+    return values.tolist() if values.device.type == "cpu" else values.unbind()

@@ -13,7 +13,6 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, final
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
-from trainwright.tracking.custom_metrics import own_totals
 from trainwright.tracking.events import (
     NO_OWN,
     Ended,
@@ -32,7 +31,7 @@ from trainwright.tracking.events import (
     StepKept,
     Validated,
 )
-from trainwright.tracking.signals import ReadScalars, read_each
+from trainwright.tracking.signals import ReadScalars, own_totals, read_each
 from trainwright.tracking.telemetry_file import NoLines, WindowLine, WindowLines
 
 

@@ -8,7 +8,7 @@ from typing import final
 
 import torch
 
-from trainwright.core.machine import resident_bytes
+from trainwright.core.process import resident_bytes
 from trainwright.engine.signals.telemetry import Window
 from trainwright.tracking.events import Number
 

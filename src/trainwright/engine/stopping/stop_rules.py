@@ -9,8 +9,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.sections.metric import Direction
-from trainwright.core.progress import Progress
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import Progress, StopFlag
 from trainwright.tracking.events import Event, Saved, StepKept, Validated
 
 

@@ -1,9 +1,11 @@
-"""Gradient caching: a loss over all rows of a step, however they are divided."""
+"""What sees all micro-batches of a step before its pass: a loss over all rows, by cached
+gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, final
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +13,38 @@ from torch import Tensor, nn
 from trainwright.data.loading.batch import Batch
 from trainwright.distributed.strategy import Strategy
 from trainwright.engine.execution.oom import is_out_of_memory
-from trainwright.engine.guards.rng_rewind import StepGenerators
-from trainwright.engine.update.look_ahead import Forward
+from trainwright.engine.guards.rollback import StepGenerators
 from trainwright.model.model_call import call_model
 from trainwright.objective.losses import LossSum, TargetLoss
+
+Forward = Callable[[], AbstractContextManager[Any]]
+"""Number format of a forward pass."""
+
+
+class LookAhead(Protocol):
+    """Sees all micro-batches of a step before its passes: those of this rank, and what the strategy
+    gathers of others.
+
+    It must leave gradients, running statistics and random numbers as they were, and may be called
+    again for the same step in other micro-batches. A rank that it fails on for lack of memory must
+    not leave the others waiting.
+    """
+
+    def __call__(
+        self,
+        model: nn.Module,
+        micro_batches: Sequence[Batch],
+        forward: Forward,
+        strategy: Strategy,
+    ) -> None:
+        """See them."""
+        ...
+
+
+def no_look_ahead(
+    model: nn.Module, micro_batches: Sequence[Batch], forward: Forward, strategy: Strategy
+) -> None:
+    """Nothing to see: a micro-batch has its loss by itself."""
 
 
 class _Seen(NamedTuple):

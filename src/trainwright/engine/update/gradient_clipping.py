@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.contract.sections.training.clipping import (
+from trainwright.contract.sections.training.optimizer import (
     AutoClip,
     ByNorm,
     ByValue,

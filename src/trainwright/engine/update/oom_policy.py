@@ -14,7 +14,7 @@ from trainwright.core.progress import Progress
 from trainwright.data.loading.batch import Batch, as_batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.execution.oom import BackwardOutOfMemory, give_back_memory
-from trainwright.engine.guards.rng_rewind import StepGenerators
+from trainwright.engine.guards.rollback import StepGenerators
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
 from trainwright.engine.loader_feed import tensors_of
 from trainwright.engine.save_interval import Due

@@ -15,9 +15,8 @@ from trainwright.core.errors import Mistake, NonFinite, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import norm_of_norms, norms_of
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.oom import is_out_of_memory
-from trainwright.engine.execution.precision import Full, Precision
+from trainwright.engine.execution.precision import Full, Precision, run_backward
 from trainwright.engine.guards.step_guard import Halt, Judgement, StepGuard
 from trainwright.engine.update.oom_policy import OutOfMemoryPolicy, RaiseOutOfMemory, no_update
 from trainwright.engine.update.step import above, no_limit, no_reader, root_of, wrong_count

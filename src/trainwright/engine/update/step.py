@@ -14,13 +14,18 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import Packet, SingleProcess, Strategy, packet_of
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.execution.backward import run_backward
 from trainwright.engine.execution.oom import is_out_of_memory
-from trainwright.engine.execution.precision import Full, LossScale, Precision, Unscaled
+from trainwright.engine.execution.precision import (
+    Full,
+    LossScale,
+    Precision,
+    Unscaled,
+    run_backward,
+)
 from trainwright.engine.signals.custom_signals import OwnSignals, no_signals
 from trainwright.engine.stopping.rank_requests import RankRequests
+from trainwright.engine.update.gradient_cache import LookAhead, no_look_ahead
 from trainwright.engine.update.gradient_clipping import Clipping, NormLimit
-from trainwright.engine.update.look_ahead import LookAhead, no_look_ahead
 from trainwright.engine.update.oom_policy import (
     OutOfMemoryPolicy,
     RaiseOutOfMemory,

@@ -13,11 +13,10 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.sections.data.data_traits import Feeding
-from trainwright.contract.sections.data.features import Features as FeaturesSection
+from trainwright.contract.sections.data.table_data import Features as FeaturesSection
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.storage.row_storage import IN_MEMORY, spread_rows, taken
-from trainwright.data.base.table import (
+from trainwright.data.base.inputs import (
     Floats,
     ImageInputs,
     Integers,
@@ -25,10 +24,11 @@ from trainwright.data.base.table import (
     TableInputs,
     as_columns,
 )
+from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
-from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
+from trainwright.evaluation.evaluation_result import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear
@@ -133,8 +133,7 @@ def _of_columns(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselin
 def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines:
     """As of columns, and a linear model of colour statistics on at most 20,000 images."""
     # Imported here, as all that only images need.
-    from trainwright.data.encoders.colour_statistics import fit_colours
-    from trainwright.data.encoders.pixel_statistics import Pixels
+    from trainwright.data.encoders.pixel_statistics import Pixels, fit_colours
 
     of_pixels = _of_columns(prepared, data, most_rows)
     train, target = prepared.train, prepared.target
@@ -148,7 +147,7 @@ def _of_images(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 
 def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear)."""
-    from trainwright.data.base.inputs.token_inputs import TokenInputs
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs), prepared.target
@@ -164,7 +163,7 @@ def _of_text(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines
 
 def _of_chats(prepared: Prepared, _data: Feeding, _most_rows: float) -> Baselines:
     """Unigram model (dummy) and bigram model (linear) of the answers, or of captions."""
-    from trainwright.data.base.inputs.token_inputs import TokenInputs
+    from trainwright.data.base.token_inputs import TokenInputs
     from trainwright.model.baselines.ngram_baseline import fit_frequencies
 
     inputs, target = TokenInputs.of_kind(prepared.train.inputs.segments), prepared.target
@@ -257,7 +256,7 @@ def _of_series(prepared: Prepared, data: Feeding, most_rows: float) -> Baselines
 def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
     """Chance, and a linear model of small images and terms."""
     # Imported here, as all that only pairs need.
-    from trainwright.evaluation.baselines.pair_baselines import chance_of_pairs, match_linearly
+    from trainwright.evaluation.baselines.linear_matching import chance_of_pairs, match_linearly
 
     linear = match_linearly(prepared, most_rows)
     return Baselines(dummy=chance_of_pairs(prepared), linear=linear, shares={}, warnings=())
@@ -265,7 +264,7 @@ def _of_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines
 
 def _of_text_pairs(prepared: Prepared, _data: Feeding, most_rows: float) -> Baselines:
     """Chance, BM25 and a linear model of terms."""
-    from trainwright.evaluation.baselines.text_pair_baselines import (
+    from trainwright.evaluation.baselines.linear_matching import (
         bm25_of_passages,
         chance_of_passages,
         match_terms,

@@ -13,14 +13,13 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.data.features import History
 from trainwright.contract.sections.data.split import TimeSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import History, TableData
+from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.base.levels import quantiles_by_step
-from trainwright.data.base.storage.row_storage import IN_MEMORY
-from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.split.groups import combined_label_codes
-from trainwright.data.split.time_order import times
+from trainwright.data.split.time_split import times
 from trainwright.data.types import Prepared
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def _forecast_series(prepared: Prepared, _: SeriesData) -> dict[str, Floats]:
     """What stands beside the test rows, `seasonal_naive` only with a season; of quantiles, each
     shifted by those of its own residuals."""
     # Imported here: few runs have series.
-    from trainwright.data.series.forecast_frame import DRIFTING, PERSISTENT, SEASONAL_VALUE
+    from trainwright.data.series.origins import DRIFTING, PERSISTENT, SEASONAL_VALUE
 
     columns = {PERSISTENCE: PERSISTENT, DRIFT: DRIFTING, SEASONAL: SEASONAL_VALUE}
     frame = prepared.test.frame
@@ -240,7 +239,7 @@ def _scale_of(part: Part) -> Floats:
 
 
 def _series_of(part: Part) -> npt.NDArray[Any]:
-    from trainwright.data.series.forecast_frame import time_and_series
+    from trainwright.data.series.origins import time_and_series
 
     _, series = time_and_series(part.frame)
     return part.frame[series].to_numpy() if series else np.zeros(len(part), np.int64)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.metrics.resampling_units import number_units
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.calibration.fit_threshold import check_classes
+from trainwright.evaluation.metrics.predictions import number_units
 from trainwright.predictor.calibration import (
     NOT_CALIBRATED,
     Calibration,
@@ -54,21 +55,6 @@ def fit_calibration(
         method = min(_ORDER, key=lambda one: tried.get(one, np.inf))
     fitted = _FITS[method](scores, truth)
     return replace(fitted, rows=len(truth), tried=tried)
-
-
-def check_classes(truth: Integers, classes: int) -> None:
-    """Check that every class has a row.
-
-    Raises:
-        CannotCalibrate: some have none.
-    """
-    if absent := int((np.bincount(truth, minlength=classes) == 0).sum()):
-        raise CannotCalibrate(f"{absent} of the classes have no validation row")
-
-
-@final
-class CannotCalibrate(Exception):
-    """The validation rows do not suffice, as the message says."""
 
 
 def mean_log_loss(scores: Floats, truth: Integers) -> float:

@@ -1,18 +1,24 @@
-"""Threshold of the decision between two classes, fitted on validation rows."""
+"""Thresholds of the decision: between two classes, of least cost, and on each of several labels.
+
+Threshold of least cost between two classes: that of calibrated probabilities, or one fitted to
+validation rows where these show that it costs less.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Final, final
 
 import numpy as np
 
 from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Costs, Target
-from trainwright.evaluation.metrics.ratios import ratio_or_zero
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.target import LIKELY, Costs, Target, costs_of, least_expected
+from trainwright.evaluation.metrics.predictions import number_units, ratio_or_zero
+from trainwright.predictor.calibration import USUAL_THRESHOLD
 
 _LEAST = 1e-9
 
@@ -27,8 +33,7 @@ def fit_threshold(
     Raises:
         CannotCalibrate: a class has no row.
     """
-    from trainwright.data.columns.error_costs import least_threshold
-    from trainwright.evaluation.calibration.fit_calibration import check_classes
+    from trainwright.data.columns.target import least_threshold
 
     check_classes(truth, 2)
     order = np.argsort(-scores[:, positive], kind="stable")
@@ -164,3 +169,139 @@ def _without_quantiles(target: Target) -> Problem:
         expected="quantiles of a number: metric.quantiles",
         fix=f"remove training.calibration{also}",
     )
+
+
+_FOLDS = 5
+_DEAL = 0x636F7374
+
+
+def fit_cost_threshold(
+    scores: Floats, truth: Integers, units: Integers, costs: Costs, positive: int, seed: int
+) -> float:
+    """Threshold of probabilities [N, 2] of rows with true codes and units [N]; 0.5 says that none
+    is fitted, and the least expected cost decides.
+
+    A threshold of few rows is noisy, and probabilities have one of their own (Elkan 2001, equation
+    2). So one is fitted only if, fitted in five folds of units without each, it costs less on that
+    fold by more than one standard error of the paired difference (Breiman et al. 1984, section
+    3.4.3).
+
+    Raises:
+        CannotCalibrate: a class has no row.
+    """
+    fitted = fit_threshold(scores, truth, positive, "cost", costs)
+    count, unit_of_row = number_units(units)
+    draws = np.random.default_rng([seed, _DEAL])
+    fold = draws.permutation(np.arange(count) % _FOLDS)[unit_of_row]
+    saved = np.zeros(count)
+    usual = costs_of(truth, least_expected(scores, costs), costs)
+    for number in range(_FOLDS):
+        inside, outside = fold != number, fold == number
+        if len(np.unique(truth[inside])) < 2:
+            return USUAL_THRESHOLD
+        one = fit_threshold(scores[inside], truth[inside], positive, "cost", costs)
+        said = np.where(scores[outside, positive] >= one, positive, 1 - positive)
+        each = usual[outside] - costs_of(truth[outside], said, costs)
+        saved += np.bincount(unit_of_row[outside], each, count)
+    error = float(saved.std(ddof=1)) / np.sqrt(count) if count > 1 else np.inf
+    return fitted if saved.mean() > error else USUAL_THRESHOLD
+
+
+OF_EACH_LABEL: Final = {"f1_macro": "f1", "hamming_loss": "accuracy"}
+"""Metrics that are means over the labels: the best threshold of each is that of its own metric."""
+
+OF_ALL_LABELS: Final = "f1_micro"
+"""A ratio of sums over all cells."""
+
+DECIDED_LABELS: Final = (*OF_EACH_LABEL, OF_ALL_LABELS)
+"""Metrics of labels with best thresholds: a ranking has none, and those of `subset_accuracy` depend
+on each other."""
+
+_LEAST_OF_LABELS, _MOST_ROUNDS = 1e-9, 100
+
+
+def fit_label_thresholds(scores: Floats, truth: Integers, metric: str) -> tuple[float, ...]:
+    """The threshold of each label with the best value of a metric of `DECIDED_LABELS`, on
+    probabilities [N, L] of rows that have labels [N, L] or not; of several that are as good the one
+    nearest to 1/2, which a label that all rows have, or none, keeps."""
+    if metric == OF_ALL_LABELS:
+        return _of_all(scores, truth)
+    columns = zip(scores.T, truth.T, strict=True)
+    return tuple(_of_one(own, has, OF_EACH_LABEL[metric]) for own, has in columns)
+
+
+def _of_one(scores: Floats, truth: Integers, metric: str) -> float:
+    try:
+        return fit_threshold(np.stack([1 - scores, scores], axis=1), truth, 1, metric)
+    except CannotCalibrate:
+        return LIKELY
+
+
+def _of_all(scores: Floats, truth: Integers) -> tuple[float, ...]:
+    """Dinkelbach's algorithm (1967, Management Science 13, section 3): the best ratio r is the one
+    at which the largest value of 2 TP - r (2 TP + FP + FN) is 0, and that is a sum over labels."""
+    labels = [_Cuts(own, has) for own, has in zip(scores.T, truth.T, strict=True)]
+    best = 0.0
+    for _ in range(_MOST_ROUNDS):
+        places = [one.best(best) for one in labels]
+        pairs = zip(labels, places, strict=True)
+        both = [(2 * one.right[at], one.given[at] + one.having) for one, at in pairs]
+        above, below = (sum(part) for part in zip(*both, strict=True))
+        found = float(above / below) if below else 0.0
+        if found <= best + _LEAST_OF_LABELS:
+            break
+        best = found
+    return tuple(one.between[at] for one, at in zip(labels, places, strict=True))
+
+
+@final
+class _Cuts:
+    """Where the ranked rows of a label can be cut, between two different scores: the threshold, the
+    rows that are given the label, and those of them that have it."""
+
+    def __init__(self, scores: Floats, truth: Integers) -> None:
+        order = np.argsort(-scores, kind="stable")
+        ranked, hits = scores[order], truth[order].astype(np.float64)
+        above, below = np.concatenate([[1.0], ranked]), np.concatenate([ranked, [0.0]])
+        between = (above + below) / 2
+        possible = (above > below) & (between > _LEAST_OF_LABELS) & (between < 1 - _LEAST_OF_LABELS)
+        places = np.flatnonzero(possible)
+        right = np.concatenate([[0.0], np.cumsum(hits)])
+        self.having = float(hits.sum())
+        self.between = [float(one) for one in between[places]] or [LIKELY]
+        usual = np.array([float((ranked >= LIKELY).sum())])
+        self.given = places.astype(np.float64) if len(places) else usual
+        self.right = right[places] if len(places) else right[usual.astype(np.int64)]
+
+    def best(self, ratio: float) -> int:
+        """Place of the cut with the largest value at a ratio, of several the nearest to 1/2."""
+        values = 2 * self.right - ratio * (self.given + self.having)
+        ties = np.flatnonzero(values >= values.max() - _LEAST_OF_LABELS)
+        return int(ties[np.argmin(np.abs(np.array(self.between)[ties] - LIKELY))])
+
+
+def label_threshold_problems(training: Training, metric: str) -> Iterator[Problem]:
+    """Thresholds are fitted for a metric of decisions."""
+    if training.threshold == "auto" and metric not in DECIDED_LABELS:
+        yield Problem(
+            f"{metric} has no best threshold of each label",
+            path="training.threshold",
+            found="auto",
+            expected=f"metric.name one of: {', '.join(DECIDED_LABELS)}",
+            fix="write metric.name: f1_macro, or a number for the threshold of every label",
+        )
+
+
+def check_classes(truth: Integers, classes: int) -> None:
+    """Check that every class has a row.
+
+    Raises:
+        CannotCalibrate: some have none.
+    """
+    if absent := int((np.bincount(truth, minlength=classes) == 0).sum()):
+        raise CannotCalibrate(f"{absent} of the classes have no validation row")
+
+
+@final
+class CannotCalibrate(Exception):
+    """The validation rows do not suffice, as the message says."""

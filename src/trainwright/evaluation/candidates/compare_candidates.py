@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Direction, Metric
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Costs
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.target import Costs
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,

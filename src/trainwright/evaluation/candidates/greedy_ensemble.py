@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.subsample import drawn_rows
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows, best_of
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.data.subsample import drawn_rows
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 from trainwright.evaluation.candidates.greedy_ensemble import SelectedEnsemble, parts_of
-from trainwright.predictor.second_level import Link, SecondLevel, from_linear, to_linear
+from trainwright.predictor.ensemble_scorer import Link, SecondLevel, from_linear, to_linear
 
 _MOST_ROWS = 50_000
 _SPREAD = 0.3

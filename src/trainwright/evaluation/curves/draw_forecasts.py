@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.table import Floats, Integers, Part
-from trainwright.data.series.forecast_frame import time_and_series
+from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.series.lookback import ORIGIN, STEP
+from trainwright.data.series.origins import time_and_series
 from trainwright.evaluation.curves.plot_data import (
     BySteps,
     ForecastCurves,

@@ -10,8 +10,8 @@ from typing import assert_never
 import numpy as np
 
 from trainwright.core.files import Json
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.target import Target
 from trainwright.evaluation.metrics.metric_values import (
     CALIBRATION_BINS,
     calibration_bins,

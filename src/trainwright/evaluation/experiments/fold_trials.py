@@ -10,30 +10,28 @@ import polars as pl
 
 from trainwright.contract.sections.metric import METRICS_OF_QUANTILES
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.evaluation.clause import DUMMY
-from trainwright.evaluation.experiments.copied_rows import copied_rows
-from trainwright.evaluation.experiments.effect_size import Scores, compare
-from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
+from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.evaluation_result import DUMMY
+from trainwright.evaluation.experiments.copy_trials import ExclusionTrial, copied_rows, without_rows
+from trainwright.evaluation.experiments.experiment import Scores, compare
 from trainwright.evaluation.experiments.judged_table import JudgedTable
 from trainwright.evaluation.experiments.probe import (
     FIRST_FORETOLD,
     FOLDS,
     MOST_ROWS,
+    TIME_BLOCKS,
     ProbeKind,
     ProbeRows,
+    Sample,
     constant_scores,
     encode,
+    folds_in_order,
+    folds_of_units,
     foretold,
     interpolated,
     out_of_fold,
-)
-from trainwright.evaluation.experiments.probe_folds import (
-    TIME_BLOCKS,
-    Sample,
-    folds_in_order,
-    folds_of_units,
     sample_evenly,
     sample_groups,
     sample_time_blocks,
@@ -43,7 +41,6 @@ from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.scored_part import MODEL
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100

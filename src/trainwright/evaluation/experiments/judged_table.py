@@ -12,16 +12,15 @@ import polars as pl
 
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.metric import Metric
-from trainwright.contract.sections.slices import Slice
-from trainwright.data.base.table import Floats, Integers
+from trainwright.contract.sections.metric import Metric, Slice
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import LEAST_COUNT
-from trainwright.evaluation.clause import LINEAR, Clause
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.evaluation_result import LINEAR, Clause
 from trainwright.evaluation.experiments.probe import ProbeKind
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.scored_part import Scored
 
 
 class _All(NamedTuple):

@@ -8,9 +8,13 @@ from functools import partial
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.experiments.copy_trials import JudgedCopies, try_copies
-from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, JudgedRows
+from trainwright.evaluation.evaluation_result import Clause
+from trainwright.evaluation.experiments.copy_trials import (
+    ExclusionTrial,
+    JudgedCopies,
+    JudgedRows,
+    try_copies,
+)
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.experiments.fold_trials import try_suspicion
 from trainwright.evaluation.experiments.judged_table import JudgedTable

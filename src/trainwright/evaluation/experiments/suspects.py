@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, assert_never, final
 
-from trainwright.contract.sections.data.accepted_findings import Accepted, BindingFinding
 from trainwright.contract.sections.data.data import Data
+from trainwright.contract.sections.data.quality import Accepted, BindingFinding
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult
 

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import NotAvailable, Problem
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.data.encoders.column_origins import columns_of_origins, origins_of
 from trainwright.data.encoders.table_encoder import TableEncoder
-from trainwright.model.scorer import AttributingScorer
+from trainwright.model.family import AttributingScorer
 from trainwright.predictor.predictor import Predictor
 
 CONTRIBUTION = "contribution_"

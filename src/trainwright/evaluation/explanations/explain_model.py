@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
 from trainwright.data.encoders.column_origins import columns_of_origins
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.subsample import sampled, sampled_judged
@@ -23,7 +23,7 @@ from trainwright.evaluation.explanations.permutation_importance import (
     score_permuted,
 )
 from trainwright.evaluation.metrics.metric_values import measure
-from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.metrics.predictions import count_units
 from trainwright.predictor.predictor import Predictor
 
 _FEWEST_ROWS = 200

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cells.value_counts import count_values
-from trainwright.data.base.table import Floats, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.column_values import count_values
+from trainwright.data.base.inputs import Floats, Part
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.evaluation.explanations.explanation import PartialDependence
 from trainwright.predictor.predictor import Predictor

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.encoders.column_origins import columns_of_origins
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling, interval_of
@@ -24,8 +24,7 @@ from trainwright.evaluation.intervals.resampled_metrics import (
     ResampledMetric,
     measure_lines,
 )
-from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.resampling_units import number_units
+from trainwright.evaluation.metrics.predictions import Answers, answers_of, number_units
 from trainwright.predictor.predictor import Predictor
 
 _PERMUTE = 0x7065726D

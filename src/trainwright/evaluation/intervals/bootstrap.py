@@ -15,13 +15,14 @@ import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
-from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.metrics.random_groups import (
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.metrics.predictions import (
     GROUPS,
     MOST_UNITS,
     GroupSums,
     RowGroups,
     groups_of,
+    number_units,
     weigh_groups,
 )
 from trainwright.evaluation.metrics.ranking import (
@@ -30,7 +31,6 @@ from trainwright.evaluation.metrics.ranking import (
     PrecisionAtRecall,
     WithinFolds,
 )
-from trainwright.evaluation.metrics.resampling_units import number_units
 from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, Weighted
 
 MOST_UNDEFINED = 0.1

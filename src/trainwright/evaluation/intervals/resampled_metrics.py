@@ -1,14 +1,15 @@
-"""Metrics of a model, its slices and the baselines over shared resamples."""
+"""Metrics with intervals: of a model, its slices and the baselines, on the same resamples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,
@@ -24,9 +25,7 @@ from trainwright.evaluation.metrics.metric_values import (
     measure,
     present_classes,
 )
-from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.metrics.random_groups import MOST_UNITS
-from trainwright.evaluation.metrics.resampling_units import count_units
+from trainwright.evaluation.metrics.predictions import MOST_UNITS, Answers, count_units
 from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, weigh
 
 SHARES = frozenset(
@@ -166,7 +165,7 @@ def _deciding_units(line: MeasuredMetric, units: Integers, count: Count, section
     have a value."""
     answers = line.answers
     if line.metric in OF_QUERIES and len(answers):
-        from trainwright.evaluation.metrics.query_values import values_of_queries
+        from trainwright.evaluation.metrics.query_metrics import values_of_queries
 
         found = values_of_queries(line.metric, answers, section)
         return count_units(units[found.rows[found.informs]])
@@ -189,3 +188,26 @@ def _units_of_labels(line: MeasuredMetric, units: Integers, count: Count) -> int
         return count(units[truth.any(axis=1)])
     each = [count(units[column]) for column in truth.T if column.any()]
     return min(each, default=0)
+
+
+class DecidingClass(NamedTuple):
+    """The code of the class that an interval rests on, and its independent units."""
+
+    code: int
+    units: int
+
+
+def deciding_class(
+    metric: str, truth: Integers, units: Integers, positive: int, classes: int
+) -> DecidingClass:
+    """The positive class, or that of the classes which has the fewest units; -1 and all units for a
+    metric that rests on all rows. `truth` [N] holds codes of `classes` classes."""
+    if metric not in SHARES or metric in OF_ALL or not len(truth):
+        return DecidingClass(-1, count_units(units))
+    if metric in OF_POSITIVES and classes == 2:
+        return DecidingClass(positive, count_units(units[truth == positive]))
+    found = (
+        DecidingClass(int(code), count_units(units[truth == code]))
+        for code in np.unique(truth[truth >= 0])
+    )
+    return min(found, key=lambda one: one.units)

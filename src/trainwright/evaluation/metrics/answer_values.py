@@ -9,10 +9,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES
-from trainwright.data.base.table import Floats
-from trainwright.data.questions.normalise_answer import normalise_answer
-from trainwright.data.questions.question_file import ReadQuestion
+from trainwright.contract.sections.metric import OF_ANSWERS, OF_CHOICES
+from trainwright.data.base.inputs import Floats
+from trainwright.data.questions.question_file import ReadQuestion, normalise_answer
 
 Values = Mapping[str, Floats]
 """The value of each question [N] by metric."""

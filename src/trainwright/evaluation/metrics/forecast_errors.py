@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.metrics.predictions import Answers
 
 

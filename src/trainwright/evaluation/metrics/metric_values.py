@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.target import Target
 from trainwright.evaluation.metrics.forecast_errors import mase, scaled_pinball, smape
 from trainwright.evaluation.metrics.predictions import Answers
 
@@ -339,7 +339,7 @@ def _rmsle(answers: Answers, _: Metric) -> float:
 
 
 def _of_queries(name: str, answers: Answers, section: Metric) -> float:
-    from trainwright.evaluation.metrics.query_values import values_of_queries
+    from trainwright.evaluation.metrics.query_metrics import values_of_queries
 
     return values_of_queries(name, answers, section).mean()
 
@@ -352,7 +352,7 @@ def _of_texts(name: str, answers: Answers, _: Metric) -> float:
 
 def _of_pairs(name: str, answers: Answers, _: Metric) -> float:
     if METRICS[name].of == "passages":
-        from trainwright.evaluation.metrics.passage_retrieval import mean_of_queries
+        from trainwright.evaluation.metrics.retrieval import mean_of_queries
 
         return mean_of_queries(name, answers)
     from trainwright.evaluation.metrics.retrieval import values_of_pairs

@@ -1,4 +1,6 @@
-"""Metrics of a ranking: the mean over queries of what each query's order is worth.
+"""Metrics of a ranking: the mean over queries of what each is worth.
+
+Metrics of a ranking: the mean over queries of what each query's order is worth.
 
 Rows of a query that have one score stand in a random order: a query's value is the expected one
 over all such orders (McSherry and Najork 2008, ECIR, doi:10.1007/978-3-540-78646-7_38), so that
@@ -13,7 +15,8 @@ without relevant rows as 0: a constant that no model changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, final
@@ -22,7 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.core.errors import Problem
+from trainwright.core.formatting import many
+from trainwright.data.base.inputs import Floats, Integers, Part
+from trainwright.data.types import Prepared
+from trainwright.evaluation.metrics.predictions import Answers, answers_of, number_units
 
 Gain = Literal["exponential", "linear"]
 
@@ -178,3 +185,96 @@ def _relevant_before(ranking: RankedQueries, relevant: Floats) -> Floats:
     starts = np.flatnonzero(ranking.place == 0)
     first_of_tie = starts[ranking.query] + ranking.tie_start[ranking.tie]
     return np.asarray(ends[first_of_tie] - ends[starts[ranking.query]])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class QueryValues:
+    """The value of each query [Q], nan where nothing can be ordered, and the position of one row of
+    it [Q]."""
+
+    values: Floats
+    rows: Integers
+
+    @property
+    def informs(self) -> Integers:
+        """Which queries have a value."""
+        return np.flatnonzero(~np.isnan(self.values))
+
+    def mean(self) -> float:
+        """The metric; nan if no query has a value."""
+        known = self.values[self.informs]
+        return float(known.mean()) if len(known) else math.nan
+
+    def columns(self, rows: int) -> Floats:
+        """[N, 2]: at one row of each query its value and 1, so that the ratio of both sums over
+        rows whose weights are those of their queries is the mean."""
+        found = np.zeros((rows, 2))
+        found[self.rows[self.informs], 0] = self.values[self.informs]
+        found[self.rows[self.informs], 1] = 1.0
+        return found
+
+
+def values_of_queries(name: str, answers: Answers, section: Metric) -> QueryValues:
+    """Value of each query by a metric of rankings."""
+    assert answers.queries is not None, "the rows of a ranking have queries"
+    queries = answers.queries
+
+    def rank() -> RankedQueries:
+        return RankedQueries.of(number_units(queries)[1], answers.values(), answers.truth)
+
+    ranking = answers.once("ranking", rank)
+    settings = f"{name} {section.k} {section.gain} {section.relevant_from}"
+    values = answers.once(settings, lambda: QUERY_METRICS[name](ranking, section))
+    return QueryValues(values, ranking.order[ranking.place == 0])
+
+
+def count_informing(name: str, answers: Answers, section: Metric) -> int:
+    """Queries that have a value."""
+    return len(values_of_queries(name, answers, section).informs)
+
+
+MOST_EXPONENTIAL = 31
+"""The largest relevance that LightGBM and XGBoost give an exponential gain."""
+
+
+def ranking_problems(metric: Metric, prepared: Prepared) -> Iterator[Problem]:
+    """What the training and validation rows have against the metric of a ranking."""
+    most = max(float(part.target.max()) for part in (prepared.train, prepared.validation))
+    if metric.gain == "exponential" and most > MOST_EXPONENTIAL:
+        yield Problem(
+            f"a gain of 2^relevance - 1 is for relevances up to {MOST_EXPONENTIAL}",
+            path="metric.gain",
+            found=f"a relevance of {most:g}",
+            expected=f"relevances up to {MOST_EXPONENTIAL}, or gain: linear",
+            fix="write metric.gain: linear",
+        )
+        return
+    for part in (prepared.train, prepared.validation):
+        if not _can_be_ordered(metric, prepared, part):
+            yield _nothing_to_order(metric, part)
+
+
+def _can_be_ordered(metric: Metric, prepared: Prepared, part: Part) -> bool:
+    queries = prepared.target.queries(part.frame)
+    answers = answers_of(part.target, np.zeros((len(part), 1)), queries=queries)
+    return len(values_of_queries(metric.name, answers, metric).informs) > 0
+
+
+def _nothing_to_order(metric: Metric, part: Part) -> Problem:
+    low, high = (f"{float(one):g}" for one in (part.target.min(), part.target.max()))
+    if metric.name == "ndcg":
+        return Problem(
+            f"no query of the {part.name} rows has rows of different relevance",
+            path=f"data.split.{part.name}" if part.name != "train" else "data.query",
+            found=f"{many(len(part), 'row')}, relevance {low} to {high}",
+            expected="queries with more and less relevant rows",
+            fix="add rows, or give the part a larger share",
+        )
+    return Problem(
+        f"no query of the {part.name} rows has both relevant and other rows",
+        path="metric.relevant_from",
+        found=f"relevant from {metric.relevant_from:g}, relevance {low} to {high}",
+        expected="a relevance between the least and the largest",
+        fix="change relevant_from, for example to the rating from which a row counts as good",
+    )

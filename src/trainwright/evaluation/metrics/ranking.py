@@ -11,11 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.evaluation.metrics.metric_values import present_classes
-from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.metrics.random_groups import GroupSums, RowGroups
-from trainwright.evaluation.metrics.ratios import ratio, ratio_or_zero
+from trainwright.evaluation.metrics.predictions import (
+    Answers,
+    GroupSums,
+    RowGroups,
+    ratio,
+    ratio_or_zero,
+)
 
 FEW_POSITIVES = 500
 """With at most this many positives, only the thresholds next to them matter: all are kept."""

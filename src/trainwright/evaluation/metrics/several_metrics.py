@@ -19,9 +19,8 @@ from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from trainwright.data.base.table import Floats
-from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.metrics.ratios import ratio, ratio_or_zero
+from trainwright.data.base.inputs import Floats
+from trainwright.evaluation.metrics.predictions import Answers, ratio, ratio_or_zero
 
 OF_A_NUMBER = ("mae", "rmse", "r2", "mape")
 """Measured of each numeric target by itself."""

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.metrics.predictions import Answers
 
 _MOST_EXPONENT = 709.0

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.evaluation.metrics.forecast_errors import (
     percentage_errors,
     scaled_errors,
@@ -35,10 +35,14 @@ from trainwright.evaluation.metrics.metric_values import (
     is_inside,
     preferred,
 )
-from trainwright.evaluation.metrics.predictions import Answers
-from trainwright.evaluation.metrics.random_groups import GroupSums, RowGroups
+from trainwright.evaluation.metrics.predictions import (
+    Answers,
+    GroupSums,
+    RowGroups,
+    ratio,
+    ratio_or_zero,
+)
 from trainwright.evaluation.metrics.ranking import average_precision, precision_at_recall, roc_auc
-from trainwright.evaluation.metrics.ratios import ratio, ratio_or_zero
 
 Weighted = Callable[[Floats], Floats]
 """Maps weights [R, N] to values [R]."""
@@ -281,7 +285,7 @@ def _rmsle(answers: Answers, _: Metric) -> Weighted:
 
 def _of_queries(name: str) -> Prepare:
     def prepare(answers: Answers, section: Metric) -> Sums:
-        from trainwright.evaluation.metrics.query_values import values_of_queries
+        from trainwright.evaluation.metrics.query_metrics import values_of_queries
 
         columns = values_of_queries(name, answers, section).columns(len(answers))
         return Sums(columns, lambda sums, _: ratio(*sums.T))
@@ -292,7 +296,7 @@ def _of_queries(name: str) -> Prepare:
 def _of_pairs(name: str) -> Prepare:
     def prepare(answers: Answers, _: Metric) -> Sums:
         if METRICS[name].of == "passages":
-            from trainwright.evaluation.metrics.passage_retrieval import passage_sums
+            from trainwright.evaluation.metrics.retrieval import passage_sums
 
             return Sums(passage_sums(name, answers), lambda sums, _: ratio(*sums.T))
         from trainwright.evaluation.metrics.retrieval import values_of_pairs

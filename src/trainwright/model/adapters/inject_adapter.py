@@ -1,17 +1,41 @@
-"""Adapters inside a network, by PEFT. Needs torch; PEFT where a network has an adapter."""
+"""Adapters inside a network, by PEFT, also under torch's compiler. Needs torch; PEFT when
+called."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, assert_never
 
+import torch
 from torch import nn
 
 from trainwright.contract.sections.model.adapter import Dora, Ia3, InLayers, Lora, RsLora, Targets
 from trainwright.core.errors import Mistake, Problem
 from trainwright.model.adapters.need_peft import ADAPTER_PATH, need_peft
+
+_QUANTIZED = ("Params4bit", "Int8Params")
+
+
+def let_compiler_read_weights() -> None:
+    """Let a compiler trace how DoRA reads the matrix of its base, where PEFT is imported: PEFT asks
+    for the module of the matrix's class, at which a graph breaks."""
+    if "peft" in sys.modules:
+        _substitute()
+
+
+@cache
+def _substitute() -> None:
+    from peft.utils.integrations import dequantize_module_weight
+
+    @torch.compiler.substitute_in_graph(dequantize_module_weight, skip_signature_check=True)
+    def read_weight(module: nn.Module) -> nn.Parameter:
+        weight = module.get_parameter("weight")
+        assert type(weight).__name__ not in _QUANTIZED, "the rules refuse a quantised one"
+        return weight
 
 
 def inject_adapter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.optional_dependencies import need_package, need_torch
+from trainwright.core.lazy_imports import need_package, need_torch
 
 _PATH: Final = "model.quantization"
 

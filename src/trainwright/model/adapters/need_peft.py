@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trainwright.core.optional_dependencies import need_package, need_torch
+from trainwright.core.lazy_imports import need_package, need_torch
 
 ADAPTER_PATH: Final = "model.adapter"
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.table import Floats, Inputs
+from trainwright.data.base.inputs import Floats, Inputs
 
 
 @final

@@ -10,9 +10,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Floats, Inputs, Integers
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.inputs import Floats, Inputs, Integers
+from trainwright.data.base.token_inputs import TokenInputs, Tokens
 from trainwright.data.base.typed_fields import check_annotated
 
 _MOST_PAIRS = 2**22

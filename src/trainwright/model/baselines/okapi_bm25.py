@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from trainwright.data.base.table import Floats, Inputs, as_columns
+from trainwright.data.base.inputs import Floats, Inputs, as_columns
 from trainwright.model.array_file import read_arrays, write_arrays
 
 _FILE = "okapi_bm25.npz"

@@ -11,11 +11,12 @@ from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.encoders.text_tokenizer import NO_TOKENIZER, TextTokenizer
-from trainwright.model.dual_encoder.dual_encoder_family import captions_that_fit, read_tower_base
-from trainwright.model.dual_encoder.tower_bases import (
+from trainwright.model.dual_encoder.dual_encoder_family import (
     OF_BASES,
+    captions_that_fit,
     locate_bases,
     names_in_bases,
+    read_tower_base,
     usual_rate,
 )
 from trainwright.model.family import LearningTask, NetworkFamily
@@ -100,7 +101,7 @@ def _build(
     section: BiEncoder, shape: Shape, build: Callable[[Pretrained, Shape], nn.Module]
 ) -> nn.Module:
     from trainwright.model.bi_encoder.bi_encoder_network import BiEncoderNetwork
-    from trainwright.model.dual_encoder.text_towers import build_text_tower
+    from trainwright.model.dual_encoder.dual_encoder_network import build_text_tower
 
     assert isinstance(shape, TextPairShape), "the rules refuse other data"
     text = section.text

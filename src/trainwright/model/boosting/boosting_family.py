@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final, get_args
 
-from trainwright.contract.sections.model.boosting import Boosting, Objective
+from trainwright.contract.sections.model.trees import Boosting, Objective
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
+from trainwright.core.process import loading
+from trainwright.model.family import Scorer
 from trainwright.model.library_family import LibraryFit, LibraryJob
-from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Grown, Watching, curve_history
 from trainwright.model.trees.boosted_family import BoostedFamily
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
-    from trainwright.model.boosting.lightgbm_trees import BoostingJob
+    from trainwright.model.boosting.lightgbm_fit import BoostingJob
 
 
 @final
@@ -52,7 +52,7 @@ class BoostingFamily(BoostedFamily[Boosting]):
         if job.quantiles:
             return "quantile"
         with loading():
-            from trainwright.model.boosting.lightgbm_trees import watched_metric
+            from trainwright.model.boosting.lightgbm_fit import watched_metric
 
         return watched_metric(_boosting_job(section, job.of_target(0) if job.are_several else job))
 
@@ -61,7 +61,7 @@ class BoostingFamily(BoostedFamily[Boosting]):
     ) -> LibraryFit:
         """See `TreeFamily`."""
         with loading():
-            from trainwright.model.boosting.lightgbm_trees import fit_boosting
+            from trainwright.model.boosting.lightgbm_fit import fit_boosting
 
         if job.quantiles or job.are_several:
             return _grow_several(section, job, watching)
@@ -73,9 +73,13 @@ class BoostingFamily(BoostedFamily[Boosting]):
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
-        from trainwright.model.boosting.lightgbm_trees import read_boosted
-        from trainwright.model.boosting.quantile_trees import names_quantiles, read_quantiles
-        from trainwright.model.boosting.target_trees import names_targets, read_targets
+        from trainwright.model.boosting.lightgbm_fit import read_boosted
+        from trainwright.model.boosting.several_boosted import (
+            names_quantiles,
+            names_targets,
+            read_quantiles,
+            read_targets,
+        )
 
         if names_targets(folder):
             return read_targets(folder)
@@ -84,7 +88,7 @@ class BoostingFamily(BoostedFamily[Boosting]):
     def read_grown(self, values: Json, outputs: int) -> Grown:
         """See `TreeFamily`."""
         with loading():
-            from trainwright.model.boosting.lightgbm_rounds import read_grown
+            from trainwright.model.boosting.lightgbm_dataset import read_grown
 
         return read_grown(values, outputs)
 
@@ -93,15 +97,19 @@ class BoostingFamily(BoostedFamily[Boosting]):
         with loading():
             import lightgbm
 
-            from trainwright.model.boosting.lightgbm_trees import available_threads
+            from trainwright.model.boosting.lightgbm_fit import available_threads
 
         return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
 
 
 def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> LibraryFit:
     """Trees of each quantile, or of each target, side by side."""
-    from trainwright.model.boosting.quantile_trees import BoostedQuantiles, fit_quantiles
-    from trainwright.model.boosting.target_trees import BoostedTargets, fit_targets
+    from trainwright.model.boosting.several_boosted import (
+        BoostedQuantiles,
+        BoostedTargets,
+        fit_quantiles,
+        fit_targets,
+    )
 
     boosted: BoostedQuantiles | BoostedTargets
     rounds: tuple[int, ...] = ()
@@ -123,7 +131,7 @@ def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> Lib
 
 def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
     from trainwright.model.boosting.lightgbm_dataset import BoostingRows
-    from trainwright.model.boosting.lightgbm_trees import BoostingJob
+    from trainwright.model.boosting.lightgbm_fit import BoostingJob
 
     return BoostingJob(
         section=section,

@@ -1,7 +1,8 @@
-"""Rows as LightGBM takes them: matrices, rows in files, queries."""
+"""Rows as LightGBM takes them: matrices, rows in files, queries; and trees grown so far."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -9,8 +10,8 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.storage.row_storage import SLICE_ROWS, bounds
-from trainwright.data.base.table import (
+from trainwright.core.files import Json
+from trainwright.data.base.inputs import (
     NO_WEIGHTS,
     Floats,
     Inputs,
@@ -19,8 +20,39 @@ from trainwright.data.base.table import (
     TableInputs,
     as_columns,
 )
-from trainwright.model.query_rows import QueryRows
-from trainwright.model.tree_objective import weights_of_rows
+from trainwright.data.base.row_storage import SLICE_ROWS, bounds
+from trainwright.model.library_family import QueryRows, RankingJob
+from trainwright.model.tree_growth import Grown, grown_from_json, weights_of_rows
+
+
+def booster_of(grown: Grown) -> lightgbm.Booster:
+    """Booster for predictions."""
+    return lightgbm.Booster(model_str=grown.text)
+
+
+def read_grown(values: Json, outputs: int) -> Grown:
+    """Inverse of `Grown.to_json`, for a model of `outputs` classes, or regression (1).
+
+    Raises:
+        ValueError, TypeError, KeyError: invalid content. LightGBM has not read it yet.
+    """
+    from trainwright.model.boosting.lightgbm_text import check_model_text
+
+    check_model_text(str(values["text"]), outputs)
+    grown = grown_from_json(values)
+    try:
+        held = booster_of(grown).current_iteration()
+    except lightgbm.basic.LightGBMError as error:
+        raise ValueError(f"LightGBM cannot read it: {error}") from error
+    if held != grown.trees:
+        raise ValueError(f"it does not hold the {grown.trees} trees that it names")
+    return grown
+
+
+def round_text(booster: Any, number: int) -> str:
+    """Trees added by a round, in LightGBM's text format; rounds count from 0."""
+    text = str(booster.model_to_string(start_iteration=number, num_iteration=1))
+    return text[text.index("Tree=0") : text.index("end of trees")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +163,56 @@ def build_dataset(
         categorical_feature=list(range(numbers, width)),
         params={"verbosity": -1},
     )
+
+
+USUAL_TRUNCATION, BEYOND = 30, 3
+"""A pair of rows counts if one stands above this rank: LightGBM's default, and what it advises to
+add to the k of a metric."""
+
+OwnMetric = Callable[[Floats, lightgbm.Dataset], tuple[str, float, bool]]
+
+
+def ranking_objective(objective: str, ranking: RankingJob, grades: Floats) -> dict[str, Any]:
+    """Parameters of a loss of queries. `grades` [G] are the relevances that the labels number, so
+    that they need not be whole numbers; each is worth what the contract's metric says."""
+    if objective != "lambdarank":
+        return {"objective": objective}
+    return {
+        "objective": objective,
+        "label_gain": ranking.gain(grades).tolist(),
+        "lambdarank_truncation_level": truncation_of(ranking),
+    }
+
+
+def truncation_of(ranking: RankingJob) -> int:
+    """The rank down to which pairs count."""
+    return max(USUAL_TRUNCATION, 0 if ranking.k == "all" else ranking.k + BEYOND)
+
+
+def ranking_metric(ranking: RankingJob, train: lightgbm.Dataset) -> OwnMetric:
+    """1 - the contract's metric, on the training or the validation rows."""
+
+    def loss(scores: Floats, rows: lightgbm.Dataset) -> tuple[str, float, bool]:
+        return ranking.watched, ranking.loss(scores, of_training=rows is train), False
+
+    return loss
+
+
+def ranking_losses(
+    trees: lightgbm.Booster,
+    matrix: Any,
+    ranking: RankingJob,
+    threads: int,
+    between: Callable[[], None],
+) -> Floats:
+    """1 - the metric of the validation rows after each tree [trees]; `between` is called after each
+    and may raise to end it."""
+    raw, found = np.zeros(()), np.zeros(trees.current_iteration())
+    for number in range(len(found)):
+        between()
+        added = trees.predict(
+            matrix, raw_score=True, start_iteration=number, num_iteration=1, num_threads=threads
+        )
+        raw = raw + np.asarray(added, np.float64)
+        found[number] = ranking.loss(raw, of_training=False)
+    return found

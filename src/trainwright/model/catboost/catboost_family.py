@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, final, get_args
 
-from trainwright.contract.sections.model.catboost import CatBoost, CatBoostObjective
+from trainwright.contract.sections.model.trees import CatBoost, CatBoostObjective
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
+from trainwright.core.process import loading
+from trainwright.model.family import Scorer
 from trainwright.model.library_family import LibraryJob
-from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Watching
 from trainwright.model.trees.boosted_family import RecordedScorer, RestartedFamily
 
@@ -32,19 +32,19 @@ class CatBoostFamily(RestartedFamily[CatBoost]):
     def watched(self, section: CatBoost, job: LibraryJob) -> str:
         """See `TreeFamily`."""
         with loading():
-            from trainwright.model.catboost.catboost_trees import catboost_metric
+            from trainwright.model.catboost.catboost_fit import catboost_metric
 
         return catboost_metric(section, job)
 
     def boost(self, section: CatBoost, job: LibraryJob, watching: Watching) -> RecordedScorer:
         """See `RestartedFamily`."""
         with loading():
-            from trainwright.model.catboost.catboost_trees import fit_catboost
+            from trainwright.model.catboost.catboost_fit import fit_catboost
 
         return fit_catboost(section, job, watching)
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
-        from trainwright.model.catboost.catboost_trees import read_catboost
+        from trainwright.model.catboost.catboost_fit import read_catboost
 
         return read_catboost(folder)

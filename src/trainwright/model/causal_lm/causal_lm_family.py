@@ -11,17 +11,16 @@ from trainwright.contract.sections.model.adapter import Ia3
 from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.core.lazy_imports import need_transformers
 from trainwright.core.limits import MOST_LAYERS
-from trainwright.core.optional_dependencies import need_transformers
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
-from trainwright.model.gpt.own_tokenizer import token_problems
+from trainwright.model.gpt.gpt_family import token_problems
 from trainwright.model.input_shape import Shape
-from trainwright.model.pretrained.base_location import locate_base
-from trainwright.model.pretrained.decoder_base import describe_base
-from trainwright.model.pretrained.hub_files import PATH, find_base, unusable
+from trainwright.model.pretrained.hub_files import PATH, find_base, locate_base, unusable
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
+from trainwright.model.pretrained.task_problems import describe_base
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,7 +63,7 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
                 "an architecture whose attention is causal",
             )
         if read.has_adapter:
-            from trainwright.model.causal_lm.causal_adapter import check_causal_targets
+            from trainwright.model.causal_lm.causal_network import check_causal_targets
 
             check_causal_targets(read)
         return read
@@ -195,7 +194,7 @@ def _build(section: CausalLm, *, is_new: bool) -> nn.Module:
 
     network = build_causal(section, is_new=is_new)
     if section.adapter != "none":
-        from trainwright.model.causal_lm.causal_adapter import adapt_causal
+        from trainwright.model.causal_lm.causal_network import adapt_causal
 
         adapt_causal(network, section.adapter)
     return network

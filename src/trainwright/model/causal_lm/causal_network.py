@@ -1,5 +1,9 @@
-"""Causal language models of transformers as networks from tokens to logits, and what such a model
-can do, found by trying it. Needs torch and transformers."""
+"""Causal language models of transformers as networks, and their adapters. Needs torch and
+transformers.
+
+Causal language models of transformers as networks from tokens to logits, and what such a model
+can do, found by trying it. Needs torch and transformers.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainwright.contract.sections.model.adapter import InLayers
 from trainwright.contract.sections.model.causal_lm import CausalLm
 from trainwright.core.errors import Mistake
-from trainwright.model.attention.causal_attention import within_documents
-from trainwright.model.attention.key_value_cache import KeyValueCache
-from trainwright.model.pretrained.hub_files import (
-    classifier_class,
-    known_config,
-    unfit,
-    unusable,
-)
+from trainwright.model.adapters.need_peft import need_peft
+from trainwright.model.causal_attention import KeyValueCache, within_documents
+from trainwright.model.pretrained.encoder_adapter import inject_into, layers_to_adapt
+from trainwright.model.pretrained.hub_files import classifier_class, known_config, unfit, unusable
 from trainwright.model.pretrained.sequence_classifier import quiet
 
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
@@ -263,3 +264,28 @@ def _read(folder: str, config: Any) -> nn.Module:
         )
     found: nn.Module = model
     return found
+
+
+def adapt_causal(network: CausalNetwork, adapter: InLayers) -> None:
+    """Put an adapter into the layers of the model, of which the head is none.
+
+    Raises:
+        Mistake: a target names no layer. MissingExtra: PEFT is not installed.
+    """
+    model: Any = network.model
+    head = model.get_output_embeddings()
+    layers = layers_to_adapt(model, adapter)
+    inside = [name for name in layers if model.get_submodule(name) is not head]
+    inject_into(model, adapter, inside)
+
+
+def check_causal_targets(section: CausalLm) -> None:
+    """Check the targets of an adapter against the layers of the base, without its weights.
+
+    Raises:
+        Mistake: a target names no layer. MissingExtra: PEFT is not installed.
+    """
+    assert section.adapter != "none", "only asked of an adapter"
+    need_peft()
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        adapt_causal(build_causal(section, is_new=True), section.adapter)

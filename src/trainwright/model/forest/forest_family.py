@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, final
 
-from trainwright.contract.sections.model.forest import Forest
+from trainwright.contract.sections.model.trees import Forest
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
-from trainwright.model.family import LearningTask
+from trainwright.core.process import loading
+from trainwright.model.family import LearningTask, Scorer
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
-from trainwright.model.scorer import Scorer
-from trainwright.model.tree_objective import class_weight_problems, monotone_problems
+from trainwright.model.tree_growth import class_weight_problems, monotone_problems
 
 _REHEARSED_TREES = 8
 _FEWEST_TREES = 20
@@ -63,6 +62,6 @@ class ForestFamily(LibraryFamily[Forest]):
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
-        from trainwright.model.forest.forest_scorer import read_forest
+        from trainwright.model.forest.forest_fit import read_forest
 
         return read_forest(folder)

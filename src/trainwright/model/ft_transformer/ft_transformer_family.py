@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, final
 
-from trainwright.contract.sections.model.ft_transformer import FtTransformer
+from trainwright.contract.sections.model.table_networks import FtTransformer
 from trainwright.model.family import NetworkFamily
 from trainwright.model.input_shape import Shape
 from trainwright.model.table_counting import count_linear, of_table

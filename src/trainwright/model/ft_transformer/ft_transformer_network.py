@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.sections.model.ft_transformer import FtTransformer
+from trainwright.contract.sections.model.table_networks import FtTransformer
 from trainwright.model.input_shape import TableShape
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.core.errors import Mistake
 from trainwright.model.gpt.decoder_config import section_of
-from trainwright.model.pretrained.decoder_base import describe_base
 from trainwright.model.pretrained.hub_files import BaseFolder, find_base, unusable
+from trainwright.model.pretrained.task_problems import describe_base
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -1,25 +1,96 @@
-"""Decoder-only transformer, in the shapes of GPT-2 and of Llama."""
+"""Decoder-only transformer, in the shapes of GPT-2 and Llama. Needs torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Literal, final
+from typing import Any, Literal, assert_never, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainwright.contract.sections.model.gpt import Gpt
-from trainwright.model.attention.causal_attention import (
+from trainwright.contract.sections.model.gpt import Gpt, LinearScaling, Llama3Scaling
+from trainwright.model.causal_attention import (
+    KeyValueCache,
     attend,
     behind_prompt,
     within_documents,
 )
-from trainwright.model.attention.key_value_cache import KeyValueCache
-from trainwright.model.gpt.gated_activation import lean_swish_gate, swish_gate
-from trainwright.model.gpt.rotary import apply_rotary, rotary_angles
 from trainwright.model.input_shape import TokenShape
+
+_aten = torch.ops.aten
+
+
+def swish_gate(joined: Float[Tensor, "*B I"]) -> Float[Tensor, "*B H"]:
+    """silu(g) u of the halves g and u of the last dimension (SwiGLU: Shazeer 2020,
+    arXiv:2002.05202, equation 6)."""
+    gate, inner = joined.chunk(2, dim=-1)
+    return functional.silu(gate) * inner
+
+
+def lean_swish_gate(joined: Float[Tensor, "*B I"]) -> Float[Tensor, "*B H"]:
+    """The same bits and the same gradient, without silu(g) kept between the passes: it is computed
+    again. Where a compiler traces it decides itself what is kept."""
+    if torch.compiler.is_compiling():
+        return swish_gate(joined)
+    found: Tensor = _SwishGate.apply(joined)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _SwishGate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, joined: Tensor) -> Tensor:
+        ctx.save_for_backward(joined)
+        return swish_gate(joined)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (joined,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            out = swish_gate(joined)
+            again: Tensor
+            (again,) = torch.autograd.grad(out, joined, gradients[0], create_graph=True)
+            return again
+        gate, inner = joined.chunk(2, dim=-1)
+        of_gate = _aten.silu_backward(gradients[0] * inner, gate)
+        return torch.cat([of_gate, gradients[0] * functional.silu(gate)], dim=-1)
+
+
+def rotary_angles(section: Gpt) -> tuple[Float[Tensor, "C d"], Float[Tensor, "C d"]]:
+    """Cosine and sine of position x frequency, for C positions and half of the features of a
+    head."""
+    half = section.head_width // 2
+    frequencies = section.rotary_base ** (-torch.arange(half, dtype=torch.float64) / half)
+    places = torch.arange(section.context + section.prompt_length, dtype=torch.float64)
+    angles = torch.outer(places, _scaled(frequencies, section))
+    return angles.cos().float(), angles.sin().float()
+
+
+def _scaled(frequencies: Tensor, section: Gpt) -> Tensor:
+    match section.rotary_scaling:
+        case "none":
+            return frequencies
+        case LinearScaling(factor=factor):
+            return frequencies / factor
+        case Llama3Scaling() as scaling:
+            turns = scaling.original_context * frequencies / (2 * math.pi)
+            between = scaling.high_frequency - scaling.low_frequency
+            kept = ((turns - scaling.low_frequency) / between).clamp(0, 1)
+            return frequencies * (kept + (1 - kept) / scaling.factor)
+        case _:
+            assert_never(section.rotary_scaling)
+
+
+def apply_rotary(
+    x: Float[Tensor, "*B L d"], turn: tuple[Tensor, Tensor]
+) -> Float[Tensor, "*B L d"]:
+    """Rotate each pair of features (i, i + d / 2) by the angle of its position."""
+    cosines, sines = (part.to(x.dtype) for part in turn)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+
 
 _DEVIATION = 0.02
 

@@ -10,11 +10,10 @@ from trainwright.contract.sections.model.linear import Linear
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.table import as_columns
-from trainwright.model.family import LearnedNumber, LearningTask
+from trainwright.data.base.inputs import as_columns
+from trainwright.model.family import LearnedNumber, LearningTask, Scorer
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
-from trainwright.model.scorer import Scorer
-from trainwright.model.tree_objective import class_weight_problems
+from trainwright.model.tree_growth import class_weight_problems
 
 
 @final

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.files import read_json, write_json
+from trainwright.data.base.inputs import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.levels import quantiles_by_step
-from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.model.family import MEAN, LearnedNumber
-from trainwright.model.tree_objective import weights_by_class, weights_of_rows
+from trainwright.model.tree_growth import weights_by_class, weights_of_rows
 
 Link = Literal["identity", "log", "logistic", "softmax", "sigmoid"]
 

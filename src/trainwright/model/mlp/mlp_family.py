@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, final
 
-from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.table_networks import Mlp
 from trainwright.model.family import NetworkFamily
 from trainwright.model.input_shape import Shape, TableShape
 from trainwright.model.table_counting import (

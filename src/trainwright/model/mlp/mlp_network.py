@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from trainwright.contract.sections.model.mlp import Mlp
+from trainwright.contract.sections.model.table_networks import Mlp
 from trainwright.model.input_shape import TableShape
 from trainwright.model.table_columns import TableNetwork, build_columns
 

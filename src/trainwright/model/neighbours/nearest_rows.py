@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.storage.row_storage import SLICE_ROWS
-from trainwright.data.base.table import Floats, Inputs, Integers, as_columns
+from trainwright.data.base.inputs import Floats, Inputs, Integers, as_columns
+from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.model.array_file import read_arrays, write_arrays
-from trainwright.model.library_family import LibraryJob
-from trainwright.model.table_matrix import usable_cores
-from trainwright.model.tree_objective import weights_by_class
+from trainwright.model.library_family import LibraryJob, usable_cores
+from trainwright.model.tree_growth import weights_by_class
 
 _ARRAYS = {
     "numeric": ("<f4", 2),
@@ -161,7 +160,7 @@ def read_neighbours(folder: Path) -> NeighboursScorer:
 def _scorer_of(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> NeighboursScorer:
     from scipy.spatial import KDTree
 
-    from trainwright.data.base.table import TableInputs
+    from trainwright.data.base.inputs import TableInputs
 
     rows = TableInputs(arrays["numeric"], arrays["categories"])
     tree = KDTree(neighbour_points(rows, about["cardinalities"]))

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
-from trainwright.data.base.table import Part
-from trainwright.model.family import LearningTask
+from trainwright.core.process import loading
+from trainwright.data.base.inputs import Part
+from trainwright.model.family import LearningTask, Scorer
 from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
-from trainwright.model.scorer import Scorer
-from trainwright.model.tree_objective import class_weight_problems
+from trainwright.model.tree_growth import class_weight_problems
 
 _MOST_ROWS: Final = 200_000
 """Beyond it a row takes longer to score than it is worth, and the bundle holds too many rows."""
@@ -60,8 +59,8 @@ class NeighboursFamily(LibraryFamily[Neighbours]):
         cardinalities: tuple[int, ...],
     ) -> Iterator[Problem]:
         """The rows as points fit into memory."""
+        from trainwright.model.library_family import numeric_width
         from trainwright.model.neighbours.nearest_rows import MOST_NUMBERS
-        from trainwright.model.table_matrix import numeric_width
 
         width = numeric_width(train.inputs) + sum(cardinalities)
         if len(train) * width > MOST_NUMBERS:

@@ -11,11 +11,10 @@ from trainwright.contract.sections.model.adapter import Ia3
 from trainwright.contract.sections.model.pretrained import Base, Pretrained, count_layers_of
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes
+from trainwright.core.files import Json, hash_bytes
+from trainwright.core.lazy_imports import need_transformers
 from trainwright.core.limits import MOST_LAYERS
-from trainwright.core.optional_dependencies import need_transformers
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.data.encoders.text_tokenizer import (
     NO_TOKENIZER,
     TextTokenizer,
@@ -25,12 +24,12 @@ from trainwright.data.encoders.text_tokenizer import (
 from trainwright.model.adapters.need_peft import need_peft
 from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
 from trainwright.model.input_shape import ImageShape, Shape
-from trainwright.model.pretrained.base_location import locate_base
 from trainwright.model.pretrained.hub_files import (
     PATH,
     PREPROCESSOR,
     BaseFolder,
     find_base,
+    locate_base,
     unusable,
 )
 from trainwright.model.pretrained.task_problems import problems_with_task

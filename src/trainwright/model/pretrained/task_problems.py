@@ -1,15 +1,21 @@
-"""Settings of a model of transformers that contradict what is learned. Imports no torch."""
+"""Settings of a model of transformers that contradict the task or the files of its base."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Literal
 
-from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.contract.sections.model.causal_lm import CausalLm
+from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.pretrained import Base, Pretrained
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Problem
+from trainwright.core.files import hash_bytes
 from trainwright.core.formatting import many
 from trainwright.data.encoders.text_tokenizer import special_tokens
 from trainwright.model.family import LearningTask
+from trainwright.model.pretrained.hub_files import BaseFolder, unusable
 
 _MOST_TEXTS = 2
 
@@ -97,3 +103,35 @@ def _column_problems(task: LearningTask) -> Iterator[Problem]:
             expected="columns of texts alone",
             fix=f"exclude as well: {', '.join(others)}",
         )
+
+
+_TOKENIZER = "tokenizer.json"
+
+
+def describe_base(
+    found: BaseFolder,
+    section: Gpt | CausalLm,
+    longest: int,
+    reads: Literal["texts", "tokens"] = "texts",
+) -> Base:
+    """The base in these files, with as many positions as `longest`, 0 for any number.
+
+    Raises:
+        Mistake: a run began with other files.
+    """
+    tokenizer = found.path / _TOKENIZER
+    base = Base(
+        reads=reads,
+        config=json.dumps(found.config(), sort_keys=True),
+        weights="" if section.weights == "none" else found.weights_hash(),
+        tokenizer=hash_bytes(tokenizer.read_bytes()) if tokenizer.is_file() else "",
+        longest=longest,
+        licence=found.licence(),
+        commit=found.commit,
+        folder=str(found.path),
+    )
+    if section.base not in ("none", base.model_copy(update={"folder": ""})):
+        raise unusable(
+            "the files of the base have changed", found=str(found.path), expected="the same"
+        )
+    return base

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.table_networks import TabularResNet
 from trainwright.model.input_shape import TableShape
 from trainwright.model.residual import Residual, skip_chances
 from trainwright.model.table_columns import TableNetwork, build_columns

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy.typing as npt
 
-from trainwright.contract.sections.model.tree_ensemble import BoostedTrees
+from trainwright.contract.sections.model.trees import BoostedTrees
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
-from trainwright.model.family import LearningTask
+from trainwright.core.process import loading
+from trainwright.model.family import LearningTask, Scorer
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
-from trainwright.model.scorer import Scorer
-from trainwright.model.tree_growth import NOTHING_GROWN, Grown, Watching
-from trainwright.model.tree_objective import (
+from trainwright.model.tree_growth import (
+    NOTHING_GROWN,
+    Grown,
+    Watching,
     choose_objective,
     class_weight_problems,
     count_problems,
@@ -119,6 +120,6 @@ class RestartedFamily(BoostedFamily[B]):
         with loading():
             library = import_module(self.package)
 
-            from trainwright.model.table_matrix import usable_cores
+            from trainwright.model.library_family import usable_cores
 
         return {self.package: library.__version__, "threads": usable_cores()}

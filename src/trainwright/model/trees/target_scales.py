@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.model.library_family import LibraryJob
 
 

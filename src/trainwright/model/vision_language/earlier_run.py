@@ -15,8 +15,7 @@ from trainwright.contract.sections.model.resnet import ResNet
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.model.vision_language import Taken, VisionLanguage
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import Json, hash_file, read_json
 from trainwright.data.captions.caption_encoding import CaptionEncoding
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 

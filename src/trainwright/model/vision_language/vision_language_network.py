@@ -15,12 +15,12 @@ from trainwright.contract.sections.model.pretrained import Pretrained
 from trainwright.contract.sections.model.vision_language import Projector, VisionLanguage
 from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
-from trainwright.model.attention.key_value_cache import KeyValueCache
+from trainwright.model.causal_attention import KeyValueCache
 from trainwright.model.gpt.gpt_network import GptNetwork
 from trainwright.model.input_shape import CaptionShape, ImageShape, TokenShape
+from trainwright.model.model_call import TokenDecoder
 from trainwright.model.pretrained.image_classifier import build_image_states
 from trainwright.model.resnet.resnet_network import ImageNetwork, build_resnet_states
-from trainwright.model.token_decoder import TokenDecoder
 
 
 @final

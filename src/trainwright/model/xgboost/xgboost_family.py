@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, final, get_args
 
-from trainwright.contract.sections.model.xgboost import XGBoost, XGBoostObjective
+from trainwright.contract.sections.model.trees import XGBoost, XGBoostObjective
 from trainwright.core.formatting import many
-from trainwright.core.import_gc import loading
+from trainwright.core.process import loading
+from trainwright.model.family import Scorer
 from trainwright.model.library_family import LibraryJob
-from trainwright.model.scorer import Scorer
 from trainwright.model.tree_growth import Watching
 from trainwright.model.trees.boosted_family import RecordedScorer, RestartedFamily
 
@@ -32,19 +32,19 @@ class XGBoostFamily(RestartedFamily[XGBoost]):
     def watched(self, section: XGBoost, job: LibraryJob) -> str:
         """See `TreeFamily`."""
         with loading():
-            from trainwright.model.xgboost.xgboost_trees import xgboost_metric
+            from trainwright.model.xgboost.xgboost_fit import xgboost_metric
 
         return xgboost_metric(section, job)
 
     def boost(self, section: XGBoost, job: LibraryJob, watching: Watching) -> RecordedScorer:
         """See `RestartedFamily`."""
         with loading():
-            from trainwright.model.xgboost.xgboost_trees import fit_xgboost
+            from trainwright.model.xgboost.xgboost_fit import fit_xgboost
 
         return fit_xgboost(section, job, watching)
 
     def read(self, folder: Path) -> Scorer:
         """See `LibraryFamily`."""
-        from trainwright.model.xgboost.xgboost_trees import read_xgboost
+        from trainwright.model.xgboost.xgboost_fit import read_xgboost
 
         return read_xgboost(folder)

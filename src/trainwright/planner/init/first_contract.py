@@ -9,29 +9,25 @@ from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple, final
 
-from trainwright.contract.reading.no_secrets import refuse_secret
 from trainwright.contract.reading.overrides import set_values
-from trainwright.contract.reading.read_contract import ContractText, read_contract
+from trainwright.contract.reading.read_contract import ContractText, read_contract, refuse_secret
 from trainwright.contract.reading.yaml_reader import ParsedYaml, Plain
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.contract.sections.data.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.formatting import show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.doubts import Doubt
-from trainwright.data.columns.free_text import find_free_text
-from trainwright.data.columns.propose_columns import with_doubts
+from trainwright.data.columns.propose_columns import find_free_text, with_doubts
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.images.resolve_source import is_idx
 from trainwright.data.read_table import RawTable, read_table
 from trainwright.data.sources.find_source import holds_table, read_source
-from trainwright.data.sources.path_patterns import is_pattern
+from trainwright.data.sources.folders import is_pattern
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.text.prepare_text import read_tokens
-from trainwright.planner.init.guess_format import looks_headless, read_first
-from trainwright.planner.init.guess_numbers import with_numbers
+from trainwright.planner.init.guess_format import looks_headless, read_first, with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
 from trainwright.planner.init.propose_table import ProposalSettings, propose
 from trainwright.planner.init.yaml_lines import comment, scalar, with_settings

@@ -12,16 +12,15 @@ import polars as pl
 from trainwright.contract.reading.yaml_reader import Plain, read_yaml
 from trainwright.contract.sections.data.split import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
-from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
-from trainwright.data.audit.split_sides import Sides
-from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
-from trainwright.data.base.storage.row_storage import IN_MEMORY
-from trainwright.data.base.table import Integers
+from trainwright.data.audit.split_leaks import RESEMBLE, resemblance, same_groups
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.columns.column_kinds import ColumnType, name_tokens, names_birth
 from trainwright.data.read_table import RawTable
-from trainwright.data.split.fractions import TRAIN, Shares
 from trainwright.data.split.hidden_columns import with_moments
+from trainwright.data.split.random_split import TRAIN, Shares
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
 from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS

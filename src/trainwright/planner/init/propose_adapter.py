@@ -8,15 +8,15 @@ from typing import Final
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.training.optimizer import AdamW
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import hash_bytes
 from trainwright.core.formatting import show_bytes, show_count
-from trainwright.core.hashing import hash_bytes
-from trainwright.core.optional_dependencies import need_torch
+from trainwright.core.lazy_imports import need_torch
 from trainwright.model.causal_lm.decoder_section import base_of_decoder, decoder_section
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import TokenShape
 from trainwright.planner.init.yaml_lines import comment, scalar
-from trainwright.planner.read_device import read_device
-from trainwright.planner.state_memory import state_bytes
+from trainwright.planner.micro_batch_memory import state_bytes
+from trainwright.planner.plan_facts import read_device
 
 _RANKS: Final = (4, 8, 16, 32, 64)
 _MOST_OF_BASE: Final = 0.02

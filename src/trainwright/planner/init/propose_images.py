@@ -18,12 +18,11 @@ from trainwright.core.formatting import many
 from trainwright.core.limits import MOST_IMAGE_PIXELS
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.formats.parquet_sizes import check_parquet
-from trainwright.data.images.class_folders import part_folders
+from trainwright.data.images.class_folders import LocalTree, image_files, part_folders
 from trainwright.data.images.decode import SUFFIXES, ImageFault, look
-from trainwright.data.images.file_tree import LocalTree, image_files
-from trainwright.data.images.image_record import ImageRequest
 from trainwright.data.images.image_table import names_table
 from trainwright.data.images.mnist import read_mnist
+from trainwright.data.images.raw_images import ImageRequest
 from trainwright.data.images.resolve_source import holds_idx, is_shard, open_parts
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.sources.cache import open_cache

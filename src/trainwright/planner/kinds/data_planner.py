@@ -1,18 +1,19 @@
-"""What the planner asks of a kind of data."""
+"""What the planner asks of a kind of data, and the planner of each."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.split import ColumnSplit, FileSplit, Split, StratifiedSplit
 from trainwright.core.errors import Problem
+from trainwright.core.lazy_imports import LazyTable
 from trainwright.data.quality.finding import Finding
 from trainwright.data.read_table import DataFacts
-from trainwright.data.split.fractions import Shares
+from trainwright.data.split.random_split import Shares
 from trainwright.data.split.splits import rows_of_class
 
 S = TypeVar("S", bound=Feeding)
@@ -89,3 +90,26 @@ def rows_after_split(split: Split, facts: DataFacts) -> int:
         case _:
             taken = round(rows * shares.validation) + round(rows * shares.test)
     return max(1, rows - taken)
+
+
+_HERE = "trainwright.planner.kinds"
+
+PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
+    {
+        "table": f"{_HERE}.table_planner:TablePlanner",
+        "images": f"{_HERE}.image_planner:ImagePlanner",
+        "tokens": f"{_HERE}.token_planner:TokenPlanner",
+        "chats": f"{_HERE}.chat_planner:ChatPlanner",
+        "preferences": f"{_HERE}.chat_planner:PreferencePlanner",
+        "series": f"{_HERE}.series_planner:SeriesPlanner",
+        "pairs": f"{_HERE}.image_planner:PairPlanner",
+        "captions": f"{_HERE}.image_planner:CaptionPlanner",
+    }
+)
+"""By the kind of the `data` section, where it has more to say than a `RowPlanner`."""
+
+
+def planner_of(contract: Contract, facts: DataFacts) -> DataPlanner[Any]:
+    """The planner of the contract's data."""
+    planner = PLANNERS.get(contract.data.kind, RowPlanner)
+    return planner(contract, contract.data, facts)

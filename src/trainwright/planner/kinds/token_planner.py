@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never, final
 
-from trainwright.contract.sections.data.token_windows import TokenFeeding
-from trainwright.contract.sections.data.tokens import TokenData
+from trainwright.contract.sections.data.tokens import TokenData, TokenFeeding
 from trainwright.core.errors import Problem
 from trainwright.data.read_table import DataFacts
-from trainwright.data.text.chunks import cut_documents
+from trainwright.data.text.documents import cut_documents
 from trainwright.data.text.packing import count_windows
 from trainwright.planner.kinds.data_planner import DataPlanner
 

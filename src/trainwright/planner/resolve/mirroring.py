@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.data.base.table import Bytes, ImageInputs, Integers, as_columns
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.base.inputs import Bytes, ImageInputs, Integers, as_columns
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.decode import Header, ImageFault, decode
 from trainwright.model.linear.linear_fit import fit_linear
 

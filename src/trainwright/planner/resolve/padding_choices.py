@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.sampling import Mixture
-from trainwright.contract.sections.data.token_windows import TokenFeeding
+from trainwright.contract.sections.data.data_traits import Mixture
+from trainwright.contract.sections.data.tokens import TokenFeeding
 from trainwright.contract.sections.section import settled
 from trainwright.core.formatting import many
 from trainwright.data.read_table import DataFacts
-from trainwright.data.text.chunks import cut_documents
+from trainwright.data.text.documents import cut_documents
 from trainwright.data.text.padding import choose_buckets, padded_shapes
-from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.resolve.training_choices import Choice, Choosing
 
 _PATH = "data.padding.buckets"
 

@@ -18,45 +18,38 @@ from trainwright.contract.sections.data.split import (
 )
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import (
-    METRICS,
-    METRICS_OF_COUNTS,
-    NUMERIC_TASKS,
     Metric,
-    steering_metric,
+    Slice,
 )
 from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import TableDefaults
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.slices import Slice
-from trainwright.contract.sections.tracking import Tracking
-from trainwright.contract.sections.training.objective import (
-    AutoLoss,
-    BinaryCrossEntropy,
-    Contrastive,
-    CrossEntropy,
-    Dpo,
-    ListNet,
-    Loss,
-    Ordinal,
-    Poisson,
-    Quantile,
-    SquaredError,
-)
-from trainwright.contract.sections.training.training import USUAL_PATIENCE, EarlyStopping, Training
+from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
-from trainwright.core.lazy_table import LazyTable
+from trainwright.core.lazy_imports import LazyTable
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.fit_target import choose_positive
 from trainwright.data.columns.propose_columns import said, with_doubts
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import family_of
-from trainwright.planner.count_validations import Validations
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
-from trainwright.planner.learning_task import SEVERAL_METRICS, learning_task, several_task
-from trainwright.planner.read_device import DeviceFacts
-from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
-from trainwright.planner.resolve.resume_choices import resume_choices
-from trainwright.planner.resolve.worker_choices import workers_by_rule
+from trainwright.planner.plan_facts import SEVERAL_METRICS, DeviceFacts, learning_task, several_task
+from trainwright.planner.resolve.compute_choices import workers_by_rule
+from trainwright.planner.resolve.training_choices import (
+    Choice,
+    Choosing,
+    Chosen,
+    checkpoint_choices,
+    choose_average,
+    choose_batches,
+    choose_early_stopping,
+    choose_length,
+    choose_loss,
+    choose_tracking,
+    has_length,
+    learning_rates,
+    resume_choices,
+)
 
 if TYPE_CHECKING:
     from trainwright.contract.sections.data.series import SeriesData
@@ -73,8 +66,6 @@ BATCH_CHOOSERS: Mapping[str, DataChooser] = LazyTable(
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
-_BATCH, _SMALLEST_BATCH = 256, 16
-_FEW_ROWS = 10_000
 _PARTS = 3
 
 
@@ -110,7 +101,7 @@ def decide(
     contract = contract.model_copy(update={"slices": tuple(slices)})
     if contract.model.is_loop_trained:
         training = _training(contract, facts, choosing)
-        tracking = _tracking(contract, choosing)
+        tracking = choose_tracking(contract, choosing)
         contract = contract.model_copy(update={"training": training, "tracking": tracking})
         if chooser := BATCH_CHOOSERS.get(contract.data.kind):
             data = chooser(contract, contract.data, facts, choosing)
@@ -257,15 +248,9 @@ def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
 
 
 def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:
-    # Imported here: only networks are trained by the loop.
-    from trainwright.planner.resolve.average_choices import choose_average
-    from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
-    from trainwright.planner.resolve.length_choices import choose_length, has_length
-    from trainwright.planner.resolve.optimizer_choices import learning_rates
-
     rows = train_rows_of(contract, facts)
     usual = family_of(contract.model).usual_training(contract.model)
-    training = _batches(contract, rows, choosing)
+    training = choose_batches(contract, rows, choosing)
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     if has_length(training):
         training = choose_length(contract, training, facts, rows, choosing)
@@ -285,114 +270,10 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
     )
     return training.model_copy(
         update={
-            "loss": _loss(contract, choosing),
+            "loss": choose_loss(contract, choosing),
             "optimizer": optimizer,
             "checkpointing": checkpointing,
             "average": choose_average(training, steps, choosing),
-            "early_stopping": _early_stopping(decided, rows, choosing),
+            "early_stopping": choose_early_stopping(decided, rows, choosing),
         }
     )
-
-
-def _tracking(contract: Contract, choosing: Choosing) -> Tracking:
-    tracking = contract.tracking
-    if tracking.windows == "off":
-        return tracking
-    from trainwright.planner.resolve.tracking_choices import window_steps
-
-    chosen = window_steps(contract.data.form)
-    windows = choosing.take(tracking.windows, "tracking.windows", chosen)
-    return tracking.model_copy(update={"windows": windows})
-
-
-def _loss(contract: Contract, choosing: Choosing) -> Loss:
-    loss = contract.training.loss
-    if not isinstance(loss, AutoLoss):
-        return loss
-    chosen: Loss = CrossEntropy(name="cross_entropy")
-    reason = f"{'classes' if contract.task == 'classification' else 'tokens'} are predicted"
-    if contract.data.is_paired:
-        chosen, reason = Dpo(name="dpo"), "one of two answers is preferred"
-    if contract.data.class_order:
-        chosen, reason = Ordinal(name="ordinal"), "the classes have an order"
-    if contract.task in NUMERIC_TASKS:
-        chosen, reason = SquaredError(name="mse"), "numbers are predicted"
-    elif contract.task == "ranking":
-        chosen, reason = ListNet(name="listnet"), "rows are ranked within queries"
-    elif contract.task == "multilabel":
-        chosen, reason = BinaryCrossEntropy(name="binary_cross_entropy"), "labels are predicted"
-    elif contract.task == "retrieval":
-        chosen, reason = Contrastive(name="contrastive"), "what belongs together is matched"
-    if contract.metric.name in METRICS_OF_COUNTS:
-        chosen, reason = Poisson(name="poisson"), f"the metric is {contract.metric.name}"
-    if contract.metric.quantiles:
-        chosen, reason = Quantile(name="quantile"), "quantiles are predicted"
-    choosing.made.append(Choice("training.loss.name", chosen.name, reason))
-    return chosen
-
-
-def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
-    stopping, metric = contract.training.early_stopping, contract.metric
-    if not isinstance(stopping, EarlyStopping):
-        return stopping
-    path = "training.early_stopping"
-    watched = (f"val_{metric.name}", "the contract's metric")
-    if (steering := steering_metric(metric.name)) != metric.name:
-        watched = (f"val_{steering}", f"{metric.name} alone does not tell a better model")
-    patience = _patience(contract, rows)
-    stopping = choosing.take(stopping, path, {"metric": watched, "patience": patience})
-    name = stopping.metric.removeprefix("val_")
-    fact = METRICS.get(name)
-    direction = fact.direction if fact is not None else "min"
-    better = "more" if direction == "max" else "less"
-    return choosing.take(stopping, path, {"mode": (direction, f"{better} {name} is better")})
-
-
-def _patience(contract: Contract, rows: int) -> tuple[int, str]:
-    """Validations without improvement before a training ends."""
-    if contract.data.is_slow_to_improve:
-        validations = Validations.of(contract, rows).count
-        if validations // 3 > USUAL_PATIENCE:
-            return validations // 3, f"a third of {validations} validations of {contract.data.kind}"
-    return USUAL_PATIENCE, "enough for the noise of most validations"
-
-
-def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
-    """The three batch sizes, whose product must be right; the rules have checked the given ones."""
-    training = contract.training
-    devices = settled(contract.distributed.num_gpus)
-    usual = family_of(contract.model).usual_training(contract.model)
-    batch, reason = usual.get("batch_size", _usual_batch(rows))
-    accumulation, why = 1, "one micro-batch is a step"
-    if training.effective_batch_size != "auto":
-        wanted = training.effective_batch_size // devices
-        if training.batch_size == "auto" and training.gradient_accumulation_steps == "auto":
-            batch, reason = _divisor(wanted, batch), "a share of effective_batch_size"
-        elif training.batch_size == "auto":
-            batch = wanted // settled(training.gradient_accumulation_steps)
-            reason = "what effective_batch_size leaves to a micro-batch"
-        written = batch if training.batch_size == "auto" else training.batch_size
-        accumulation, why = wanted // written, "what effective_batch_size needs"
-    training = choosing.take(
-        training,
-        "training",
-        {"batch_size": (batch, reason), "gradient_accumulation_steps": (accumulation, why)},
-    )
-    product = settled(training.batch_size) * settled(training.gradient_accumulation_steps) * devices
-    why = "batch_size x gradient_accumulation_steps x devices"
-    return choosing.take(training, "training", {"effective_batch_size": (product, why)})
-
-
-def _usual_batch(rows: int) -> tuple[int, str]:
-    """256; for fewer than 10,000 rows the power of two nearest to a fortieth of them."""
-    if rows >= _FEW_ROWS:
-        return _BATCH, f"{rows:,} training rows"
-    power = 2 ** round(math.log2(max(1.0, rows / 40)))
-    batch = min(_BATCH, max(_SMALLEST_BATCH, power))
-    return batch, f"only {rows:,} training rows: about a fortieth of them"
-
-
-def _divisor(whole: int, most: int) -> int:
-    """The largest divisor of `whole` up to `most`; `whole` itself if that would be tiny."""
-    largest = next(size for size in range(min(whole, most), 0, -1) if whole % size == 0)
-    return largest if largest * 8 >= min(whole, most) else whole

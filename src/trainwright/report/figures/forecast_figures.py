@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.curves.plot_data import (
     BySteps,
     ForecastCurves,
     ForecastIntervals,
     ForecastPath,
 )
-from trainwright.evaluation.scored_part import MODEL
+from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.evaluation_result import DUMMY
 from trainwright.report.figures.svg_figure import (
     DASHES,
     MUTED,

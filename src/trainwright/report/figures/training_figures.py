@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from trainwright.core.files import Json
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.report.figures.svg_figure import (
     DASHES,
     MUTED,

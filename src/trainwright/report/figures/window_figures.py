@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.report.figures.svg_figure import DASHES, SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.format import clean, show_value
 from trainwright.tracking.telemetry_file import WindowLine

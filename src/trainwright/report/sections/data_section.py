@@ -8,7 +8,7 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
-from trainwright.report.figures.histogram_figures import DistributionView, view_distributions
+from trainwright.report.figures.confusion_and_histograms import DistributionView, view_distributions
 from trainwright.report.format import NOTHING, count_text, show_share, show_value
 from trainwright.report.load_run import Contents, FindingRow
 

@@ -13,7 +13,7 @@ from trainwright.core.formatting import show_bytes, show_count, show_price, show
 from trainwright.report.format import clean, show_when
 from trainwright.report.load_run import Contents
 from trainwright.report.sections.data_section import shorten_hash
-from trainwright.run.extend.earlier_endings import describe_extensions, describe_start
+from trainwright.run.extend.extendable import describe_extensions, describe_start
 
 _MAIN = (
     "trainwright",

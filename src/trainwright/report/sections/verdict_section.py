@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
-from trainwright.evaluation.clause import DUMMY, Clause
-from trainwright.evaluation.evaluation_result import Evaluation, SliceScore
+from trainwright.evaluation.evaluate import MODEL
+from trainwright.evaluation.evaluation_result import DUMMY, Clause, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals.bootstrap import Interval
-from trainwright.evaluation.scored_part import MODEL
 from trainwright.evaluation.verdict import Decision, Verdict
 from trainwright.report.figures.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.format import count_text, show_change, show_range, show_value, show_when

@@ -12,10 +12,10 @@ from trainwright.contract.sections.data.sources import USUAL
 from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json
-from trainwright.data.base.table import Bytes
+from trainwright.data.base.inputs import Bytes
 from trainwright.data.captions.caption_encoding import CaptionEncoding, CaptionText
 from trainwright.data.images.image_table import names_table
-from trainwright.data.images.new_images import unlabelled_images
+from trainwright.data.images.prepare_images import unlabelled_images
 from trainwright.data.sources.find_source import read_source
 from trainwright.predictor.image_captions import CaptionWriter
 from trainwright.predictor.text_generation import DecodingOptions

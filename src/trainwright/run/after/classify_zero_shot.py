@@ -14,31 +14,29 @@ from trainwright.contract.sections.data.pairs import PairData
 from trainwright.contract.sections.zero_shot import ZeroShot
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.inputs.pair_inputs import PairInputs
+from trainwright.data.base.inputs import Part
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Part
-from trainwright.data.columns.target import Classes
-from trainwright.data.pairs.labelled_pictures import (
+from trainwright.data.base.pair_inputs import PairInputs
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.columns.class_target import Classes
+from trainwright.data.pairs.new_pairs import (
     LabelColumns,
     LabelledPictures,
     labelled_pictures,
+    read_pair_side,
 )
-from trainwright.data.pairs.new_pairs import read_pair_side
 from trainwright.data.pairs.pair_encoder import PairEncoder
-from trainwright.evaluation.clause import DUMMY, LINEAR
-from trainwright.evaluation.evaluate import evaluate
-from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.evaluation_result import DUMMY, LINEAR
 from trainwright.evaluation.verdict import judge
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.zero_shot_classes import linear_zero_shot, zero_shot_scores
-from trainwright.run.after.prepare_again import prepare_again
-from trainwright.run.folder.baseline_bundles import read_baselines
+from trainwright.run.after.explain_run import prepare_again
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.model_files import read_baselines, trained_mask
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.folder.trained_rows import trained_mask
-from trainwright.run.run_result import Result
+from trainwright.run.run_context import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

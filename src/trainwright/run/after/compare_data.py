@@ -14,14 +14,14 @@ from trainwright.contract.sections.data.sources import USUAL, Reading
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.cells.parse_cells import to_labels, to_numbers
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.parse_cells import to_labels, to_numbers
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_column
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.versions.data_difference import Difference, differ
 from trainwright.data.versions.snapshot import DataSnapshot, read_snapshot, take_snapshot
-from trainwright.run.after.new_rows import reading_of
+from trainwright.run.after.evaluate_rows import reading_of
 from trainwright.run.folder.planned_contract import find_run, read_planned
 from trainwright.tracking.run_folder import RunFolder
 

@@ -21,16 +21,19 @@ from trainwright.data.modalities.modality import SplitSettings
 from trainwright.data.quality.content.document_quality import document_faults
 from trainwright.data.quality.content.image_quality import examine_images
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.read_unchecked import examine_table
-from trainwright.data.quality.run_checks import Effort, find_faults, find_image_faults
+from trainwright.data.quality.run_checks import (
+    Effort,
+    examine_table,
+    find_faults,
+    find_image_faults,
+)
 from trainwright.data.read_table import Raw
 from trainwright.planner.init.first_contract import is_table, located
-from trainwright.planner.init.guess_format import read_first
-from trainwright.planner.init.guess_numbers import with_numbers
+from trainwright.planner.init.guess_format import read_first, with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
 from trainwright.planner.init.yaml_lines import with_settings
 from trainwright.planner.plan import plan
-from trainwright.planner.read_device import read_device
+from trainwright.planner.plan_facts import read_device
 from trainwright.run.prepare.prepare_run import decided_task
 
 Tell = Callable[[str], None]

@@ -13,8 +13,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.data.chats import ChatData
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_file
+from trainwright.core.files import Json, hash_file
 from trainwright.data.chats.chat_messages import Chat
 from trainwright.data.chats.prepare_chats import RawChats, prepare_chats, read_raw_chats
 from trainwright.data.encoders.vocabulary import TokenEncoding

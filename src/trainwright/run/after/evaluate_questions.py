@@ -20,13 +20,14 @@ from trainwright.core.errors import ContractMistake, Place, Problem, Trainwright
 from trainwright.core.files import Json
 from trainwright.evaluation.experiments.contamination import JudgedQuestions
 from trainwright.evaluation.verdict import Verdict
+from trainwright.run.after.explain_run import prepare_again
 from trainwright.run.after.generate_text import read_writer
-from trainwright.run.after.prepare_again import prepare_again
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.judging.ask_questions import Replies, ask_questions
 from trainwright.run.judging.judge_questions import (
     Examination,
+    Replies,
     Search,
+    ask_questions,
     search_in,
     search_nowhere,
     with_questions,

@@ -1,14 +1,16 @@
-"""What the model of a finished run reads: over its validation rows, and for single rows."""
+"""What the model of a finished run reads, over data that is prepared anew."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
-from trainwright.core.errors import NotAvailable, Problem
-from trainwright.core.files import write_json
+from trainwright.contract.reading.read_contract import ContractText
+from trainwright.core.errors import DataChanged, NotAvailable, Problem
+from trainwright.core.files import damage_in, read_json, write_json
 from trainwright.core.redaction import redact_named
 from trainwright.data.dispatch import modality_of
 from trainwright.data.encoders.table_encoder import TableEncoder
@@ -17,13 +19,41 @@ from trainwright.evaluation.explanations.explain_model import Effort, explain_mo
 from trainwright.evaluation.explanations.explanation import Explanation
 from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.after.new_rows import whole_reading_of
-from trainwright.run.after.prepare_again import prepare_again
+from trainwright.run.after.evaluate_rows import whole_reading_of
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.screen import Screen
-from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.prepare.prepare_run import Ready, make_ready
+from trainwright.run.request import Request, refuse_script_run, request_again
+from trainwright.run.screen import Screen, StageTimes
 from trainwright.tracking.run_folder import RunFolder
+
+
+def prepare_again(folder: RunFolder, screen: Screen, why: str) -> Ready:
+    """Data and plan of a run, by the contract as the run was given it. `why` says what other rows
+    would do.
+
+    Raises:
+        DataChanged: the data is not that of the run. As `make_ready`.
+    """
+    with damage_in(folder.record):
+        version = str(read_json(folder.record)["data_version"])
+    ready = make_ready(_request_of(folder), StageTimes(), screen)
+    if ready.prepared.version != version:
+        raise DataChanged(
+            f"the data of run {folder.name} has changed since it was trained. Put the files back, "
+            f"or train again: {why}"
+        )
+    return ready
+
+
+def _request_of(folder: RunFolder) -> Request:
+    """As `request_again`, with the contract as the run was given it: the file may be another by
+    now."""
+    request = request_again(folder, ())
+    text = folder.contract.read_text(encoding="utf-8")
+    written = request.contract
+    at = written.folder if isinstance(written, ContractText) else written.absolute().parent
+    return replace(request, contract=ContractText(text, at))
 
 
 def explain_run(folder: RunFolder, effort: Effort, screen: Screen) -> Explanation:

@@ -15,17 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, damage_in, read_json
+from trainwright.core.files import Json, damage_in, hash_file, read_json
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_file
-from trainwright.data.base.table import Floats, Inputs
+from trainwright.data.base.inputs import Floats, Inputs
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
-from trainwright.evaluation.evaluate import evaluate
-from trainwright.evaluation.scored_part import Scored
+from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.after.explain_run import prepare_again
 from trainwright.run.after.export_onnx import (
     MODEL,
     RECORD,
@@ -34,13 +33,12 @@ from trainwright.run.after.export_onnx import (
     open_session,
     place_graph,
 )
-from trainwright.run.after.prepare_again import prepare_again
-from trainwright.run.folder.baseline_bundles import read_baselines
 from trainwright.run.folder.check_own_files import read_own_bundle
+from trainwright.run.folder.model_files import read_baselines
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.judging.judge_purpose import HELD
-from trainwright.run.run_result import Result
+from trainwright.run.run_context import Result
 from trainwright.run.screen import StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 

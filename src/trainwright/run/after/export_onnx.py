@@ -20,11 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json, storage_errors, write_json
-from trainwright.core.hashing import hash_file
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Inputs
-from trainwright.data.columns.target_kind import Target
+from trainwright.core.files import Json, hash_file, read_json, storage_errors, write_json
+from trainwright.data.base.inputs import Inputs
+from trainwright.data.base.token_inputs import TokenInputs
+from trainwright.data.columns.target import Target
 from trainwright.data.subsample import sampled
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.model.input_shape import Shape
@@ -32,7 +31,7 @@ from trainwright.objective.output_link import OutputLink
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.after.prepare_again import prepare_again
+from trainwright.run.after.explain_run import prepare_again
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
 from trainwright.run.screen import StreamScreen

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from trainwright.checkpoint.files.file_names import is_checkpoint, name_of, step_of
+from trainwright.checkpoint.files.file_entry import is_checkpoint, name_of, read_file, step_of
 from trainwright.checkpoint.files.manifest import LostBase, read_manifest, read_parts
-from trainwright.checkpoint.files.regular_file import read_file
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.states.eval_weights_state import EVALUATED, MODEL, WEIGHTS
 from trainwright.checkpoint.strict_json import Damaged

@@ -12,7 +12,7 @@ from trainwright.core.errors import Mistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.families import network_family
-from trainwright.model.token_decoder import TokenDecoder
+from trainwright.model.model_call import TokenDecoder
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.text_generation import DecodingOptions, TextGenerator, text_generator

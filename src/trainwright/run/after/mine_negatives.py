@@ -9,14 +9,14 @@ import polars as pl
 
 from trainwright.contract.sections.data.text_pairs import TextPairData
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.matching import unit_rows
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.columns.retrieval_targets import unit_rows
 from trainwright.data.text_pairs.prepare_text_pairs import labelled_text_pairs
 from trainwright.data.text_pairs.text_pair_encoder import TextPairEncoder
 from trainwright.data.text_pairs.text_pair_table import QUERY_WORDS
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.request import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
 
 _BLOCK = 2**22

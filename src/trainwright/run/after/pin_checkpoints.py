@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.checkpoint.keeping.pins import pin, unpin
-from trainwright.checkpoint.storages.list_checkpoints import Listed, list_checkpoints
+from trainwright.checkpoint.storages.catalog import Listed, list_checkpoints
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder

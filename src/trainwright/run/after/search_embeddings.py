@@ -10,9 +10,9 @@ import polars as pl
 
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.inputs.one_side import OneSide, WantedSide
-from trainwright.data.base.table import Floats, Inputs
-from trainwright.data.columns.matching import unit_rows
+from trainwright.data.base.inputs import Floats, Inputs
+from trainwright.data.base.pair_inputs import OneSide, WantedSide
+from trainwright.data.columns.retrieval_targets import unit_rows
 from trainwright.data.dispatch import modality_of
 from trainwright.data.modalities.modality import kept_columns
 from trainwright.predictor.bundle import bundle_hash
@@ -20,7 +20,7 @@ from trainwright.predictor.embedding_index import IndexFacts, read_index, write_
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.request import refuse_script_run
 from trainwright.tracking.run_folder import RunFolder
 
 _ROWS = 4096

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
-from trainwright.checkpoint.best_effort import tolerate_failures
 from trainwright.checkpoint.copies.copied_file_sets import open_sets
 from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.run_copies import OWN, RunCopies
@@ -20,6 +19,7 @@ from trainwright.checkpoint.states.copy_fence import Fence
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.storages.object_storage import open_objects
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore
+from trainwright.checkpoint.store_calls import tolerate_failures
 from trainwright.contract.sections.metric import METRICS, Direction
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
@@ -30,11 +30,9 @@ from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.schedule_length import Length
 from trainwright.run.folder.interruption import saves_recorded
-from trainwright.run.run_context import RunContext
-from trainwright.run.save_spacing import build_spacing
+from trainwright.run.run_context import RunContext, build_spacing
 from trainwright.tracking.clock import SystemClock
-from trainwright.tracking.events import Event, Noted
-from trainwright.tracking.observers import Observer
+from trainwright.tracking.events import Event, Noted, Observer
 from trainwright.tracking.run_folder import RunFolder
 
 

@@ -11,23 +11,30 @@ from torch import nn
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.objective import CrossEntropy
-from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
-from trainwright.data.base.permutation import Positions
-from trainwright.data.base.table import Floats
+from trainwright.contract.sections.training.objective import CrossEntropy, Teacher, TeacherStates
+from trainwright.data.base.counter_rng import Positions
+from trainwright.data.base.inputs import Floats
 from trainwright.data.loading.batch import Batch, element_targets, row_targets
-from trainwright.data.loading.caption_dataset import CaptionDataset
 from trainwright.data.loading.dataset import (
     RowDataset,
     WindowDataset,
 )
+from trainwright.data.loading.document_dataset import (
+    PackedBatches,
+    PackedDataset,
+    PaddedDataset,
+    Trimmed,
+)
 from trainwright.data.loading.feed import AsStored, Collate, Feed, one_a_row
-from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset
-from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed
-from trainwright.data.loading.pair_dataset import PairBatches, PairDataset
+from trainwright.data.loading.pair_dataset import (
+    CaptionDataset,
+    PairBatches,
+    PairDataset,
+    TextPairBatches,
+    TextPairDataset,
+)
 from trainwright.data.loading.preference_dataset import PreferenceBatches, PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset, query_targets
-from trainwright.data.loading.text_pair_dataset import TextPairBatches, TextPairDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows, TrimmedRows
 from trainwright.data.loading.worker_pool import Workers
 from trainwright.data.sampling.step_ramps import step_rows
@@ -40,12 +47,11 @@ from trainwright.engine.signals.throughput import PaddingGauge
 from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.model.families import network_family
 from trainwright.model.row_state import add_projection
-from trainwright.objective.distillation import Distilled, DistilledStates
+from trainwright.objective.distillation import Distilled, DistilledStates, DistilledTokens
 from trainwright.objective.losses import Mixed, Objective, RowWeighted, Supervised, TargetLoss
 from trainwright.objective.own_objective import OwnObjective
 from trainwright.objective.preference_losses import ByPair
 from trainwright.objective.ranking_losses import ByQuery
-from trainwright.objective.token_distillation import DistilledTokens
 from trainwright.run.compose.training_rows import draw_rows
 from trainwright.tracking.events import Event, Noted
 

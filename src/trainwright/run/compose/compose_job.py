@@ -20,7 +20,7 @@ from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.files import Json
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
 from trainwright.distributed.rank_share import RankShare
@@ -29,10 +29,9 @@ from trainwright.engine.execution.activation_checkpointing import recompute
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.execution.numeric_env import numerics_of
 from trainwright.engine.fault_injection import with_fault_points
-from trainwright.engine.job import Job
-from trainwright.engine.null_objects import Never
+from trainwright.engine.job import Job, Never
 from trainwright.engine.save_interval import FirstOf
-from trainwright.engine.saving.save_request import SaveRequested
+from trainwright.engine.saving import SaveRequested
 from trainwright.engine.stopping.metric_stop_rules import StepRule
 from trainwright.engine.stopping.rank_requests import RankRequests
 from trainwright.engine.stopping.stop_rules import (
@@ -43,13 +42,12 @@ from trainwright.engine.stopping.stop_rules import (
     TimeLimit,
 )
 from trainwright.model.families import network_family
-from trainwright.model.input_shape import Shape
+from trainwright.model.input_shape import Shape, shape_of
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective, TargetLoss
 from trainwright.optim.eval_weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
-from trainwright.run.compose.compose_average import Learning
 from trainwright.run.compose.compose_checkpoints import SaveParts, build_saving
 from trainwright.run.compose.compose_feed import (
     build_feed,
@@ -61,7 +59,7 @@ from trainwright.run.compose.compose_feed import (
     with_projection,
 )
 from trainwright.run.compose.compose_memory import ModelParts
-from trainwright.run.compose.compose_optimizer import build_updates
+from trainwright.run.compose.compose_optimizer import Learning, build_updates
 from trainwright.run.compose.compose_step import (
     WINDOW,
     Stepping,
@@ -78,10 +76,8 @@ from trainwright.run.compose.compose_telemetry import Measurable, TelemetryParts
 from trainwright.run.compose.compose_validation import build_validation
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
 from trainwright.run.folder.exact_resume import with_same_bits
-from trainwright.run.input_shapes import shape_of
 from trainwright.run.run_context import RunContext
-from trainwright.tracking.events import Event
-from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.events import Event, Observer, Observers
 from trainwright.tracking.signals import SignalRecorder
 
 

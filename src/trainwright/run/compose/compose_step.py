@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
@@ -10,28 +11,24 @@ import torch
 
 from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.run_settings import Determinism, Tracking
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tracking import Tracking
 from trainwright.contract.sections.training.training import Training
-from trainwright.engine.advice import OF_CONTRACTS
-from trainwright.engine.execution.compile import CompiledObjective
+from trainwright.engine.execution.compile import CompiledObjective, compiling
+from trainwright.engine.execution.kernel_settings import deterministic, matrix_products
 from trainwright.engine.execution.precision import LossScale, Precision, build_precision
-from trainwright.engine.guards.rollback_backoff import RollbackBackoff
+from trainwright.engine.guards.rollback import RollbackBackoff
 from trainwright.engine.guards.spike_detection import MOST_STEPS
-from trainwright.engine.guards.step_guard import PolicyGuard, StepGuard
+from trainwright.engine.guards.step_guard import OF_CONTRACTS, PolicyGuard, StepGuard
 from trainwright.engine.job import OutcomeObserver
 from trainwright.engine.save_interval import Due
+from trainwright.engine.signals.network_inspection import Probe
 from trainwright.engine.signals.noise_scale import NoiseScale
-from trainwright.engine.signals.step_probes import Probe
 from trainwright.engine.signals.telemetry import Gauge
 from trainwright.engine.stopping.metric_stop_rules import MetricStopRules, StepRule
 from trainwright.engine.update.gradient_cache import GradientCache
 from trainwright.engine.update.gradient_clipping import build_clipping
-from trainwright.engine.update.oom_policy import (
-    AlsoAfterSplit,
-    MemoryGuard,
-    SplitOnOutOfMemory,
-)
+from trainwright.engine.update.oom_policy import AlsoAfterSplit, MemoryGuard, SplitOnOutOfMemory
 from trainwright.engine.update.optimizer_in_backward import InBackwardStep
 from trainwright.engine.update.step import OptimizerStep, Step
 from trainwright.objective.losses import Objective
@@ -45,6 +42,22 @@ from trainwright.run.compose.compose_memory import (
 )
 from trainwright.tracking.events import Event, Number
 from trainwright.tracking.signals import ReadScalars, read_each
+
+
+@contextmanager
+def kernels(contract: Contract) -> Iterator[None]:
+    """Apply the kernel settings of a resolved contract inside the block, and restore them
+    afterwards."""
+    training = contract.training
+    level: Determinism = settled(contract.resume.determinism)
+    compute = training.compute
+    tf32 = training.mixed_precision == "tf32"
+    products = matrix_products("tf32" if tf32 else settled(compute.matrix_products))
+    compiles = compute.compile == "on"
+    compiler = compiling("on" if compiles else "off")
+    with deterministic(level, compiled=compiles), products, compiler:
+        yield
+
 
 WINDOW = 50
 """Steps whose numbers are read and written together."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.contract.sections.budget import Budget
-from trainwright.contract.sections.training.stop import Stop
+from trainwright.contract.sections.run_settings import Budget
+from trainwright.contract.sections.training.training import Stop
 from trainwright.engine.stopping.metric_stop_rules import (
     GradientNormBelow,
     LossPlateauRule,

@@ -10,21 +10,25 @@ from typing import Literal, Protocol, assert_never, final
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
+from trainwright.contract.sections.run_settings import Inspect, Tracking
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.tracking import Inspect, Tracking
 from trainwright.engine.execution.precision import PrecisionChoice
 from trainwright.engine.health.health_monitor import HealthMonitor
-from trainwright.engine.job import Probes
-from trainwright.engine.null_objects import NoProbes
+from trainwright.engine.job import NoProbes, Probes
 from trainwright.engine.signals.attention_entropy import AttentionEntropy
 from trainwright.engine.signals.dead_units import DeadUnits
-from trainwright.engine.signals.layer_norm_signals import LayerNorms
-from trainwright.engine.signals.mfu import Utilisation
-from trainwright.engine.signals.network_inspection import Activations, GradientSizes, SilentUnits
-from trainwright.engine.signals.step_probes import Probe, StepProbes
+from trainwright.engine.signals.flops import Utilisation
+from trainwright.engine.signals.network_inspection import (
+    Activations,
+    GradientSizes,
+    LayerNorms,
+    Probe,
+    SilentUnits,
+    StepProbes,
+)
 from trainwright.engine.signals.telemetry import Gauge, Windows
 from trainwright.engine.signals.throughput import MemoryGauge, Throughput
-from trainwright.model.attention.attention_protocol import WithAttention
+from trainwright.model.model_call import WithAttention
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.event_log import read_events

@@ -15,21 +15,19 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
-from trainwright.data.base.table import Floats, Part
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats, Part
+from trainwright.data.columns.target import Target
 from trainwright.data.loading.batch import as_batch
 from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.loading.query_dataset import QueryBatches, QueryDataset
 from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
 from trainwright.engine.execution.adaptive_eval_batch import AdaptiveEvalBatch
-from trainwright.engine.job import Validate
-from trainwright.engine.null_objects import NoValidation
+from trainwright.engine.job import NoValidation, Validate
+from trainwright.evaluation.evaluate import SliceRows, find_slices
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.metrics.retrieval import mean_loss
-from trainwright.evaluation.metrics.retrieval_answers import answers_of_retrieval
-from trainwright.evaluation.slice_rows import SliceRows, find_slices
+from trainwright.evaluation.metrics.retrieval import answers_of_retrieval, mean_loss
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.objective.output_link import OutputLink
 from trainwright.objective.ranking_losses import ByQuery

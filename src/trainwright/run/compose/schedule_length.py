@@ -9,13 +9,12 @@ from typing import Literal, final
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.sampling import Mixture
+from trainwright.contract.sections.data.data_traits import Mixture
 from trainwright.contract.sections.section import settled
-from trainwright.contract.sections.training.stop import Stop
-from trainwright.data.base.table import Integers
+from trainwright.contract.sections.training.training import Stop
+from trainwright.data.base.inputs import Integers
+from trainwright.data.loading.document_dataset import ShortWindows, Trimmed
 from trainwright.data.loading.feed import Feed
-from trainwright.data.loading.length_ramp import ShortWindows
-from trainwright.data.loading.padded_dataset import Trimmed
 from trainwright.data.sampling.step_ramps import Stages, steps_up_to, window_lengths
 from trainwright.engine.job import At, BatchSource, Every
 from trainwright.engine.stopping.stop_rules import SampleLimit, StepLimit, StopRule

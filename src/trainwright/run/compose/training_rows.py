@@ -12,34 +12,27 @@ import torch
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.captions import CaptionData
+from trainwright.contract.sections.data.data_traits import Mixture, Uniform
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.contract.sections.data.pairs import PairData
-from trainwright.contract.sections.data.sampling import Mixture, Uniform
-from trainwright.contract.sections.data.token_windows import TokenFeeding
+from trainwright.contract.sections.data.tokens import TokenFeeding
 from trainwright.contract.sections.section import settled
-from trainwright.data.base.inputs.caption_inputs import CaptionInputs
-from trainwright.data.base.inputs.pair_inputs import PairInputs
-from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
-from trainwright.data.base.inputs.text_inputs import TextInputs
-from trainwright.data.base.inputs.text_pair_inputs import TextPairInputs
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import ImageInputs, Part, TableInputs
+from trainwright.data.base.inputs import ImageInputs, Part, TableInputs
+from trainwright.data.base.pair_inputs import CaptionInputs, PairInputs, TextPairInputs
+from trainwright.data.base.token_inputs import PreferenceInputs, TextInputs, TokenInputs
 from trainwright.data.loading.augment import ImageDataset
-from trainwright.data.loading.caption_dataset import CaptionDataset
 from trainwright.data.loading.dataset import (
+    MemmapDataset,
     RowDataset,
     TensorRowDataset,
     TextDataset,
     WindowDataset,
 )
-from trainwright.data.loading.memmap_dataset import MemmapDataset
-from trainwright.data.loading.packed_dataset import PackedDataset
-from trainwright.data.loading.padded_dataset import PaddedDataset
-from trainwright.data.loading.pair_dataset import PairDataset
+from trainwright.data.loading.document_dataset import PackedDataset, PaddedDataset
+from trainwright.data.loading.pair_dataset import CaptionDataset, PairDataset, TextPairDataset
 from trainwright.data.loading.pixel_rows import build_pixels
 from trainwright.data.loading.preference_dataset import PreferenceDataset
 from trainwright.data.loading.query_dataset import QueryDataset
-from trainwright.data.loading.text_pair_dataset import TextPairDataset
 from trainwright.data.loading.tokenized_rows import TokenizedRows
 from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
 from trainwright.data.sampling.length_buckets import BucketSampler

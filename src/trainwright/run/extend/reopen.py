@@ -7,15 +7,13 @@ from dataclasses import replace
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import damage_in, read_json
-from trainwright.core.import_gc import loading
-from trainwright.planner.plan_extension import Extension, extend_plan
-from trainwright.run.extend.earlier_endings import keep_evaluation
-from trainwright.run.extend.extendable import find_end
+from trainwright.core.process import loading
+from trainwright.planner.extend_plan import Extension, extend_plan
+from trainwright.run.extend.extendable import find_end, keep_evaluation
 from trainwright.run.folder.interruption import is_finished
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.extension_request import ExtensionRequest
-from trainwright.run.screen import Screen
-from trainwright.run.summary import labelled
+from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.request import ExtensionRequest
+from trainwright.run.screen import Screen, labelled
 from trainwright.tracking.events import Noted
 from trainwright.tracking.record import reopen_record
 from trainwright.tracking.run_folder import RunFolder
@@ -40,7 +38,7 @@ def extend_run(
         return ready, []
     end = find_end(folder, ready.plan.contract, wanted)
     with loading():  # only networks need torch
-        from trainwright.run.extend.continue_network import plan_extension
+        from trainwright.run.extend.plan_extension import plan_extension
     with damage_in(folder.record):
         verdict = str(read_json(folder.record)["ending"]["verdict"])
     extension = plan_extension(end, ready.plan, ready.prepared, wanted, verdict)

@@ -16,24 +16,24 @@ from typing import NamedTuple
 import torch
 
 from trainwright.checkpoint.begin_elsewhere import Origin
-from trainwright.checkpoint.storages.list_checkpoints import list_checkpoints
+from trainwright.checkpoint.storages.catalog import list_checkpoints
 from trainwright.contract.document import Contract
-from trainwright.contract.reading.stored_contracts import with_defaults
+from trainwright.contract.reading.read_contract import with_defaults
 from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.data.sampling import Curriculum
-from trainwright.contract.sections.training.averaging import Swa
+from trainwright.contract.sections.data.data_traits import Curriculum
+from trainwright.contract.sections.training.scheduler import Swa
 from trainwright.core.errors import ContractMistake, DataChanged, Mistake, Problem
 from trainwright.core.files import Json, damage_in
 from trainwright.core.formatting import many
 from trainwright.optim.lr_schedule import Schedule, build_schedule
 from trainwright.optim.plateau import Plateau
-from trainwright.planner.plan_extension import Extension, with_values
+from trainwright.planner.extend_plan import Extension, with_values
 from trainwright.run.compose.compose_feed import build_feed, with_workers
 from trainwright.run.compose.schedule_length import length_of
 from trainwright.run.folder.planned_contract import find_run, read_planned, read_started
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
+from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.request import Request
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder
 

@@ -1,15 +1,17 @@
-"""Refuse foreign or modified files in a run folder."""
+"""Refuse foreign or modified files in a run folder, and copy a finished one."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 
-from trainwright.core.code_permission import is_code_allowed, look_for_code_in
+from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import Json, damage_in, read_json
+from trainwright.core.process import is_code_allowed, look_for_code_in
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.screen import Screen, labelled
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.identity import Identity, read_identity
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
@@ -98,3 +100,23 @@ def check_owner(folder: RunFolder, about: Json, identity: Identity) -> None:
             f"{folder.bundle} belongs to another run ({about.get('run', 'unnamed')!s:.80}), not to "
             f"{folder.name}: put back its own, or let it end: trainwright resume {folder.path}"
         )
+
+
+def copy_finished(folder: RunFolder, contract: Contract, screen: Screen) -> None:
+    """Copy what a finished run has written since its last checkpoint, if its contract asks for
+    copies. A failure is only reported."""
+    remote = contract.training.checkpointing.remote
+    if remote == "off":
+        return
+    # Imported here: few runs are copied.
+    from trainwright.checkpoint.copies.copied_file_sets import open_sets
+    from trainwright.checkpoint.copies.run_copies import RunCopies
+
+    try:
+        copies = RunCopies(folder, open_sets(remote, folder.name), read_identity(folder).lineage)
+        if copies.is_of_another():
+            raise StorageFailed(f"the copies in {copies} belong to another run")
+        copies.copy(copies.moment())
+    except StorageFailed as error:
+        text = f"the finished run is not copied to {remote}/{folder.name}: {error}"
+        screen.say(labelled("warning", text))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from trainwright.checkpoint.guard_loads import guard_loads
 from trainwright.checkpoint.store import CheckpointStore, Loaded
-from trainwright.contract.sections.resume import Resume
+from trainwright.checkpoint.store_calls import guard_loads
+from trainwright.contract.sections.run_settings import Resume
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.engine.execution.numeric_env import why_not_exact

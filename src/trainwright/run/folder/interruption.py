@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainwright.checkpoint.files.file_names import TREES
+from trainwright.checkpoint.files.file_entry import TREES
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.formatting import many
-from trainwright.tracking.append_only_file import last_step, whole_lines
+from trainwright.tracking.event_log import last_step, whole_lines
 from trainwright.tracking.events import Noted
 from trainwright.tracking.run_folder import RunFolder
 

@@ -9,15 +9,14 @@ from types import MappingProxyType
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, damage_in, read_json, write_json
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target
 from trainwright.evaluation.evaluation_result import Evaluation
-from trainwright.evaluation.fold_scores import FoldScores
-from trainwright.evaluation.seed_scores import SeedScores
+from trainwright.evaluation.fold_scores import FoldScores, SeedScores
 from trainwright.evaluation.verdict import Verdict
-from trainwright.run.extend.earlier_endings import read_opened
+from trainwright.run.extend.extendable import read_opened
 from trainwright.run.folder.check_own_files import check_own
-from trainwright.run.run_result import Result
-from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.request import refuse_script_run
+from trainwright.run.run_context import Result
 from trainwright.tracking.run_folder import RunFolder
 
 NOT_JUDGED: Mapping[str, Json] = MappingProxyType({})

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.questions import QuestionSet
+from trainwright.contract.sections.metric import QuestionSet
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.inputs.caption_inputs import OTHER_IMAGES, CaptionInputs
-from trainwright.data.base.storage.row_storage import spread_rows
-from trainwright.data.base.table import ImageInputs, Part
+from trainwright.data.base.inputs import ImageInputs, Part
+from trainwright.data.base.pair_inputs import OTHER_IMAGES, CaptionInputs
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.captions.caption_encoding import CaptionEncoding, CaptionText
 from trainwright.data.questions.question_file import ReadQuestion
 from trainwright.evaluation.metrics.answer_values import baselines_of, values_of_answers

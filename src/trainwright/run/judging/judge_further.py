@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.core.files import Json
-from trainwright.data.base.table import Part
+from trainwright.data.base.inputs import Part
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.screen import StageTimes
 from trainwright.tracking.run_folder import RunFolder
 
@@ -28,7 +28,7 @@ def judge_further(
     contract, (predictor, folder), (verdict, evaluation) = ready.plan.contract, model, judged
     # Imported here, as below: few contracts have such limits, and only decoders write.
     if contract.serving.is_limited:
-        from trainwright.run.judging.judge_serving import judge_serving
+        from trainwright.run.judging.judge import judge_serving
 
         with stages("judge"):
             verdict = verdict.with_clauses(judge_serving(folder, test, contract))

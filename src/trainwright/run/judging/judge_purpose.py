@@ -12,14 +12,13 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
-from trainwright.evaluation.clause import Clause, status_of
-from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation
+from trainwright.evaluation.evaluation_result import ALL_ROWS, Clause, Evaluation, status_of
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import read_description, verified_manifest
 from trainwright.predictor.calibration import Calibration
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.folder.baseline_bundles import read_baselines
+from trainwright.run.folder.model_files import read_baselines
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import inner_trainings

@@ -12,13 +12,12 @@ import polars as pl
 from trainwright.contract.sections.data.data import Data
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
+from trainwright.data.base.inputs import Integers, Part
 from trainwright.data.base.levels import Levels
-from trainwright.data.base.table import Integers, Part
-from trainwright.data.columns.target import target_from_json
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.columns.target import Target, target_from_json
 from trainwright.data.formats.parquet_sizes import read_parquet
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
-from trainwright.evaluation.scored_part import Scored
 from trainwright.run.folder.check_own_files import check_own
 from trainwright.tracking.run_folder import RunFolder
 
@@ -57,8 +56,7 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     columns += [*target.truths(part.target), *predicted]
     if target.task == "retrieval":
         # Imported here: few runs match pairs.
-        from trainwright.evaluation.metrics.passage_retrieval import passage_columns
-        from trainwright.evaluation.metrics.retrieval import place_columns
+        from trainwright.evaluation.metrics.retrieval import passage_columns, place_columns
 
         in_columns = passage_columns if target.is_one_way else place_columns
         columns += in_columns(scored.answers())
@@ -102,8 +100,7 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
 
 def _answers(frame: pl.DataFrame, target: Target) -> Answers:
     if target.task == "retrieval":
-        from trainwright.evaluation.metrics.passage_retrieval import answers_of_columns
-        from trainwright.evaluation.metrics.retrieval import answers_of_places
+        from trainwright.evaluation.metrics.retrieval import answers_of_columns, answers_of_places
 
         return answers_of_columns(frame) if target.is_one_way else answers_of_places(frame)
     folds = frame["fold"].to_numpy() if "fold" in frame.columns else None

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.document import Contract
+from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.base.messages import some
-from trainwright.data.base.table import Floats, Integers, Part
-from trainwright.evaluation.calibration.fit_calibration import CannotCalibrate, fit_calibration
-from trainwright.evaluation.calibration.fit_threshold import fit_threshold
+from trainwright.evaluation.calibration.fit_threshold import CannotCalibrate, fit_threshold
 from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
 from trainwright.predictor.conformal import (
     conformal_shifts,
@@ -28,7 +27,7 @@ def decide_labels(
 ) -> Fitted:
     """The same with the contract's threshold of each label, fitted to probabilities [N, L] of rows
     with these labels [N, L]; with a warning where there is nothing to fit to."""
-    from trainwright.evaluation.calibration.label_thresholds import fit_label_thresholds
+    from trainwright.evaluation.calibration.fit_threshold import fit_label_thresholds
 
     predictor, threshold = fitted.predictor, contract.training.threshold
     names, said = predictor.target.target_names, fitted.warnings
@@ -54,12 +53,15 @@ def calibrate(
     target, threshold = fitted.predictor.target, training.threshold
     if target.target_names:
         return decide_labels(fitted, scores, truth, contract)
+    # Imported here: most probabilities stay as the model gives them.
+    from trainwright.evaluation.calibration.fit_calibration import fit_calibration
+
     try:
         found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
         calibrated, positive = found.apply(scores), target.positive_code
         if len(costs := target.costs) == 2:
             # Imported here: few errors have costs.
-            from trainwright.evaluation.calibration.cost_threshold import fit_cost_threshold
+            from trainwright.evaluation.calibration.fit_threshold import fit_cost_threshold
 
             threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
         elif threshold == "auto":

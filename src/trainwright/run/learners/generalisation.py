@@ -10,10 +10,9 @@ from statistics import fmean
 from trainwright.core.files import Json
 from trainwright.engine.health.overfitting import ValidationLoss, name_fit
 from trainwright.run.run_context import RunContext
-from trainwright.run.summary import labelled
+from trainwright.run.screen import labelled
 from trainwright.tracking.event_log import read_events
-from trainwright.tracking.events import Ended, Noted, number_from_json
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.events import Ended, Noted, Observers, number_from_json
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
 

@@ -1,11 +1,14 @@
-"""A training inside a run: that of a fold, of another seed, of a refit or of a candidate."""
+"""A training inside a run: of a fold, of another seed, of training and validation rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from trainwright.contract.sections.training.training import Stop
 from trainwright.core.files import read_json
 from trainwright.data.types import Prepared
+from trainwright.planner.estimate import scheduled_steps
+from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import check_owner, describe_owner
@@ -14,8 +17,24 @@ from trainwright.run.learners.fit_result import check_ending
 from trainwright.run.learners.learner import Learner
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.events import Observers
 from trainwright.tracking.run_folder import RunFolder
+
+
+def plan_again_with(plan: Plan, length: int, train_rows: int) -> Plan:
+    """Plan of the second training: as many rounds or updates, on the schedule of the first, which
+    had so many `train_rows`; nothing is fitted to validation rows."""
+    contract, model = plan.contract, plan.contract.model
+    changes: dict[str, object] = {"calibration": "none", "threshold": 0.5}
+    if limit := model.traits.rounds:
+        model = model.model_copy(update={limit: length})
+    if model.is_loop_trained:
+        spans = scheduled_steps(contract, train_rows)
+        stop = Stop(max_steps=length, schedule_spans=spans)
+        changes |= {"early_stopping": "off", "stop": stop}
+    training = contract.training.model_copy(update=changes)
+    updated = contract.model_copy(update={"model": model, "training": training})
+    return replace(plan, contract=updated)
 
 
 def inner_predictor(

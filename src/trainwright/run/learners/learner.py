@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, Protocol, assert_never, final
 
 from trainwright.contract.document import Contract
-from trainwright.core.import_gc import loading
+from trainwright.core.process import loading
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryFamily, TreeFamily
 from trainwright.planner.plan import Plan
 from trainwright.predictor.calibration import USUAL_THRESHOLD
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.library_job import job_of
+from trainwright.run.learners.fit_result import Fitted, job_of
 from trainwright.run.run_context import RunContext
 
 

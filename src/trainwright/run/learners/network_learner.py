@@ -18,7 +18,7 @@ from trainwright.planner.estimate import scheduled_steps
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose.compose_job import Composed, compose
-from trainwright.run.compose.process_settings import kernels
+from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
 from trainwright.run.run_context import RunContext

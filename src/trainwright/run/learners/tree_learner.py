@@ -1,4 +1,4 @@
-"""Learner of trees, with resumable training."""
+"""Learner of trees, with resumable training, stop rules and the job of a library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, final
 
 from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.training.checkpointing import Checkpointing
+from trainwright.contract.sections.training.training import Checkpointing
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
@@ -25,19 +25,80 @@ from trainwright.engine.save_interval import (
     Spacing,
 )
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
-from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, Watching
+from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, RuleEnding, Watching
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.folder.interruption import saves_recorded
-from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.library_job import job_of
-from trainwright.run.learners.tree_rules import TreeRules
-from trainwright.run.run_context import RunContext
-from trainwright.run.save_spacing import build_spacing
-from trainwright.run.summary import labelled
+from trainwright.run.learners.fit_result import Fitted, job_of
+from trainwright.run.request import Additions
+from trainwright.run.run_context import RunContext, build_spacing
+from trainwright.run.screen import labelled
 from trainwright.tracking.clock import SystemClock
-from trainwright.tracking.events import Event, Noted, Resumed, Saved, SaveMissed
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.events import (
+    Event,
+    Noted,
+    Observers,
+    Resumed,
+    Saved,
+    SaveMissed,
+    Validated,
+)
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+class TreeRules:
+    """Tells the caller's observers the validation value of each tree, as `val_<metric>` with the
+    tree as the step, and asks the caller's stop rules.
+
+    `metric` is the loss or error that LightGBM watches: less is better. `ending` is that by a rule.
+    """
+
+    def __init__(self, added: Additions, metric: str) -> None:
+        self._added = added
+        self._metric = f"val_{metric}"
+        self._progress = Progress()
+        self._best = math.inf
+        self._before = NOTHING_GROWN
+        self._asked = 0
+        self.ending: RuleEnding | None = None
+
+    def resume(self, before: Grown) -> None:
+        """Go on from kept trees. A rule's ending stays, whatever the rules are now: trees that must
+        be grown again end after as many rounds."""
+        self._before = before
+        if before.is_provable:
+            self.ending = before.ended_by
+            self._best = math.inf if math.isnan(before.best_value) else before.best_value
+
+    def restart(self) -> None:
+        """The kept trees are grown again from the first."""
+        self.ending, self._best = None, math.inf
+
+    def observe(self, trees: int, value: float) -> None:
+        """Take notice of the newest tree."""
+        self._progress = Progress(step=trees, attempted=trees)
+        improved = value < self._best
+        self._best = min(value, self._best)
+        event = Validated(self._progress, {self._metric: value}, 0.0, improved)
+        for observer in self._added.observers:
+            observer.observe(event)
+
+    def must_stop(self) -> bool:
+        """Does a rule complete the training after this tree? Every rule is asked each time."""
+        self._asked += 1
+        if (kept := self._before.ended_by) is not None:
+            self.ending = kept if self._asked >= self._before.rounds else None
+        else:
+            asked = [rule.reason(self._progress) for rule in self._added.stop_rules]
+            reasons = [reason for reason in asked if reason is not None]
+            self.ending = RuleEnding(*reasons[0]) if reasons else None
+        return self.ending is not None and self.ending.is_final
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Has a rule ended the training here, to be resumed?"""
+        return self.ending is not None and not self.ending.is_final
+
 
 _SHARE = 0.02
 _LEAST_SECONDS = 10.0
@@ -87,7 +148,7 @@ class TreeLearner:
     def _grow(
         self, job: LibraryJob, run: RunContext, budget: _Budget, rules: TreeRules
     ) -> LibraryFit:
-        begun = saves_recorded(run.folder) if run.goes_on else ""
+        begun = _saved_before(run.folder) if run.goes_on else ""
         store = KeptTrees(run.folder.checkpoints, run.identity, self._family.read_grown, begun)
         kept = store.newest_valid(job.outputs)
         tell = Observers(run.observers, run.screen.say).observe
@@ -253,3 +314,10 @@ def _say_other_trees(
     note = f"{what} comes out otherwise here ({why}): all are grown again from the first"
     run.screen.say(labelled("note", note))
     tell(Noted("not_exact", note))
+
+
+def _saved_before(folder: RunFolder) -> str:
+    # Imported here: a new run has saved nothing.
+    from trainwright.run.folder.interruption import saves_recorded
+
+    return saves_recorded(folder)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from trainwright.contract.reading.stored_contracts import with_defaults
+from trainwright.contract.reading.read_contract import with_defaults
 from trainwright.contract.reading.yaml_reader import yaml_value_text
 from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.core.errors import ContractMistake, DataChanged, Problem
 from trainwright.core.files import Json, damage_in, read_json
 from trainwright.run.folder.planned_contract import read_started
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready
 from trainwright.tracking.events import Noted
 from trainwright.tracking.run_folder import RunFolder
 

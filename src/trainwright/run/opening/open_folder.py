@@ -1,4 +1,4 @@
-"""Run folder: created, or reopened after checking that it is the same run."""
+"""Run folder: created, or reopened after checking that it is that of the run."""
 
 from __future__ import annotations
 
@@ -10,39 +10,61 @@ from pathlib import Path
 from typing import Literal, final
 
 from trainwright.contract.reading.read_contract import ContractText
-from trainwright.core.code_permission import permission_words
-from trainwright.core.errors import (
-    Interrupted,
-    Mistake,
-    Problem,
-    TrainwrightError,
-)
+from trainwright.core.errors import Interrupted, Mistake, Problem, TrainwrightError
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, write_json, write_text
+from trainwright.core.process import permission_words
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.provenance import find_revisions
-from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
+from trainwright.data.statistics.profile import distributions_of, distributions_to_json
 from trainwright.planner.plan import Plan
 from trainwright.run.folder.check_own_files import check_own
-from trainwright.run.folder.interruption import is_finished, is_fitted, note_cut, note_lost_record
-from trainwright.run.folder.trained_rows import write_trained_rows
-from trainwright.run.opening.attempt_record import start_record
+from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
-from trainwright.run.screen import Screen
-from trainwright.run.summary import labelled
-from trainwright.tracking.bound_request import bind_request
-from trainwright.tracking.checksums import write_checksums
+from trainwright.run.prepare.prepare_run import Ready
+from trainwright.run.request import Request
+from trainwright.run.screen import Screen, labelled
+from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
+from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.events import Noted
-from trainwright.tracking.heartbeat import beating
-from trainwright.tracking.identity import Identity, RunIdentity, read_identity
-from trainwright.tracking.observers import Observer, Observers
-from trainwright.tracking.record import Ending, RunRecord
+from trainwright.tracking.events import Noted, Observer, Observers
+from trainwright.tracking.identity import Identity, RunIdentity, bind_request, read_identity
+from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.run_list import list_runs
-from trainwright.tracking.unfinished import remove_unfinished_of_run
+
+
+def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
+    """Write the record of an attempt that starts now."""
+    facts = RunFacts(
+        command=request.command,
+        source=ready.document.source.folder,
+        data_version=ready.prepared.version,
+        seeds={
+            "contract": ready.plan.contract.seed,
+            "split": ready.plan.contract.split_seed,
+        },
+        determinism={
+            "level": ready.plan.contract.resume.determinism,
+            "cost": dict(ready.plan.determinism_cost),
+        },
+        threads={"cores": ready.device.cores, "torch": ready.device.threads},
+        price_per_hour=ready.plan.contract.budget.price_per_hour,
+        budget=_budget(ready),
+        gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
+    )
+    return RunRecord.start(folder.record, facts)
+
+
+def _budget(ready: Ready) -> dict[str, Json]:
+    """Record entry of an allotted budget."""
+    allotment = ready.plan.allotment
+    if not allotment.is_made:
+        return {}
+    return {
+        "limit_seconds": allotment.limit_seconds,
+        "seconds_before": ready.seconds_before,
+        "planned": dict(allotment.planned),
+    }
 
 
 @final
@@ -103,7 +125,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
         notes = _notes_of_resume(folder, ready) if goes_on else []
-        if goes_on and is_finished(folder):
+        if goes_on and _is_finished(folder):
             check_own(folder)
             if not request.extend.count:
                 yield FinishedRun(folder)
@@ -132,7 +154,7 @@ def _start(
     goes_on: bool,
 ) -> Iterator[StartedRun]:
     """One attempt of a run, with its plan written and its record open."""
-    cut = [note_cut(folder)] if goes_on and not is_fitted(folder) else []
+    cut = _cut(folder) if goes_on else []
     folder.checksums.unlink(missing_ok=True)
     identity = _identity(folder, ready, is_new=not goes_on)
     _write_plan(folder, request, ready, identity)
@@ -208,6 +230,9 @@ def find_resumed(request: Request, ready: Ready) -> RunFolder:
     if request.name:
         return RunFolder.find(request.runs, request.name)
     contract_name = ready.plan.contract.name
+    # Imported here: a run with a name looks for no other.
+    from trainwright.tracking.run_list import list_runs
+
     for run in reversed(list_runs(request.runs)):
         stem, _, number = run.name.rpartition("-")
         if stem == contract_name and number.isdigit() and run.state != "finished":
@@ -239,9 +264,24 @@ def is_blank(folder: RunFolder) -> bool:
     return not begun and not any(folder.checkpoints.glob("*"))
 
 
+def _is_finished(folder: RunFolder) -> bool:
+    # Imported here, and below: nothing comes before a new run.
+    from trainwright.run.folder.interruption import is_finished
+
+    return is_finished(folder)
+
+
+def _cut(folder: RunFolder) -> list[Noted]:
+    """How the earlier process ended, if it did not fit all models."""
+    from trainwright.run.folder.interruption import is_fitted, note_cut
+
+    return [] if is_fitted(folder) else [note_cut(folder)]
+
+
 def _notes_of_resume(folder: RunFolder, ready: Ready) -> list[Noted]:
     """What has changed since the run was started, if it may."""
     # Imported here: a new run is compared with none.
+    from trainwright.run.folder.interruption import note_lost_record
     from trainwright.run.opening.check_same_run import check_same_run
 
     return [*check_same_run(folder, ready), *note_lost_record(folder)]

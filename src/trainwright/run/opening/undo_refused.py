@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
-from trainwright.checkpoint.files.file_names import name_of
+from trainwright.checkpoint.files.file_entry import name_of
 from trainwright.core.errors import Mistake, NoValidCheckpoint
 from trainwright.core.files import storage_errors
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.run_list import inner_trainings
 
 
 @final
@@ -118,6 +117,9 @@ def _link(path: Path, copy: Path) -> None:
 def _trained(folder: RunFolder) -> set[Path]:
     """Checkpoints after the first step, saved trees, models and recorded steps, of the trainings
     inside it too."""
+    # Imported here: few runs are refused.
+    from trainwright.tracking.run_list import inner_trainings
+
     inner = [path for _, path in inner_trainings(folder)]
     found: set[Path] = set()
     for run in (folder, *map(RunFolder, inner)):

@@ -1,5 +1,8 @@
-"""Preparation of a run before budget is spent: contract read, data prepared, everything
-resolved."""
+"""Preparation of a run before budget is spent: contract read, data prepared, plan made.
+
+Preparation of a run before budget is spent: contract read, data prepared, everything
+resolved.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.reading.read_contract import (
@@ -18,34 +21,59 @@ from trainwright.contract.reading.read_contract import (
     placed,
     read_contract,
 )
-from trainwright.contract.rules.availability import unavailable
+from trainwright.contract.rules.all_rules import unavailable
 from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
-from trainwright.core.optional_dependencies import need_torch
-from trainwright.data.dispatch import prepare, read_data
-from trainwright.data.encoders.text_encoder import TextReading
+from trainwright.core.lazy_imports import need_torch
+from trainwright.data.dispatch import modality_of, prepare, read_data
+from trainwright.data.encoders.text_tokenizer import TextReading
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.cache import open_cache
-from trainwright.data.sources.file_guard import FilesRead
+from trainwright.data.sources.local_files import FilesRead
 from trainwright.data.types import Prepared
 from trainwright.evaluation.calibration.fit_threshold import calibration_problems
-from trainwright.evaluation.slice_rows import find_slices
+from trainwright.evaluation.evaluate import find_slices
 from trainwright.model.families import family_of, library_family
+from trainwright.model.input_shape import longest_sample, shape_of
 from trainwright.planner.plan import Plan, plan
-from trainwright.planner.read_device import read_device
-from trainwright.run.input_shapes import longest_sample, shape_of
+from trainwright.planner.plan_facts import DeviceFacts, read_device
 from trainwright.run.prepare.contract_target import target_problems, with_contract_target
-from trainwright.run.prepare.ready_run import Ready
-from trainwright.run.request.run_request import Request
-from trainwright.run.screen import Screen, StageTimes
-from trainwright.run.summary import describe_data, describe_plan, labelled
+from trainwright.run.request import Request
+from trainwright.run.screen import Screen, StageTimes, describe_data, describe_plan, labelled
 
 if TYPE_CHECKING:
     from trainwright.run.prepare.question_sets import LoadedQuestions
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything known before budget is spent. `files` are those that were read, `seconds_before`
+    is the time until the run's folder was opened. `teacher` describes that of the contract;
+    `questions` are those that it asks."""
+
+    document: Document
+    raw: Raw
+    device: DeviceFacts
+    plan: Plan
+    prepared: Prepared
+    files: FilesRead
+    seconds_before: float = 0.0
+    teacher: Mapping[str, Json] = field(default_factory=dict)
+    questions: tuple[LoadedQuestions, ...] = ()
+
+
+def without_undivided(ready: Ready) -> Ready:
+    """The same without the unsplit rows, which only folds and a refit still need: training cannot
+    afford to keep them in memory next to its parts."""
+    if ready.plan.contract.training.refit:
+        return ready
+    data = ready.plan.contract.data
+    return replace(ready, raw=modality_of(data.kind).after_split(ready.raw, data))
 
 
 def make_ready(
@@ -201,7 +229,7 @@ def _read_available(request: Request) -> Document:
     model = document.contract.model
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
-        from trainwright.core.large_allocations import give_back_large_tensors
+        from trainwright.core.process import give_back_large_tensors
 
         give_back_large_tensors()
     if model.traits.trained_by == "library":
@@ -255,11 +283,11 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     problems += _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.task == "multilabel":
-        from trainwright.evaluation.calibration.label_thresholds import label_threshold_problems
+        from trainwright.evaluation.calibration.fit_threshold import label_threshold_problems
 
         problems += label_threshold_problems(decided.contract.training, metric)
     if prepared.target.query:
-        from trainwright.evaluation.metrics.ranking_problems import ranking_problems
+        from trainwright.evaluation.metrics.query_metrics import ranking_problems
 
         problems += ranking_problems(decided.contract.metric, prepared)
     if contract.purpose != "unstated":

@@ -11,10 +11,10 @@ import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.rules.target.question_rules import question_names
-from trainwright.contract.sections.questions import OF_ANSWERS, OF_CHOICES, QuestionSet
+from trainwright.contract.sections.metric import OF_ANSWERS, OF_CHOICES, QuestionSet
 from trainwright.core.errors import ContractMistake, DataMistake, Mistake, Problem
-from trainwright.data.base.table import Integers
-from trainwright.data.base.token_dtype import Tokens
+from trainwright.data.base.inputs import Integers
+from trainwright.data.base.token_inputs import Tokens
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.data.questions.prompts import PromptWriter, asked_of, encode_continuation

@@ -23,11 +23,11 @@ from trainwright.contract.document import Contract
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_bytes
-from trainwright.doctor.check_result import WRONG_SHAPE
+from trainwright.doctor.verify_checkpoints import WRONG_SHAPE
 from trainwright.doctor.verify_run import verify_run
 from trainwright.run.compose.compose_checkpoints import direction_of
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.tracking.append_only_file import last_step, size_up_to
+from trainwright.tracking.event_log import last_step, size_up_to
 from trainwright.tracking.identity import Identity, read_identity
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import inner_trainings

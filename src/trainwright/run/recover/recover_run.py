@@ -10,19 +10,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from trainwright.checkpoint.copies.copied_file_sets import CopiedSet, FileSets, NoSet
-from trainwright.checkpoint.files.file_names import LEDGER
+from trainwright.checkpoint.files.file_entry import LEDGER
 from trainwright.checkpoint.storages.ledger import Ledger
 from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system
 from trainwright.contract.rules.training.checkpoint_rules import problems_of_address
 from trainwright.core.errors import Mistake, Problem, StorageFailed
-from trainwright.core.files import storage_errors, sync_folder
-from trainwright.core.paths import child_of
-from trainwright.doctor.check_result import WRONG_SHAPE
+from trainwright.core.files import child_of, storage_errors, sync_folder
+from trainwright.doctor.verify_checkpoints import WRONG_SHAPE
 from trainwright.run.opening.open_folder import is_blank
 from trainwright.run.recover.recover_parts import bring_checkpoints, bring_files, check_whole
+from trainwright.tracking.checksums import remove_unfinished
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.run_folder import RunFolder, make_root
-from trainwright.tracking.unfinished import remove_unfinished
 
 _LACKING = (
     "contract, plan, record, preflight, data version, signals, events and ledger: "

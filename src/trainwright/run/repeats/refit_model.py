@@ -11,26 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, hash_value, read_json
 from trainwright.core.formatting import many, show_number
-from trainwright.core.hashing import hash_value
 from trainwright.data.dispatch import prepare_joined
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.evaluation.metrics.predictions import answers_of
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.inner_training import inner_predictor
+from trainwright.run.learners.inner_training import inner_predictor, plan_again_with
 from trainwright.run.learners.learner import Learner, build_uncalibrated
-from trainwright.run.learners.plan_again import plan_again_with
 from trainwright.run.prepare.contract_target import with_contract_target
-from trainwright.run.prepare.prepare_run import decided_task, text_reading
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready, decided_task, text_reading
 from trainwright.run.repeats.train_folds import share_of_budget
 from trainwright.run.run_context import RunContext
-from trainwright.run.summary import labelled
-from trainwright.tracking.observers import Observer
-from trainwright.tracking.unfinished import remove_unfinished_of_run
+from trainwright.run.screen import labelled
+from trainwright.tracking.checksums import remove_unfinished_of_run
+from trainwright.tracking.events import Observer
 
 
 @final

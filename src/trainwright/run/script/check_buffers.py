@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
-from trainwright.engine.job import Job
-from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.engine.job import Job, NoCheckpoints
 from trainwright.engine.update.step import Step
 from trainwright.run.script.check_job import check_first_step, is_ours
 from trainwright.run.script.check_tensors import modules_of

@@ -13,10 +13,9 @@ from trainwright.checkpoint.states.random_state import Generator, state_of_gener
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.job import Job
-from trainwright.engine.null_objects import NoCheckpoints, NoValidation
+from trainwright.engine.job import Job, NoCheckpoints, NoValidation
 from trainwright.run.script.check_job import gap_in_state
-from trainwright.run.script.reachable import find_within
+from trainwright.run.script.check_tensors import find_within
 from trainwright.tracking.events import StepOutcome
 
 

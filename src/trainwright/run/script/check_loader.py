@@ -20,7 +20,7 @@ from torch.utils.data import (
 from trainwright.core.errors import Problem
 from trainwright.engine.job import Job
 from trainwright.engine.loader_feed import LoaderFeed, digest_of
-from trainwright.run.script.reachable import find_within
+from trainwright.run.script.check_tensors import find_within
 
 _MOST_ROWS = 16
 _BY_NUMBER = (RandomSampler, SequentialSampler, WeightedRandomSampler, DistributedSampler)

@@ -14,41 +14,45 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.guard_loads import guard_loads
 from trainwright.checkpoint.state import Stateful, StatePart, StateParts
 from trainwright.checkpoint.states.eval_weights_state import EVALUATED, WEIGHTS, EvaluatedState
 from trainwright.checkpoint.states.module_state import ModuleState
 from trainwright.checkpoint.states.optimizer_state import OptimizerState
 from trainwright.checkpoint.storages.local_storage import LocalStorage
 from trainwright.checkpoint.store import Checkpoints, Loaded
+from trainwright.checkpoint.store_calls import guard_loads
 from trainwright.core.errors import Interrupted, Mistake, NonFinite, Problem
 from trainwright.core.files import Json, storage_errors
 from trainwright.core.formatting import show_number
-from trainwright.core.stop_flag import StopFlag
+from trainwright.core.progress import StopFlag
 from trainwright.engine.execution.numeric_env import numerics_of
-from trainwright.engine.job import Job
+from trainwright.engine.job import Job, NoCheckpoints
 from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.loop import fit as run_loop
-from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.restore_state import restoring
 from trainwright.engine.save_interval import FirstOf
-from trainwright.engine.saving.save_request import SaveRequested
+from trainwright.engine.saving import SaveRequested
 from trainwright.engine.stopping.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
-from trainwright.run.screen import StreamScreen
+from trainwright.run.screen import StreamScreen, labelled
 from trainwright.run.script.check_buffers import keep_buffers
 from trainwright.run.script.check_generators import keep_generators
-from trainwright.run.script.check_job import check_job, keep_random_numbers
+from trainwright.run.script.check_job import check_fields, check_job, keep_random_numbers
+from trainwright.run.script.check_tensors import find_within
 from trainwright.run.script.job_settings import JobSettings, describe_job, optimizers_of
-from trainwright.run.script.job_shape import check_fields
-from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import ScriptRun, keep_in_run, open_script_run
-from trainwright.run.summary import labelled
-from trainwright.run.supervise.signal_handlers import stop_on_signals
-from trainwright.tracking.events import Ended, Event, Number, StepKept, read_number
+from trainwright.run.supervise.preemption import stop_on_signals
+from trainwright.tracking.events import (
+    Ended,
+    Event,
+    Number,
+    Observer,
+    Observers,
+    StepKept,
+    read_number,
+)
 from trainwright.tracking.lock import RunLock
-from trainwright.tracking.observers import Observer, Observers
 
 _LOCK = "lock"
 

@@ -1,4 +1,5 @@
-"""Hyperparameters of a script's job, stored in its checkpoints and compared on a resume."""
+"""Settings of a script's job, stored in its checkpoints and compared when it resumes. Needs
+torch."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.loss import _Loss
 from torch.optim import Optimizer
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
@@ -17,9 +19,104 @@ from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
 from trainwright.engine.loader_feed import LoaderFeed
 from trainwright.engine.update.step import OptimizerStep
+from trainwright.objective.classification_losses import (
+    BinaryCrossEntropyLoss,
+    CrossEntropyLoss,
+    FocalLoss,
+    OrdinalLoss,
+)
+from trainwright.objective.gradient_penalty import GradientPenalty
+from trainwright.objective.losses import Mixed, Padded, Supervised
+from trainwright.objective.regression_losses import (
+    AbsoluteErrorLoss,
+    HuberLoss,
+    PoissonLoss,
+    QuantileLoss,
+    QuantilesLoss,
+    SquaredErrorLoss,
+)
+from trainwright.optim.ema import EMA
 from trainwright.optim.schedule import LearningRate
-from trainwright.run.script.reachable import find_within
-from trainwright.run.script.step_settings import LOSSES, MEANS, PRECISION, describe_step
+from trainwright.optim.swa import SWA
+from trainwright.run.script.check_tensors import find_within
+
+PRECISION, LOSSES, MEANS = "step.precision", "step.losses", "step.means"
+_MOST_NUMBERS = 20
+_WITHOUT_EFFECT = ("device", "training", "scale", "is_checked")
+_OF_TARGETS = (
+    AbsoluteErrorLoss,
+    HuberLoss,
+    PoissonLoss,
+    QuantileLoss,
+    QuantilesLoss,
+    SquaredErrorLoss,
+)
+_OF_CLASSES = (BinaryCrossEntropyLoss, CrossEntropyLoss, FocalLoss, OrdinalLoss)
+_OBJECTIVES = (GradientPenalty, Mixed, Padded, Supervised)
+_LOSSES = (*_OBJECTIVES, *_OF_TARGETS, *_OF_CLASSES, _Loss)
+
+
+def describe_step(job: Job) -> Iterator[tuple[str, Json]]:
+    """Number format and losses of each `OptimizerStep`, and the means that the step moves. Of own
+    functions only the losses of tw and torch that they hold are seen."""
+    steps = find_within(job.step, OptimizerStep)
+    yield PRECISION, [_described(step.precision) for step in steps]
+    yield LOSSES, [_losses_of(step.objective) for step in steps]
+    emas = [
+        f"EMA(decay={mean.decay})" for mean in find_within([job.step, job.outcome_observers], EMA)
+    ]
+    yield (
+        MEANS,
+        [
+            *emas,
+            *(
+                f"SWA(steps={_plain_of_step(m.steps)})"
+                for m in find_within([job.step, job.outcome_observers], SWA)
+            ),
+        ],
+    )
+
+
+def _losses_of(held: object) -> list[str]:
+    return [_described(one) for one in find_within(held, _LOSSES)]
+
+
+def _described(one: object) -> str:
+    values = [
+        f"{name.lstrip('_')}={_plain_of_step(value)}"
+        for name, value in getattr(one, "__dict__", {}).items()
+        if name.lstrip("_") not in _WITHOUT_EFFECT and _is_shown(one, name)
+    ]
+    buffers = one.named_buffers() if isinstance(one, _Loss) else ()
+    values += [f"{name}={_plain_of_step(buffer)}" for name, buffer in buffers]
+    return f"{type(one).__name__}({', '.join(values)})"
+
+
+def _is_shown(one: object, name: str) -> bool:
+    """Every attribute of a class of this package, the public ones of others."""
+    return type(one).__module__.startswith("trainwright.") or not name.startswith("_")
+
+
+def _plain_of_step(value: object) -> str:
+    if isinstance(value, bool | int | float | str | torch.dtype | None):
+        return str(value)
+    if isinstance(value, Tensor):
+        return _plain_of_step(
+            value.tolist() if value.numel() <= _MOST_NUMBERS else _digest_of_step(value)
+        )
+    if isinstance(value, tuple | list | frozenset):
+        parts = [_plain_of_step(one) for one in value]
+        if len(parts) > _MOST_NUMBERS:
+            return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+        return f"[{', '.join(parts)}]"
+    if isinstance(value, _LOSSES):
+        return _described(value)
+    return " ".join([type(value).__name__, *_losses_of(value)])
+
+
+def _digest_of_step(tensor: Tensor) -> str:
+    return hashlib.sha256(repr(tensor.tolist()).encode()).hexdigest()[:16]
+
 
 DATA = "feed.data"
 _MOST_MODULES = 2000

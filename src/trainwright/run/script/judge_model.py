@@ -14,26 +14,22 @@ import polars as pl
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
-from trainwright.data.base.table import Floats
-from trainwright.data.columns.target_kind import Target
+from trainwright.data.base.inputs import Floats
+from trainwright.data.columns.target import Target
 from trainwright.doctor.preflight import of_data
-from trainwright.evaluation.fold_scores import FoldScores
-from trainwright.evaluation.scored_part import Scored
-from trainwright.evaluation.seed_scores import SeedScores
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.fold_scores import FoldScores, SeedScores
 from trainwright.predictor.input_rows import is_pandas
 from trainwright.run.audit_data import look_at_data, record_found
-from trainwright.run.folder.baseline_bundles import fit_beside, score_beside, write_baselines
+from trainwright.run.folder.model_files import fit_beside, score_beside, write_baselines
 from trainwright.run.judging.evaluation_file import read_judged, write_judged
-from trainwright.run.judging.held_out import HeldOut
-from trainwright.run.judging.judge import judge_scored
+from trainwright.run.judging.judge import HeldOut, judge_scored
 from trainwright.run.judging.write_predictions import write_predictions
 from trainwright.run.opening.open_folder import FinishedRun, StartedRun, describe_rows, open_run
-from trainwright.run.prepare.prepare_run import need_test_rows
-from trainwright.run.prepare.ready_run import Ready
+from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData, labelled_rows
-from trainwright.run.run_result import Result
-from trainwright.run.screen import StageTimes, StreamScreen
-from trainwright.run.summary import doubt_warnings
+from trainwright.run.run_context import Result
+from trainwright.run.screen import StageTimes, StreamScreen, doubt_warnings
 
 Predict = Callable[[pl.DataFrame], Any]
 _SUM_TOLERANCE = 1e-3

@@ -13,23 +13,20 @@ import torch
 
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.core.errors import Interrupted, TrainwrightError
-from trainwright.core.files import write_json
-from trainwright.core.hashing import hash_value
-from trainwright.engine.job import Job
-from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.core.files import hash_value, write_json
+from trainwright.engine.job import Job, NoCheckpoints
 from trainwright.run.compose.compose_step import WINDOW, reader
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
+from trainwright.run.script.check_tensors import find_within
 from trainwright.run.script.job_settings import DATA, JobSettings
-from trainwright.run.script.reachable import find_within
+from trainwright.tracking.checksums import remove_unfinished_of_run
+from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
-from trainwright.tracking.events import Ended
-from trainwright.tracking.heartbeat import beating
+from trainwright.tracking.events import Ended, Observer
 from trainwright.tracking.identity import NoIdentity, RunIdentity, read_identity
-from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder
-from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 @final

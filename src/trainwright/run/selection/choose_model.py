@@ -10,8 +10,8 @@ from typing import final
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.contract.sections.model.selection import ModelSelection
-from trainwright.contract.sections.serving import Serving
-from trainwright.data.base.table import Floats
+from trainwright.contract.sections.run_settings import Serving
+from trainwright.data.base.inputs import Floats
 from trainwright.data.subsample import drawn_rows
 from trainwright.evaluation.candidates.compare_candidates import (
     ComparedRows,
@@ -21,11 +21,9 @@ from trainwright.evaluation.candidates.compare_candidates import (
     compare_candidates,
 )
 from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble, select_greedily
-from trainwright.evaluation.clause import gain_status
-from trainwright.predictor.ensemble_scorer import Member
-from trainwright.predictor.second_level import SecondLevel, link_of
-from trainwright.run.selection.ladder import ENSEMBLE, STACK, EnsembleFacts
-from trainwright.run.selection.rung import Rung
+from trainwright.evaluation.evaluation_result import gain_status
+from trainwright.predictor.ensemble_scorer import Member, SecondLevel, link_of
+from trainwright.run.selection.ladder import ENSEMBLE, STACK, EnsembleFacts, Rung
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
     TrainedCandidate,

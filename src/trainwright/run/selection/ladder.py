@@ -1,24 +1,83 @@
-"""The ladder of a selection: every candidate with its score, interval, times and size, and which is
-kept; in `ladder.json` of the run."""
+"""The ladder of a selection: every candidate with its score, in order.
+
+The ladder of a selection: every candidate with its score, interval, times and size, and which is
+kept; in `ladder.json` of the run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self, final
 
 from trainwright.contract.sections.metric import Metric
-from trainwright.core.files import Json, write_json
+from trainwright.core.files import Json, damage_in, read_json, write_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.evaluation.candidates.compare_candidates import ComparedScore
-from trainwright.predictor.second_level import SecondLevel
-from trainwright.run.selection.rung import Rung
+from trainwright.predictor.ensemble_scorer import SecondLevel
 from trainwright.tracking.run_folder import RunFolder
+
+_FORMAT = 1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A candidate that is trained, or why it is not (`skipped`). `cut` says what the time has left
+    of it.
+
+    `seconds` are those of its trainings, `latency_ms` the given percentile of the time of a
+    prediction of one row, `batch_ms` the time of one of `batch_rows` rows, `megabytes` the size of
+    its bundles. `model` are the settings of its section, `version` what they were trained on.
+    """
+
+    name: str
+    version: str
+    model: Mapping[str, Json]
+    skipped: str = ""
+    cut: str = ""
+    seconds: float = 0.0
+    latency_ms: float = 0.0
+    batch_ms: float = 0.0
+    batch_rows: int = 0
+    megabytes: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields by name."""
+        return {"format": _FORMAT, **asdict(self), "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, json: Json) -> Self:
+        """Inverse of `to_json`."""
+        content = {key: value for key, value in json.items() if key != "format"}
+        return cls(**{**content, "notes": tuple(content["notes"])})
+
+
+def read_rung(folder: Path, version: str) -> list[Rung]:
+    """The finished rung of a candidate's folder; none if it is not finished, or of another
+    version."""
+    path = folder / "candidate.json"
+    if not path.is_file():
+        return []
+    with damage_in(path):
+        rung = Rung.from_json(read_json(path))
+    return [rung] if rung.version == version else []
+
+
+def write_rung(folder: Path, rung: Rung) -> None:
+    """Write a finished rung.
+
+    Raises:
+        StorageFailed: the disk.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "candidate.json", rung.to_json())
+
 
 ENSEMBLE, STACK = "ensemble", "stack"
 """Names of the weighted mean and of the second level."""
-
-_FORMAT = 1
 
 
 @final

@@ -11,28 +11,28 @@ from typing import Self, final
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_value
+from trainwright.core.files import Json, hash_value, read_json
 from trainwright.data.encode_again import encode_again
 from trainwright.data.types import Prepared
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
-from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
+from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member, SecondLevel
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.second_level import SecondLevel
 from trainwright.run.learners.fit_result import Fitted
-from trainwright.run.learners.inner_training import inner_predictor
+from trainwright.run.learners.inner_training import inner_predictor, plan_again_with
 from trainwright.run.learners.learner import Learner, build_uncalibrated
-from trainwright.run.learners.plan_again import plan_again_with
 from trainwright.run.run_context import RunContext
-from trainwright.run.selection.candidate_learner import SHARE_OF_STEPS, plain_plan, shortened
-from trainwright.run.selection.cut_to_time import UNCUT, Cut, is_decided, read_cut
-from trainwright.run.selection.hold_out import HoldOut
-from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.candidate_learner import (
+    SHARE_OF_STEPS,
+    HoldOut,
+    plain_plan,
+    shortened,
+)
+from trainwright.run.selection.cut_to_time import UNCUT, Cut, TimeLeft, is_decided, read_cut
 from trainwright.run.selection.train_candidate import as_predictor, seeded_plans
+from trainwright.tracking.checksums import remove_unfinished_of_run
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 @final

@@ -17,6 +17,8 @@ from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.run_context import RunContext
+from trainwright.run.screen import labelled
+from trainwright.run.selection.candidate_learner import HoldOut
 from trainwright.run.selection.choose_model import (
     ChosenModel,
     build_ensembles,
@@ -25,9 +27,8 @@ from trainwright.run.selection.choose_model import (
     score_rungs,
     seconds_of_kept,
 )
-from trainwright.run.selection.hold_out import HoldOut
+from trainwright.run.selection.cut_to_time import TimeLeft, weighed
 from trainwright.run.selection.ladder import Ladder, describe_times
-from trainwright.run.selection.time_left import TimeLeft, weighed
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
     TrainedCandidate,
@@ -36,7 +37,6 @@ from trainwright.run.selection.train_candidate import (
     seeded_plans,
     train_candidate,
 )
-from trainwright.run.summary import labelled
 
 
 @final

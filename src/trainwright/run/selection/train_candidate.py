@@ -10,30 +10,31 @@ from typing import final
 
 import numpy as np
 
-from trainwright.core.files import Json, damage_in, read_json, write_json
+from trainwright.core.files import Json, damage_in, hash_bytes, hash_value, read_json, write_json
 from trainwright.core.formatting import show_seconds
-from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
 from trainwright.data.encoders.encoding import FrameEncoding
 from trainwright.data.encoders.rows_encoder import RowsEncoder
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST
-from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member
+from trainwright.predictor.ensemble_scorer import EnsembleScorer, Member, SecondLevel
 from trainwright.predictor.latency import measure_megabytes, time_predictions
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.second_level import SecondLevel
 from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import Learner
 from trainwright.run.run_context import RunContext
-from trainwright.run.selection.candidate_learner import CandidateLearner, DummyLearner, NoTimeLeft
-from trainwright.run.selection.cut_to_time import read_cut
-from trainwright.run.selection.hold_out import HoldOut
-from trainwright.run.selection.rung import Rung, read_rung, write_rung
-from trainwright.run.selection.time_left import TimeLeft
+from trainwright.run.selection.candidate_learner import (
+    CandidateLearner,
+    DummyLearner,
+    HoldOut,
+    NoTimeLeft,
+)
+from trainwright.run.selection.cut_to_time import TimeLeft, read_cut
+from trainwright.run.selection.ladder import Rung, read_rung, write_rung
+from trainwright.tracking.checksums import remove_unfinished_of_run
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 TIMED_CALLS, _TIMED_SECONDS = 30, 1.0
 """Predictions of one row by which candidates are compared, and the seconds that end them."""

@@ -60,7 +60,7 @@ def _traits(folder: Path) -> Traits:
 
 def _rows(contract: Json, rows: int, position: Position) -> str:
     from trainwright.contract.document import Contract
-    from trainwright.data.base.permutation import Permutation
+    from trainwright.data.base.counter_rng import Permutation
 
     data = Contract.model_validate_json(to_json(contract)).data
     if data.has_tokens or data.sampling.kind != "uniform":

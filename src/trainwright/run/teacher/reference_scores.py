@@ -9,15 +9,13 @@ import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.training.objective import Dpo
-from trainwright.core.files import Json
-from trainwright.core.hashing import hash_value
-from trainwright.data.base.inputs.preference_inputs import PreferenceInputs
-from trainwright.data.base.inputs.token_inputs import TokenInputs
-from trainwright.data.base.table import Floats, Part
+from trainwright.core.files import Json, hash_value
+from trainwright.data.base.inputs import Floats, Part
+from trainwright.data.base.token_inputs import PreferenceInputs, TokenInputs
 from trainwright.data.chats.prepare_preferences import keep_short_pairs
 from trainwright.data.sources.cache import cache_value, open_cache
 from trainwright.data.types import Prepared
-from trainwright.run.input_shapes import shape_of
+from trainwright.model.input_shape import shape_of
 
 
 def with_reference(contract: Contract, prepared: Prepared, folder: Path) -> Prepared:

@@ -12,11 +12,10 @@ import polars as pl
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import Data
-from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
+from trainwright.contract.sections.training.objective import Teacher, TeacherStates
 from trainwright.core.errors import ContractMistake, Mistake, Problem
-from trainwright.core.files import Json, damage_in, read_json
-from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.base.table import Bytes, Floats, Part
+from trainwright.core.files import Json, damage_in, hash_file, hash_value, read_json
+from trainwright.data.base.inputs import Bytes, Floats, Part
 from trainwright.data.dispatch import part_as_read, rows_as_given
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.cache import SOFT_TARGETS, TEACHER_STATES, open_cache
@@ -25,8 +24,8 @@ from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.input_rows import GivenRows
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_model
+from trainwright.run.folder.model_files import find_trained_rows
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.folder.trained_rows import find_trained_rows
 from trainwright.run.teacher.teacher_states import check_states, states_of_rows
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 

@@ -11,12 +11,12 @@ import polars as pl
 from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import ContractMistake, Problem
-from trainwright.data.base.table import Bytes
+from trainwright.data.base.inputs import Bytes
 from trainwright.data.types import Prepared
 from trainwright.model.families import network_family
+from trainwright.model.input_shape import shape_of
 from trainwright.predictor.input_rows import GivenRows
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.input_shapes import shape_of
 
 _PATH = "training.teacher.hidden"
 _FIX = "remove training.teacher.hidden, or name another kind of network"

@@ -12,21 +12,20 @@ from pydantic import TypeAdapter
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model import Model, kinds_with
-from trainwright.contract.sections.training.teacher import Teacher
+from trainwright.contract.sections.training.objective import Teacher
 from trainwright.core.errors import ContractMistake, DataChanged, Problem, TrainwrightError
-from trainwright.core.files import Json, damage_in, read_json
+from trainwright.core.files import Json, damage_in, hash_bytes, hash_file, hash_value, read_json
 from trainwright.core.formatting import show_bytes
-from trainwright.core.hashing import hash_bytes, hash_file, hash_value
-from trainwright.data.audit.shared_ngrams import copied_segments
-from trainwright.data.base.inputs.soft_tokens import TaughtTokens
-from trainwright.data.base.inputs.token_inputs import TokenInputs
+from trainwright.data.audit.text_overlap import copied_segments
+from trainwright.data.base.token_inputs import TaughtTokens, TokenInputs
 from trainwright.data.dispatch import prepare, read_data
-from trainwright.data.encoders.text_encoder import TextReading
+from trainwright.data.encoders.text_tokenizer import TextReading
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.data.read_table import Raw
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.types import Prepared
 from trainwright.model.families import family_of, network_family
+from trainwright.model.input_shape import shape_of
 from trainwright.predictor.bundle import MANIFEST
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.predictor.predicted_tokens import (
@@ -35,7 +34,6 @@ from trainwright.predictor.predicted_tokens import (
     write_predicted,
 )
 from trainwright.run.folder.planned_contract import read_planned
-from trainwright.run.input_shapes import shape_of
 from trainwright.run.teacher.soft_targets import TEACHER_PATH, read_teacher, same_division
 from trainwright.tracking.run_folder import RunFolder, is_run_folder
 

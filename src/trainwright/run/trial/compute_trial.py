@@ -13,7 +13,7 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.contract.sections.resume import Determinism
+from trainwright.contract.sections.run_settings import Determinism
 from trainwright.contract.sections.section import settled
 from trainwright.data.loading.batch import Batch
 from trainwright.data.types import Prepared
@@ -36,7 +36,7 @@ from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, ComputeSetting, Failed, Timing
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_feed import count_widths, trial_batch
-from trainwright.run.trial.trial_model import build_rehearsed
+from trainwright.run.trial.rehearse import build_rehearsed
 
 _SHARE = 0.02
 """Share of a budget for further rounds."""

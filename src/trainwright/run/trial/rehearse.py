@@ -1,5 +1,7 @@
 """Rehearsal: a few training steps beforehand, to time them on this machine. Needs torch.
 
+Rehearsal: a few training steps beforehand, to time them on this machine. Needs torch.
+
 They are the run's own steps, with its feed, guard, signals and checkpoints, in a temporary folder;
 the run itself starts from its initial weights.
 """
@@ -9,34 +11,89 @@ from __future__ import annotations
 import io
 import time
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import final
 
 import torch
+from torch import nn
 
 from trainwright.checkpoint.states.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.traits import ModelSection
-from trainwright.contract.sections.training.ramps import Ramps
+from trainwright.contract.sections.training.optimizer import Ramps
 from trainwright.core.faultpoints import disarmed
-from trainwright.core.progress import Progress
-from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.table import Floats, Part
+from trainwright.core.progress import Progress, StopFlag
+from trainwright.data.base.inputs import Floats, Part
+from trainwright.data.loading.feed import Feed
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
+from trainwright.engine.job import Never, NoValidation
 from trainwright.engine.loop import fit
-from trainwright.engine.null_objects import Never, NoValidation
 from trainwright.engine.stopping.stop_rules import StopReason
+from trainwright.model.build_network import build_network
+from trainwright.model.families import network_family
+from trainwright.model.family import MemoryFormat
+from trainwright.model.input_shape import shape_of
+from trainwright.objective.build_objective import build_loss
+from trainwright.objective.losses import Objective
 from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_feed import (
+    build_feed,
+    build_objective,
+    class_rows,
+    with_projection,
+    with_workers,
+)
 from trainwright.run.compose.compose_job import Composed, compose
-from trainwright.run.compose.process_settings import kernels
+from trainwright.run.compose.compose_step import kernels
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import StreamScreen
 from trainwright.run.trial.tree_times import StepTimes
 from trainwright.tracking.events import Event, StepKept
 from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """Network with its initial weights, and its objective. `contract` has no ramps: their steps
+    start small, whereas most of the run uses full batches."""
+
+    contract: Contract
+    prepared: Prepared
+    model: nn.Module
+    objective: Objective
+    device: torch.device
+
+    def lay_out(self, memory_format: MemoryFormat) -> None:
+        """Set the memory layout of the network."""
+        network_family(self.contract.model).lay_out(self.model, memory_format)
+
+    def feed(self, workers: int) -> Feed:
+        """Training batches, made by this many processes."""
+        return build_feed(with_workers(self.contract, workers), self.prepared, self.device)
+
+
+def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Rehearsed:
+    """Network and batches of a plan. Random numbers are preserved."""
+    contract = plan.contract
+    section = contract.model
+    numbers = RandomState().snapshot()
+    torch.manual_seed(contract.seed)
+    network = build_network(section, shape_of(prepared))
+    model = with_projection(contract, network, prepared).to(device)
+    RandomState().restore(numbers)
+    quantiles = prepared.target.quantiles
+    width = section.embedding_width if contract.data.is_one_way else 0
+    several = bool(prepared.target.target_names)
+    rows = class_rows(prepared)
+    loss = build_loss(contract.training.loss, rows, device, quantiles, width, several=several)
+    whole = contract.training.model_copy(update={"ramps": Ramps()})
+    contract = contract.model_copy(update={"training": whole})
+    return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)
+
 
 _MOST_STEPS, _FIRST_ROWS, _GROWTH, _VERY_LONG = 100, 16, 4, 5.0
 

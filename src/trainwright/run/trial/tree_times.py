@@ -1,10 +1,10 @@
-"""Training times on this machine, measured beforehand; here for trees."""
+"""Training times of libraries on this machine, measured beforehand."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -12,11 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import final
 
 from trainwright.core.faultpoints import disarmed
-from trainwright.core.stop_flag import StopFlag
-from trainwright.data.base.table import Floats, Part
+from trainwright.core.progress import StopFlag
+from trainwright.data.base.inputs import Floats, Part
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
+from trainwright.model.families import library_family
 from trainwright.planner.plan import Plan
+from trainwright.run.learners.fit_result import job_of
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.console import ConsoleProgress, CountProgress
@@ -119,3 +121,24 @@ class _Silent:
     def count(self, total: int) -> CountProgress:
         """Forward each tree."""
         return CountProgress(self._trees, total, 0.0)
+
+
+_FITTED_ROWS, _LIBRARY_ROWS = 2000, 500
+
+
+def time_library(plan: Plan, prepared: Prepared) -> StepTimes:
+    """Fit on some of the training rows, and score some validation rows. The time of the whole fit
+    is taken to be in proportion to its rows."""
+    contract = plan.contract
+    some = sampled(prepared.train, _FITTED_ROWS, contract.seed)
+    job = replace(job_of(contract, prepared), train=some)
+    family = library_family(contract.model)
+    section, times = family.rehearsal(contract.model)
+    started = time.perf_counter()
+    fitted = family.fit(section, job)
+    fit = (time.perf_counter() - started) * times * len(prepared.train) / max(1, len(some))
+    part = sampled(prepared.validation, _LIBRARY_ROWS, contract.seed)
+    started = time.perf_counter()
+    scores = fitted.scorer.score(part.inputs)
+    score_row = (time.perf_counter() - started) * times / max(1, len(part))
+    return StepTimes(0.0, fit, 0.0, 0.0, score_row, part, scores, len(some))

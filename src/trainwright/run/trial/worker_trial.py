@@ -13,11 +13,10 @@ from trainwright.contract.sections.section import settled
 from trainwright.data.loading.batch import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.data.types import Prepared
-from trainwright.engine.execution.backward import run_backward
-from trainwright.engine.execution.precision import build_precision
+from trainwright.engine.execution.precision import build_precision, run_backward
 from trainwright.planner.plan import Plan
-from trainwright.planner.resolve.worker_choices import Making
-from trainwright.run.trial.trial_model import build_rehearsed
+from trainwright.planner.resolve.compute_choices import Making
+from trainwright.run.trial.rehearse import build_rehearsed
 
 _TURNS, _TURN_SECONDS, _PASSES = 2, 1.0, 5
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from faults.tiers import times
 from made_pictures import encoded, picture
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.decode import SUFFIXES, Header, ImageFault, decode, look
 
 RULE = Rule((0, 0), "rgb", "stretch", "bilinear", 1_000_000)

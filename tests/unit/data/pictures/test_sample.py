@@ -13,7 +13,7 @@ from made_pictures import encoded, picture, write_folder
 from trainwright.contract.sections.data.images import Decoding, ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.image_overlap import audit_images
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images import decoded_cache
 from trainwright.data.images.decode import ImageFault, decode, examine_file
 from trainwright.data.images.prepare_images import prepare_images, read_images

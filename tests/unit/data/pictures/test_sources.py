@@ -29,7 +29,7 @@ from made_pictures import (
 )
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
-from trainwright.data.base.table import ImageInputs
+from trainwright.data.base.inputs import ImageInputs
 from trainwright.data.images.decode import ImageFault
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
@@ -351,9 +351,9 @@ import sys
 from pathlib import Path
 from trainwright.contract.sections.data.images import Decoding
 from trainwright.data.sources.cache import Cache
-from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.encoders.pixel_statistics import Rule
 from trainwright.data.images.decoded_cache import keep_images
-from trainwright.data.images.image_record import Record
+from trainwright.data.images.raw_images import Record
 sys.path.insert(0, sys.argv[2])
 from made_pictures import encoded, picture
 

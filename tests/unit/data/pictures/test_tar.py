@@ -9,7 +9,7 @@ import pytest
 from made_pictures import encoded, picture, tar_bytes
 from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.images.image_record import ImageRequest
+from trainwright.data.images.raw_images import ImageRequest
 from trainwright.data.images.webdataset import TarShard
 
 SAMPLES = {f"{row:02d}": encoded(picture(row)) for row in range(6)}

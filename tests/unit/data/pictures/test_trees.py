@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trainwright.data.images.file_tree import LocalTree
+from trainwright.data.images.class_folders import LocalTree
 from trainwright.data.images.read_image_file import read_inside
 
 

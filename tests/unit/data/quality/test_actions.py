@@ -11,17 +11,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.sections.data.column import Column
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.quality import Action, FindingKind, Quality
 from trainwright.contract.sections.data.split import StratifiedSplit
-from trainwright.contract.sections.data.table_data import TableData
+from trainwright.contract.sections.data.table_data import Column, Features, TableData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
-from trainwright.data.base.cells.cleaned_cells import Cleaning
-from trainwright.data.base.storage import row_storage
-from trainwright.data.base.table import PartName
-from trainwright.data.columns.winsorize import Limit, limited
+from trainwright.data.base import row_storage
+from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.inputs import PartName
+from trainwright.data.columns.typed_rows import Limit, limited
 from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.quality import actions
 from trainwright.data.quality.actions import Acted, act

@@ -13,11 +13,11 @@ import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from faults.tiers import each
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import POSSIBLE
+from trainwright.contract.sections.data.table_data import Column
 from trainwright.data.quality.columns import outliers
-from trainwright.data.quality.columns.leak_findings import leaks
 from trainwright.data.quality.columns.mixed_units import mixed_units
+from trainwright.data.quality.columns.useless_columns import leaks
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.examined_data import ExaminedData, examine

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.contract.sections.data.column import Column
+from trainwright.contract.sections.data.table_data import Column
 from trainwright.core.errors import ContractMistake
 from trainwright.data.quality.columns import implausible_values
 from trainwright.data.quality.examined_data import examine

@@ -13,11 +13,16 @@ from real_data import real_data
 from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.labels import label_noise as label_noise_module
 from trainwright.data.quality.labels import out_of_sample
-from trainwright.data.quality.labels.confident_learning import confident_errors, wrong_labels
-from trainwright.data.quality.labels.label_errors import Suspects, find_suspects, label_errors
+from trainwright.data.quality.labels.label_errors import (
+    Suspects,
+    confident_errors,
+    find_suspects,
+    label_errors,
+    wrong_labels,
+    wrong_numbers,
+)
 from trainwright.data.quality.labels.label_noise import label_noise
 from trainwright.data.quality.labels.out_of_sample import Known, class_chances
-from trainwright.data.quality.labels.target_outliers import wrong_numbers
 
 
 def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

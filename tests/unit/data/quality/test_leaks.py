@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.columns.leak_findings import leaks
+from trainwright.data.quality.columns.useless_columns import leaks
 from trainwright.data.quality.examined_data import examine
 
 ROWS = 900

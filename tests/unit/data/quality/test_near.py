@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.copies import chance_agreement
+from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.duplicates import conflicting_labels, exact_duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.examined_data import ExaminedData, examine
@@ -196,22 +196,20 @@ def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> N
         sorted_rows += len(keys)
         return pairs(keys)
 
-    pairs = chance_agreement._pairs
-    monkeypatch.setattr(chance_agreement, "_pairs", counting)
+    pairs = duplicates._pairs
+    monkeypatch.setattr(duplicates, "_pairs", counting)
     random = np.random.default_rng(0)
     for columns in (30, 60):
         hashes = random.integers(0, 2**60, (500, columns)).astype(np.uint64)
         hashes[250:300] = hashes[:50]
-        rows = chance_agreement.Agreement(hashes, (True,) * columns)
+        rows = duplicates.Agreement(hashes, (True,) * columns)
         assert not rows.by_chance()
         assert sorted_rows <= 500 * 50
         sorted_rows = 0
         for at in range(columns):
             hashes[300 + at] = hashes[at]
             hashes[300 + at, at] = 1
-        found = chance_agreement.Agreement(hashes, (True,) * columns).but_for_one(
-            np.arange(columns)
-        )
+        found = duplicates.Agreement(hashes, (True,) * columns).but_for_one(np.arange(columns))
         assert len(found) >= columns
         assert sorted_rows <= 500 * 23 * (columns + 1)
         sorted_rows = 0

@@ -8,7 +8,7 @@ import polars as pl
 from clean_rows import ROWS, clean, made, only
 from trainwright.data.quality.columns import time_series
 from trainwright.data.quality.examined_data import examine
-from trainwright.data.quality.labels import class_balance
+from trainwright.data.quality.labels import label_noise
 
 
 def test_a_sensor_that_stands_still() -> None:
@@ -50,18 +50,18 @@ def test_weekends_and_shuffled_days_are_no_gaps_of_a_series() -> None:
 def test_classes_that_are_rare_or_few() -> None:
     labels = ["a"] * 350 + ["b"] * 46 + ["c"] * 4
     data = examine(pl.DataFrame({**clean(), "won": labels}), "won")
-    assert only(class_balance.class_imbalance(data)).severity == "warning"
-    assert only(class_balance.rare_class(data)).rows == (396, 397, 398, 399)
-    in_order = only(class_balance.ordered_target(data))
+    assert only(label_noise.class_imbalance(data)).severity == "warning"
+    assert only(label_noise.rare_class(data)).rows == (396, 397, 398, 399)
+    in_order = only(label_noise.ordered_target(data))
     assert "sorted by 'won'" in in_order.message
     # Folders of images and published tables are: it says nothing of rows that resemble each other.
     assert (in_order.severity, in_order.fix) == ("info", "")
     again = examine(pl.DataFrame({**clean(), "won": (["a"] * 40 + ["b"] * 40) * 5}), "won")
-    assert only(class_balance.ordered_target(again)).severity == "warning"
+    assert only(label_noise.ordered_target(again)).severity == "warning"
 
 
 def test_a_target_that_stays_as_it_was() -> None:
     walk = np.cumsum(np.random.default_rng(0).normal(size=ROWS))
     data = examine(pl.DataFrame({**clean(), "height": walk}), "height")
-    assert only(class_balance.ordered_target(data)).columns == ("height",)
-    assert class_balance.ordered_target(made()) == []
+    assert only(label_noise.ordered_target(data)).columns == ("height",)
+    assert label_noise.ordered_target(made()) == []

@@ -12,7 +12,7 @@ from made_data import make_images
 from made_pictures import encoded, picture, write_folder
 from trainwright.contract.reading.read_contract import read_contract
 from trainwright.contract.sections.data.images import ImageData
-from trainwright.data.base.table import ImageInputs
+from trainwright.data.base.inputs import ImageInputs
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from clean_rows import only
-from trainwright.data.quality.columns.totals import totals_row
+from trainwright.data.quality.columns.outliers import totals_row
 from trainwright.data.quality.examined_data import examine
 
 ROWS = 120

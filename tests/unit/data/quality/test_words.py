@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.columns.placeholders import placeholders
+from trainwright.data.quality.columns.missing_values import placeholders
 from trainwright.data.quality.columns.value_formats import variant_spellings, wrong_type
 from trainwright.data.quality.content.text_quality import mojibake, repeated_text
 from trainwright.data.quality.examined_data import examine

@@ -8,7 +8,7 @@ import polars as pl
 
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.data.series.read_series import RawSeries, read_series
-from trainwright.run.summary import doubt_warnings
+from trainwright.run.screen import doubt_warnings
 
 SECTION = SeriesData(
     kind="series", path="rows.csv", target="y", time="day", series="shop", horizon=7

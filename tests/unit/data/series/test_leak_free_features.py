@@ -12,8 +12,8 @@ import pytest
 from made_series import SECTION, made_series, write_series
 from trainwright.contract.sections.data.series import SeriesData
 from trainwright.data.prepare_series import prepare_series
-from trainwright.data.series.forecast_frame import forecast_frame, usable_rows
 from trainwright.data.series.lookback import ForecastRows, Lookback
+from trainwright.data.series.origins import forecast_frame, usable_rows
 from trainwright.data.series.read_series import RawSeries, read_series
 from trainwright.data.series.series_choices import lookback_of
 from trainwright.data.types import Prepared

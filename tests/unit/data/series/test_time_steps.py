@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.series.time_steps import TimeSpacing, infer_spacing
+from trainwright.data.series.panel import TimeSpacing, infer_spacing
 
 
 def dates(*texts: str) -> pl.Series:

@@ -32,12 +32,14 @@ from trainwright.core.errors import (  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
-from trainwright.engine.null_objects import NoCheckpoints  # noqa: E402
+from trainwright.engine.job import NoCheckpoints  # noqa: E402
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file  # noqa: E402
 from trainwright.run.after.export_weights import export_checkpoint, export_model  # noqa: E402
 from trainwright.run.judging.evaluation_file import read_judged  # noqa: E402
-from trainwright.run.request.extension_request import ExtensionRequest  # noqa: E402
-from trainwright.run.request.resume_request import request_again  # noqa: E402
+from trainwright.run.request import (  # noqa: E402
+    ExtensionRequest,
+    request_again,
+)
 from trainwright.tracking.events import Event, StepKept, StepOutcome  # noqa: E402
 from trainwright.tracking.lock import RunLock  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402

@@ -12,13 +12,13 @@ from sklearn.linear_model import LogisticRegression
 
 import trainwright as tw
 from trainwright.core.errors import Mistake
+from trainwright.data.columns.class_target import Classes
 from trainwright.data.columns.number_target import Numbers
-from trainwright.data.columns.target import Classes
 from trainwright.doctor.verify_run import verify_run
 from trainwright.run.after.compare_runs import compare_runs
 from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.prepared_data import PreparedData
-from trainwright.run.request.resume_request import request_again
+from trainwright.run.request import request_again
 from trainwright.run.script.judge_model import read_scores
 
 SECTIONS = {

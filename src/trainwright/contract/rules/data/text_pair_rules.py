@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.rules.data.pair_rules import (
+from trainwright.contract.rules.data.image_rules import (
     columns_named_twice,
     metrics_are_of_its_side,
     step_is_whole,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.questions import QuestionSet
+from trainwright.contract.sections.metric import QuestionSet
 from trainwright.core.errors import Problem
 
 

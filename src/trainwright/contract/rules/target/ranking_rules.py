@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.sampling import Uniform
+from trainwright.contract.sections.data.data_traits import Uniform
 from trainwright.contract.sections.data.split import (
     RandomSplit,
     StratifiedGroupSplit,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.sections.data.data_traits import Feeding
-from trainwright.contract.sections.data.sampling import Balanced
+from trainwright.contract.sections.data.data_traits import Balanced, Feeding
 from trainwright.contract.sections.data.split import StratifiedGroupSplit, StratifiedSplit
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import METRICS

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.sections.data.data import fold_count
-from trainwright.contract.sections.training.averaging import Swa
-from trainwright.contract.sections.training.scheduler import ReduceOnPlateau
+from trainwright.contract.sections.training.scheduler import ReduceOnPlateau, Swa
 from trainwright.core.errors import Problem
 
 _REFIT, _AVERAGE = "training.refit", "training.average"

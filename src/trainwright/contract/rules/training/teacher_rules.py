@@ -8,8 +8,13 @@ from trainwright.contract.document import Contract
 from trainwright.contract.rules.target.regression_rules import asks_for_counts
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.model import kinds_with
-from trainwright.contract.sections.training.objective import AutoLoss, CrossEntropy, SquaredError
-from trainwright.contract.sections.training.teacher import Teacher, TeacherStates
+from trainwright.contract.sections.training.objective import (
+    AutoLoss,
+    CrossEntropy,
+    SquaredError,
+    Teacher,
+    TeacherStates,
+)
 from trainwright.core.errors import Problem
 
 _PATH = "training.teacher"

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.contract.sections.data.token_windows import TokenFeeding
+from trainwright.contract.sections.data.tokens import TokenFeeding
 from trainwright.contract.sections.section import Fraction
 
 Role = Literal["system", "user", "assistant", "function_call", "observation"]

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from trainwright.contract.sections.data.data_traits import Feeding
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.section import tagged_by
-from trainwright.contract.sections.section_union import SectionUnion
-from trainwright.core.lazy_table import LazyTable
+from trainwright.contract.sections.section import SectionUnion, tagged_by
+from trainwright.core.lazy_imports import LazyTable
 
 _HERE = "trainwright.contract.sections.data"
 

@@ -1,17 +1,150 @@
-"""Fields and traits that every kind of data shares."""
+"""Fields and traits that every kind of data shares: sampling, worker processes, folds."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from trainwright.contract.sections.data.accepted_findings import Audit
-from trainwright.contract.sections.data.folds import Folded
-from trainwright.contract.sections.data.loading import Loading
-from trainwright.contract.sections.data.sampling import Sampling, Uniform
+from trainwright.contract.sections.data.quality import Audit
 from trainwright.contract.sections.data.sources import Reading
-from trainwright.contract.sections.section import Auto, Section
+from trainwright.contract.sections.section import Auto, Count, Positive, Section, tagged_by
+
+Part = Annotated[float, Field(gt=0, le=1)]
+
+
+class Uniform(Section):
+    """Every row once an epoch."""
+
+    kind: Literal["uniform"] = "uniform"
+
+
+class Balanced(Section):
+    """Every class equally often. An epoch has N samples, N / K of each of the K classes to the
+    nearest; within a class its rows take turns, over the ends of epochs too, so that all of them
+    are seen equally often over a run."""
+
+    kind: Literal["balanced"]
+
+
+class Weighted(Section):
+    """A row with weight w is drawn N w / W times an epoch on average, W the sum of all weights, and
+    in each epoch that number rounded down or up: systematic sampling (Madow 1949,
+    doi:10.1214/aoms/1177729988) at places that differ from epoch to epoch."""
+
+    kind: Literal["weighted"]
+
+    column: str
+    """The column of the weights, numbers from 0 on. It stays a feature unless `data.exclude` names
+    it."""
+
+
+class Mixture(Section):
+    """Rows of several sources in given shares. An epoch has N samples; source s, which has n rows,
+    gets the share p of them that `weights` gives it, else p proportional to n ** (1 / T) with the
+    `temperature` T (Arivazhagan et al. 2019, arXiv:1907.05019, section 4.2). Within a source its
+    rows take turns, over the ends of epochs too.
+
+    A row of a text is a window, or a padded document, and is of one source. Each source is divided
+    by position: its beginning trains, and its end tests. Validation and test parts are what they
+    are, in no shares; `slices: [{column: source}]` tells the metric of each source."""
+
+    kind: Literal["mixture"]
+
+    column: str = ""
+    """The column that names the source of a row of a table, or of a table of texts. Of a folder of
+    texts it stays empty: each file and each folder directly in it is a source, named by it: `web`,
+    or `books.txt`."""
+
+    weights: dict[str, Positive] = Field(default_factory=dict)
+    """The share of each source, of any sum, in place of `temperature`; every source of the training
+    rows must have one."""
+
+    temperature: Positive = 1.0
+    """T: 1 keeps the sizes of the sources, larger values even them out (5 is usual for many
+    languages)."""
+
+
+class Curriculum(Section):
+    """From easy to hard (Bengio et al. 2009, doi:10.1145/1553374.1553380). Sample s of the first S
+    is drawn from the easiest g(s / S) N of the N rows; after them epochs are uniform. With c =
+    `start` the pacing function g(t) is c + (1 - c) t (`linear`), (c**2 + (1 - c**2) t) ** 0.5
+    (`root`: Platanios et al. 2019, arXiv:1903.09848, equation 7), or c ** (1 - t) (`exponential`:
+    as in Hacohen and Weinshall 2019, arXiv:1904.03626, section 2, without its steps)."""
+
+    kind: Literal["curriculum"]
+
+    column: str
+    """The column of the difficulty, numbers. It stays a feature unless `data.exclude` names it."""
+
+    easiest: Literal["lowest", "highest"] = "lowest"
+    """Which end of the column is easy."""
+
+    pacing: Literal["linear", "root", "exponential"] = "root"
+    """How fast harder rows come in: `root` gives each new row about as much time as those before
+    it, `linear` more rows early, `exponential` the hard ones late."""
+
+    start: Part = 0.1
+    """Share of the rows, the easiest ones, that the first samples are drawn from."""
+
+    ratio: Part = 0.3
+    """Share of all samples of the run, over all epochs, after which every row is in: S over all."""
+
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Samples after which every row is in, in place of `ratio`: S."""
+
+
+class Blocks(Section):
+    """Every row once an epoch, for rows in files larger than memory: blocks of rows that lie side
+    by side come in a random order, and the rows of `mixed_blocks` of them at a time are mixed (Xu
+    et al. 2022, arXiv:2206.05830, section 4). A disk then reads whole blocks, where a uniform order
+    costs it a page for every row."""
+
+    kind: Literal["blocks"]
+
+    block_rows: Annotated[int, Field(ge=1)] = 1024
+    """Rows of a block. Larger ones are read faster, and leave more neighbours near each other."""
+
+    mixed_blocks: Annotated[int, Field(ge=1)] = 1024
+    """Blocks whose rows are mixed: they should fit into memory, all of them together."""
+
+
+Sampling = Annotated[
+    Annotated[Uniform, Tag("uniform")]
+    | Annotated[Balanced, Tag("balanced")]
+    | Annotated[Weighted, Tag("weighted")]
+    | Annotated[Mixture, Tag("mixture")]
+    | Annotated[Curriculum, Tag("curriculum")]
+    | Annotated[Blocks, Tag("blocks")],
+    tagged_by("kind", default="uniform"),
+]
+"""Which training rows an epoch visits. An epoch has as many samples as there are training rows."""
+
+
+class Folded(Section):
+    """Hold-out split, or cross-validation in which every row is tested once."""
+
+    folds: Literal["off"] | Annotated[int, Field(ge=2, le=100)] = "off"
+    """`off` divides once. A number cuts the rows into so many folds by the same rule and trains a
+    model for each, which is judged on the fold that it did not see; then one on all rows, which is
+    the run's model. The verdict rests on the rows of all folds together."""
+
+
+class Loading(Section):
+    """How worker processes deliver batches, where `data.num_workers` is not 0. Nothing here, nor
+    the number of workers, changes what is trained on: it may differ when a run goes on."""
+
+    ahead: Count = 2
+    """Blocks of about 8 MB that each worker makes before they are needed. Memory for all of them is
+    held from the first step on."""
+
+    hang_seconds: Positive = 60.0
+    """Seconds after which a worker that does not answer is killed, and counts as dead."""
+
+    restarts: Annotated[int, Field(ge=0)] = 3
+    """Dead workers of a run that are started again; at one more the run stops. The rows that a dead
+    worker had are made again, with the same bits."""
+
 
 SAMPLINGS = ("uniform", "balanced", "weighted", "mixture", "curriculum", "blocks")
 """Every way to visit training rows."""

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from trainwright.contract.sections.data.data_traits import Feeding
-from trainwright.contract.sections.data.folds import Folded
+from trainwright.contract.sections.data.data_traits import Feeding, Folded
 from trainwright.contract.sections.data.table_data import LabelCells
 from trainwright.contract.sections.section import Auto, Count, Fraction, NonNegative, Section
 from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS

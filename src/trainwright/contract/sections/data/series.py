@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from trainwright.contract.sections.data.data_traits import Feeding
-from trainwright.contract.sections.data.features import Features
 from trainwright.contract.sections.data.sources import Reading
+from trainwright.contract.sections.data.table_data import Features
 from trainwright.contract.sections.section import Auto, Count
 
 RelativeTo = Literal["nothing", "last_value", "season_mean", "season_value"]

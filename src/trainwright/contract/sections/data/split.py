@@ -6,7 +6,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Tag
 
-from trainwright.contract.sections.data.folds import Folded
+from trainwright.contract.sections.data.data_traits import Folded
 from trainwright.contract.sections.section import Fraction, NonNegative, Positive, tagged_by
 
 MOMENT_COLUMN = "\uffffmoment"

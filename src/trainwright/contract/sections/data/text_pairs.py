@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from trainwright.contract.sections.data.pairs import CaptionTokens
-from trainwright.contract.sections.data.retrieval_data import RetrievalData
+from trainwright.contract.sections.data.pairs import CaptionTokens, RetrievalData
 from trainwright.contract.sections.section import Fraction
 
 

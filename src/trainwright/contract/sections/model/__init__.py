@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator
 
 from trainwright.contract.sections.model.traits import ModelSection, Traits
-from trainwright.contract.sections.section_union import SectionUnion
-from trainwright.core.lazy_table import LazyTable
+from trainwright.contract.sections.section import SectionUnion
+from trainwright.core.lazy_imports import LazyTable
 
 
 def _kind_of(value: Any) -> str:
@@ -23,15 +23,15 @@ _HERE = "trainwright.contract.sections.model"
 
 MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
     {
-        "boosting": f"{_HERE}.boosting:Boosting",
-        "xgboost": f"{_HERE}.xgboost:XGBoost",
-        "catboost": f"{_HERE}.catboost:CatBoost",
-        "forest": f"{_HERE}.forest:Forest",
+        "boosting": f"{_HERE}.trees:Boosting",
+        "xgboost": f"{_HERE}.trees:XGBoost",
+        "catboost": f"{_HERE}.trees:CatBoost",
+        "forest": f"{_HERE}.trees:Forest",
         "neighbours": f"{_HERE}.neighbours:Neighbours",
         "linear": f"{_HERE}.linear:Linear",
-        "mlp": f"{_HERE}.mlp:Mlp",
-        "ft_transformer": f"{_HERE}.ft_transformer:FtTransformer",
-        "tabular_resnet": f"{_HERE}.tabular_resnet:TabularResNet",
+        "mlp": f"{_HERE}.table_networks:Mlp",
+        "ft_transformer": f"{_HERE}.table_networks:FtTransformer",
+        "tabular_resnet": f"{_HERE}.table_networks:TabularResNet",
         "resnet": f"{_HERE}.resnet:ResNet",
         "gpt": f"{_HERE}.gpt:Gpt",
         "causal_lm": f"{_HERE}.causal_lm:CausalLm",

@@ -14,8 +14,7 @@ from trainwright.contract.sections.model.dual_encoder import (
     dividing_heads,
     labels_are_the_width,
 )
-from trainwright.contract.sections.model.pretrained import Pretrained
-from trainwright.contract.sections.model.towers import TowerSection
+from trainwright.contract.sections.model.pretrained import Pretrained, TowerSection
 from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count
 from trainwright.core.errors import Problem

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field, Tag
 
-from trainwright.contract.sections.model.pretrained import Pretrained
+from trainwright.contract.sections.model.pretrained import Pretrained, TowerSection
 from trainwright.contract.sections.model.resnet import ResNet
-from trainwright.contract.sections.model.towers import TowerSection
 from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
 from trainwright.core.errors import Problem

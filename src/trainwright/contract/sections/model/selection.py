@@ -8,16 +8,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from trainwright.contract.sections.model.boosting import Boosting
-from trainwright.contract.sections.model.catboost import CatBoost
-from trainwright.contract.sections.model.forest import Forest
-from trainwright.contract.sections.model.ft_transformer import FtTransformer
 from trainwright.contract.sections.model.linear import Linear
-from trainwright.contract.sections.model.mlp import Mlp
 from trainwright.contract.sections.model.neighbours import Neighbours
-from trainwright.contract.sections.model.tabular_resnet import TabularResNet
+from trainwright.contract.sections.model.table_networks import FtTransformer, Mlp, TabularResNet
 from trainwright.contract.sections.model.traits import ModelSection, TableDefaults, Traits
-from trainwright.contract.sections.model.xgboost import XGBoost
+from trainwright.contract.sections.model.trees import Boosting, CatBoost, Forest, XGBoost
 from trainwright.contract.sections.section import Auto
 from trainwright.core.errors import Problem
 

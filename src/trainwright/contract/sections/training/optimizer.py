@@ -1,4 +1,7 @@
-"""`training.optimizer`: optimizers.
+"""`training.optimizer`, `training.gradient_clipping` and `training.ramps`: how a step changes
+the weights.
+
+`training.optimizer`: optimizers.
 
 In the formulas w is a weight, g its gradient, t the step from 1, lr the learning rate of the step
 (peak x schedule), d the weight decay, b1 and b2 the betas; sums and quotients are elementwise.
@@ -14,6 +17,7 @@ from pydantic import Field, Tag
 from trainwright.contract.sections.section import (
     Auto,
     Count,
+    Fraction,
     NonNegative,
     Positive,
     Section,
@@ -234,3 +238,119 @@ Optimizer = Annotated[
     | Annotated[AdamW8bit, Tag("adamw_8bit")],
     tagged_by("name", default="adamw"),
 ]
+
+
+class ByNorm(Section):
+    """The gradient is scaled down to a largest L2 norm (Pascanu et al. 2013, arXiv:1211.5063). A
+    number in the place of this section means the same."""
+
+    kind: Literal["norm"] = "norm"
+
+    max_norm: Positive = 1.0
+    """Largest L2 norm of the whole gradient."""
+
+
+class ByValue(Section):
+    """Each number of the gradient is held within plus and minus a value. Changes its direction."""
+
+    kind: Literal["value"]
+
+    max_value: Positive
+    """Largest absolute value of a number of the gradient."""
+
+
+class ZClip(Section):
+    """The norm is held to its own running mean and deviation (Kumar et al. 2025,
+    arXiv:2504.02507): only a norm that stands out is scaled down."""
+
+    kind: Literal["zclip"]
+
+    z: Annotated[float, Field(gt=0)] = 2.5
+    """Deviations above the running mean from which a norm is scaled down."""
+
+    decay: Fraction = 0.97
+    """Decay of the running mean and variance."""
+
+    warmup_steps: Annotated[int, Field(ge=2)] = 25
+    """Steps whose norms give the first mean and variance; nothing is scaled down in them but by
+    `max_norm`."""
+
+    max_norm: Literal["off"] | Positive = "off"
+    """A largest norm beside it, from the first step on."""
+
+
+class AutoClip(Section):
+    """The norm is held to a percentile of the norms of all steps so far (Seetharaman et al. 2020,
+    arXiv:2007.14469)."""
+
+    kind: Literal["autoclip"]
+
+    percentile: Annotated[float, Field(gt=0, le=100)] = 10.0
+    """The percentile: 10 scales most steps down, so that the learning rate counts nearly alone."""
+
+    history: Count = 10_000
+    """Steps that are looked back at. The paper keeps all; this bounds the cost of a step."""
+
+
+ClippingKind = Annotated[
+    Annotated[ByNorm, Tag("norm")]
+    | Annotated[ByValue, Tag("value")]
+    | Annotated[ZClip, Tag("zclip")]
+    | Annotated[AutoClip, Tag("autoclip")],
+    tagged_by("kind", "norm"),
+]
+
+GradientClipping = Literal["off"] | Positive | ClippingKind
+
+
+Part = Annotated[float, Field(gt=0, le=1)]
+
+
+class BatchRamp(Section):
+    """The rows of an optimizer step grow from `start` to `effective_batch_size`, as the gradient
+    noise does over a run (McCandlish et al. 2018, arXiv:1812.06162, section 2.3; Brown et al. 2020,
+    arXiv:2005.14165, appendix B; in place of a falling rate, Smith et al. 2018, arXiv:1711.00489).
+    Sizes follow one another in stages of equally many rows. A step of more than `batch_size` rows
+    is cut into micro-batches of at most as many."""
+
+    start: Count
+    """Rows of the first optimizer steps; less than `effective_batch_size`."""
+
+    growth: Literal["doubling", "linear"] = "doubling"
+    """`doubling`: each size is twice the one before it, the fewest different shapes. `linear`: each
+    is larger by `start`."""
+
+    ratio: Part = 0.1
+    """Share of all rows of the run, over all epochs, after which a step has its full size."""
+
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Rows after which a step has its full size, in place of `ratio`; of a text windows."""
+
+
+class SequenceRamp(Section):
+    """The windows of a text start short and grow to the model's context (Li et al. 2022,
+    arXiv:2108.06084, section 4; in two stages Press et al. 2021, arXiv:2012.15832, section 4). A
+    window of L tokens is cut into L / l windows of l tokens, so every token is still predicted
+    once, and an optimizer step has as many targets as before."""
+
+    start: Count
+    """Tokens of the first windows; a divisor of the model's context. Each length after it is the
+    longest divisor up to twice the one before."""
+
+    ratio: Part = 0.2
+    """Share of all rows of the run, over all epochs, after which windows are whole."""
+
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Whole windows after which none is cut any more, in place of `ratio`."""
+
+
+class Ramps(Section):
+    """What starts small and grows. Each is a function of the feed's position alone, so a run
+    resumes exactly and the number of its steps is known beforehand."""
+
+    batch: Literal["off"] | BatchRamp = "off"
+    """Rows of an optimizer step. With `optimizer.batch_scaling` the learning rate follows the rows
+    that a step has; without it the rate does not know of the ramp."""
+
+    sequence: Literal["off"] | SequenceRamp = "off"
+    """Tokens of a window; only for texts."""

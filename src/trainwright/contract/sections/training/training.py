@@ -1,4 +1,5 @@
-"""`training`: how a network is trained. Boosting and linear models have no such section."""
+"""`training`: how a network is trained: its length, validation, checkpoints, guard and stop
+rules."""
 
 from __future__ import annotations
 
@@ -7,20 +8,191 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.sections.section import Auto, Count, NonNegative, Section
-from trainwright.contract.sections.training.averaging import Average
-from trainwright.contract.sections.training.checkpointing import Checkpointing
-from trainwright.contract.sections.training.clipping import GradientClipping
-from trainwright.contract.sections.training.compute import Compute
-from trainwright.contract.sections.training.guard import Guard
-from trainwright.contract.sections.training.memory import Memory
-from trainwright.contract.sections.training.objective import AutoLoss, Loss
-from trainwright.contract.sections.training.optimizer import AdamW, Optimizer
-from trainwright.contract.sections.training.ramps import Ramps
-from trainwright.contract.sections.training.scheduler import CosineWithWarmup, Scheduler
-from trainwright.contract.sections.training.stop import Stop
-from trainwright.contract.sections.training.teacher import Teacher
-from trainwright.contract.sections.training.validation import ValidationPass
+from trainwright.contract.sections.section import (
+    Auto,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+)
+from trainwright.contract.sections.training.memory import Compute, Memory
+from trainwright.contract.sections.training.objective import AutoLoss, Loss, Teacher
+from trainwright.contract.sections.training.optimizer import (
+    AdamW,
+    GradientClipping,
+    Optimizer,
+    Ramps,
+)
+from trainwright.contract.sections.training.scheduler import Average, CosineWithWarmup, Scheduler
+
+
+class LossPlateau(Section):
+    """Ends when the training loss has stopped falling: its mean over the latest steps is not lower
+    than over as many steps before them."""
+
+    steps: Annotated[int, Field(ge=2)] = 1000
+    """Steps in each of the two windows that are compared."""
+
+    min_gain: Fraction = 0.001
+    """Smallest relative decrease of the mean that counts."""
+
+
+class Stop(Section):
+    """Stop rules, each off by default. All are evaluated after every step; the first to apply ends
+    the run with a validation and a checkpoint."""
+
+    max_steps: Literal["off"] | Count = "off"
+    """Maximum number of optimizer steps."""
+
+    max_samples: Literal["off"] | Count = "off"
+    """Maximum number of training rows read, over all epochs; for a text its windows. Rows of
+    dropped steps count; the step that reaches the number is the last."""
+
+    max_tokens: Literal["off"] | Count = "off"
+    """Maximum number of predicted tokens, over all epochs; only for texts. Tokens of dropped steps
+    count; the step that reaches the number is the last."""
+
+    schedule_spans: Literal["epochs", "limits"] | Count = "epochs"
+    """Span of the learning-rate schedule. `epochs`: all of them, so that a run cut short is the
+    beginning of the whole one. `limits`: what `max_steps`, `max_samples` and `max_tokens` leave of
+    them, so that the rate has fallen when they are reached. A number: this many optimizer steps,
+    after which the rate stays constant; `resume --for` writes one."""
+
+    target_reached: Literal["off"] | float = "off"
+    """Value on the validation rows at which the run stops: of `early_stopping.metric`, or of the
+    contract's metric if early stopping is off."""
+
+    gradient_norm_below: Literal["off"] | Positive = "off"
+    """Gradient norm below which, for 10 steps in a row, training counts as converged."""
+
+    loss_plateau: Literal["off"] | LossPlateau = "off"
+    """Ends when the training loss has stopped falling."""
+
+
+class ValidationPass(Section):
+    """How the validation rows are scored during training."""
+
+    batch_size: Literal["default"] | Count = "default"
+    """Rows in one forward pass of a validation, of a text its windows; no gradients are kept, so
+    that more rows fit than in training. `default`: 8,192 rows of a table, 512 images, 8,192 tokens
+    of a text. Halved where memory runs out, see `training.guard.out_of_memory`."""
+
+    rows: Literal["all"] | Count = "all"
+    """Validation rows that are scored each time: `all`, or so many of them, drawn once with the
+    contract's seed; of a text segments. A budget that all of them do not fit into takes fewer where
+    nothing is written here."""
+
+    slices: bool = False
+    """Computes the contract's slices at each validation too, each by its own metric."""
+
+
+class Guard(Section):
+    """What becomes of a run at a number that is not finite, at a loss that leaps up and stays, and
+    when memory runs out.
+
+    `raise` ends the run with exit code 14, `skip` leaves the step out, `rollback` puts the last
+    good checkpoint back and goes on behind the bad rows, `ignore` goes on. Whatever is chosen here,
+    an update with a number that is not finite is dropped before it reaches the weights.
+    """
+
+    non_finite: Literal["raise", "skip", "rollback", "ignore"] = "raise"
+    """At a loss or gradient that is not finite. The default is `raise`, because the cause is nearly
+    always a row or a setting that a person must mend, and its rows are named."""
+
+    non_finite_in_a_row: Count = 3
+    """With `skip`: consecutive dropped steps that trigger a rollback."""
+
+    spike: Literal["raise", "rollback", "ignore"] = "rollback"
+    """Reaction to a loss far above its recent values in several steps. The default is `rollback`:
+    such a run rarely recovers by itself, and the same model mostly continues well on other rows.
+    There is no `skip`: the update is made before a spike can be distinguished from noise."""
+
+    spike_z: Annotated[float, Field(gt=1)] = 6.0
+    """Robust z-score of the log-loss above which a step is suspicious, in standard deviations
+    (1.4826 times the median absolute deviation) from the median of the last 64 steps."""
+
+    out_of_memory: Literal["split", "raise"] = "split"
+    """Reaction to running out of memory in a forward or backward pass. `split` repeats the step
+    with micro-batches of half as many rows, for the rest of the run; `raise` ends the run with exit
+    code 14 and a checkpoint, and so does `split` at micro-batches of one row. The default is
+    `split`, because the rows of a step and its update are the same up to rounding (except with
+    batch norm), and the size of a micro-batch depends on the machine, not on the experiment."""
+
+    rollbacks: Annotated[int, Field(ge=0)] = 3
+    """Rollback budget of a run; the next one ends it."""
+
+    learning_rate_factor: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Factor on the learning rate after a rollback; 1 disables it."""
+
+    learning_rate_steps: Count = 200
+    """Steps for which that factor applies."""
+
+
+class Checkpointing(Section):
+    """What is written so that the run can go on after any interruption, and what of it is kept.
+
+    Saves fall on steps, and with `save_every_minutes` on the clock too. `measured` spaces them so
+    that the least time is lost to saving and to failures together: with d the seconds that the
+    training stands still for a save and M the mean seconds between failures, about sqrt(2 d M)
+    apart (Young 1974, Comm. ACM 17, 530; the formula used is that of Daly 2006, Future Generation
+    Computer Systems 22, 303).
+    """
+
+    save_every_n_steps: Auto | Count = "auto"
+    """Optimizer steps between checkpoints, beside those at validations. `auto`: at validations
+    alone."""
+
+    save_every_n_tokens: Literal["off"] | Count = "off"
+    """Tokens between checkpoints, beside the others; only for texts."""
+
+    save_every_minutes: Auto | Literal["off", "measured"] | Positive = "auto"
+    """Minutes after which a checkpoint is due, whatever the step; `measured`: from what a save
+    costs, see above. `auto`: `measured` if `expected_hours_between_failures` is given, else
+    `off`; of trees, which have no steps, 10 seconds or more, so that it takes at most 2 % of the
+    time."""
+
+    expected_hours_between_failures: Literal["off"] | Positive = "off"
+    """Mean time between failures of the machine, for example 6 for a spot machine that is often
+    preempted. Used only by `save_every_minutes: measured`."""
+
+    keep_top_k: Count = 3
+    """Number of best checkpoints kept."""
+
+    rank_by: str = "auto"
+    """Value that ranks checkpoints: `val_loss`, or `val_` and a metric, for example `val_f1`.
+    `auto`: what early stopping watches. With early stopping the model has the weights of the best,
+    without it the last ones."""
+
+    keep_last: Annotated[int, Field(ge=2)] = 2
+    """Number of newest checkpoints kept; at least two, because the newest may turn out damaged or
+    be rolled back."""
+
+    keep_every_n_steps: Literal["off"] | Count = "off"
+    """Keeps the first checkpoint at or after each multiple of this many steps forever, for a later
+    analysis of the training."""
+
+    remote: Literal["off"] | str = "off"
+    """Where checkpoints are copied to while the training goes on, with the run's own files beside
+    them, for example `s3://bucket/folder`; the run's name is added. A machine that has nothing else
+    of the run goes on with `trainwright resume s3://bucket/folder/RUN`, and a run whose own folder
+    lost its checkpoints brings them back from there. Credentials come from the environment and
+    never stand in the address."""
+
+    asynchronous: bool = False
+    """Writes checkpoints in the background: training stalls only while its state is copied; on a
+    CPU most of that is copied during the passes of the next step. Costs memory for one more copy of
+    the state."""
+
+    on_failure: Literal["stop", "continue"] = "stop"
+    """Reaction to a checkpoint that cannot be written, for example on a full disk: `stop` ends the
+    run with exit code 13, `continue` reports and counts it and tries again when the next one is
+    due. Without a checkpoint before the first step, or at an interruption, a run stops either
+    way."""
+
+    save_optimizer_state: bool = True
+    """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""
+
 
 Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
 

@@ -1,4 +1,5 @@
-"""Invalid and implausible values: constraints of the contract, sentinels and caps."""
+"""Invalid and implausible values: constraints and patterns of the contract, and limits of
+nature."""
 
 from __future__ import annotations
 
@@ -11,14 +12,49 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.contract.sections.data.column import Column
 from trainwright.contract.sections.data.quality import FindingKind
+from trainwright.contract.sections.data.table_data import Column
+from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.parse_cells import to_labels
 from trainwright.data.base.messages import quoted
-from trainwright.data.quality.columns.patterns import whole_matches
+from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
+
+
+def whole_matches(words: pl.Series, pattern: str, path: str) -> pl.Series:
+    """Full match of each word with the pattern; null stays null.
+
+    Raises:
+        ContractMistake: the engine does not support the pattern, or it is too large; `path` is its
+            contract path.
+    """
+    try:
+        return words.str.contains(f"^(?:{pattern})$")
+    except pl.exceptions.ComputeError as error:
+        raise ContractMistake(_unknown(pattern, path, str(error))) from None
+
+
+def problem_with_pattern(pattern: str, path: str) -> Problem | None:
+    """The engine's objection to a pattern, if any."""
+    try:
+        whole_matches(pl.Series([""], dtype=pl.String), pattern, path)
+    except ContractMistake as mistake:
+        return mistake.problems[0]
+    return None
+
+
+def _unknown(pattern: str, path: str, said: str) -> Problem:
+    before = said.partition("This error occurred")[0].strip().splitlines()
+    reason = before[-1].removeprefix("error: ") if before else said
+    return Problem(
+        "the pattern cannot be matched in linear time",
+        path=path,
+        found=f"{pattern[:200]!r}: {reason.removeprefix('regex error: ')[:200]}",
+        expected="a regular expression without look-around and back-references",
+        fix=f"write it without them, or list the values in {path.removesuffix('pattern')}allowed",
+    )
+
 
 SchemaKind = Literal[
     "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"

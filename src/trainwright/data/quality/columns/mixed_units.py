@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
 

@@ -1,17 +1,102 @@
-"""Outliers, skewed columns and isolated rows."""
+"""Outliers, skewed columns, isolated rows, and a row of totals.
+
+Values in excess of a fitted power-law tail.
+
+Valid values can be heavy-tailed, so distance alone is no evidence of an error; an excess is. A
+power law fitted at moderate distances gives the expected number beyond (Hill 1975, "A simple
+general approach to inference about the tail of a distribution", doi:10.1214/aos/1176343247,
+truncated at the far distance), a conservative tail: it decays more slowly than those of the usual
+distributions.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.quality.columns.tail_fit import beyond_tail
+from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.messages import quoted
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
+
+_TIMES = 2.0
+"""The tail starts at the far distance over this."""
+
+_FLATTEST, _STEEPEST = 1.6, 30.0
+"""Bounds of the tail exponent; the lowest is that of a log-normal variable."""
+
+_MOST_HONEST = 0.5
+_BY_CHANCE = 1e-4
+"""Maximum Poisson probability of the observed count."""
+
+_ONE_SIDED = 1.645
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BeyondTail:
+    """Values beyond the tail, farthest first, and a lower bound of their number."""
+
+    rows: Integers
+    least: int
+
+
+def beyond_tail(far: Floats, end: float) -> BeyondTail:
+    """Distances [N] beyond `end` that occur at least twice as often as the tail predicts, and
+    significantly so; NaN never does."""
+    from scipy.special import gammainc
+
+    far = np.nan_to_num(far)
+    order = np.argsort(-far, kind="stable")
+    far = far[order]
+    honest = _expected(far, end)
+    beyond = np.arange(1, len(far) + 1)
+    least = np.floor(beyond - honest - _ONE_SIDED * np.sqrt(honest))
+    sure = (far > end) & (honest <= _MOST_HONEST * beyond) & (least > 0)
+    sure &= gammainc(beyond, honest) <= _BY_CHANCE
+    if not sure.any():
+        return BeyondTail(np.empty(0, dtype=np.int64), 0)
+    last = int(np.flatnonzero(sure)[-1])
+    return BeyondTail(order[: last + 1], int(least[last]))
+
+
+def _expected(far: Floats, end: float) -> Floats:
+    """Expected number [N] of values beyond each one: N_tail (far / start) ** -exponent, at the
+    lower confidence bound of the exponent."""
+    start = end / _TIMES
+    moderate = np.log(far[(far > start) & (far <= end)] / start)
+    exponent, deviation = _exponent(moderate, float(np.log(_TIMES)))
+    exponent = max(exponent - _ONE_SIDED * deviation, _FLATTEST)
+    share = _TIMES**-exponent
+    expected: Floats = len(moderate) / (1 - share) * (np.maximum(far, start) / start) ** -exponent
+    return expected
+
+
+def _exponent(logs: Floats, end: float) -> tuple[float, float]:
+    """Exponent of a power law truncated at `end`, from log distances below it, and its standard
+    error."""
+    from scipy.optimize import brentq
+
+    if len(logs) < 2:
+        return _STEEPEST, 0.0
+    mean = float(logs.mean())
+
+    def difference(exponent: float) -> float:
+        return 1 / exponent - end / float(np.expm1(exponent * end)) - mean
+
+    ends = 1e-3, _STEEPEST
+    if difference(ends[0]) <= 0 or difference(ends[1]) >= 0:
+        found = ends[0] if difference(ends[0]) <= 0 else ends[1]
+    else:
+        found = float(brentq(difference, *ends))
+    grown = float(np.exp(found * end))
+    information = 1 / found**2 - end**2 * grown / (grown - 1) ** 2
+    return found, float(1 / np.sqrt(max(information, 1e-12) * len(logs)))
+
 
 Values = npt.NDArray[Any]
 
@@ -167,3 +252,72 @@ def strange_rows(data: ExaminedData) -> list[Finding]:
             fix="inspect them: errors, or a separate group",
         )
     ]
+
+
+_FEWEST_ROWS, _FEWEST_COLUMNS = 20, 2
+_ROUNDING = 1e-6
+
+
+def totals_row(data: ExaminedData) -> list[Finding]:
+    """A row whose numbers are the sums of all rows above it, or the last row if they are their
+    means, in two numeric columns or more that have 20 different values. Where several rows hold
+    such sums they are no totals: numbers that double from row to row do."""
+    if len(data) <= _FEWEST_ROWS:
+        return []
+    order = np.argsort(data.rows, kind="stable")
+    looks = [look for look in data.looks if look.kind == "numeric"]
+    columns = {look.name: look.numbers[order] for look in looks}
+    columns = {name: values for name, values in columns.items() if _varies(values)}
+    if len(columns) < _FEWEST_COLUMNS:
+        return []
+    sums = np.stack([_is_sum(values) for values in columns.values()], axis=1)
+    rows = np.flatnonzero(sums.sum(axis=1) >= _FEWEST_COLUMNS)
+    if len(rows) == 1:
+        return [_finding(data, int(order[rows[0]]), "sums", _chosen(columns, sums[rows[0]]))]
+    means = np.array([_is_mean(values) for values in columns.values()])
+    if means.sum() >= _FEWEST_COLUMNS:
+        return [_finding(data, int(order[-1]), "means", _chosen(columns, means))]
+    return []
+
+
+def _finding(
+    data: ExaminedData, row: int, what: Literal["sums", "means"], names: tuple[str, ...]
+) -> Finding:
+    places = data.places([row])
+    return Finding(
+        "outliers",
+        "warning",
+        f"row {places[0]:,} holds the {what} of the rows above it in {quoted(names, 3)}: a row of "
+        "totals was not observed",
+        1,
+        places,
+        names,
+        "take the row out of the file: it is trained on, or tested, like any other",
+    )
+
+
+def _chosen(columns: dict[str, Floats], chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(name for name, one in zip(columns, chosen, strict=True) if one)
+
+
+def _varies(values: Floats) -> bool:
+    return len(np.unique(values[np.isfinite(values)])) >= _DISTINCT
+
+
+def _is_sum(values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values [N] are the sum of all above them, and larger than each of these."""
+    known = np.nan_to_num(values)
+    above = np.cumsum(known) - known
+    largest = np.concatenate([[0.0], np.maximum.accumulate(np.abs(known))[:-1]])
+    near = np.abs(values - above) <= _ROUNDING * np.abs(above)
+    found: npt.NDArray[np.bool_] = near & (np.abs(values) > largest)
+    found[:_FEWEST_ROWS] = False
+    return found
+
+
+def _is_mean(values: Floats) -> bool:
+    """Whether the last value is the mean of all above it, and equal to none of these."""
+    above = values[:-1][np.isfinite(values[:-1])]
+    mean = float(above.mean())
+    near = abs(float(values[-1]) - mean) <= _ROUNDING * abs(mean)
+    return near and not bool((above == values[-1]).any())

@@ -1,7 +1,9 @@
-"""Uninformative columns: constants, identifiers, redundant columns and rare categories."""
+"""Uninformative columns: constants, identifiers, redundant columns; and columns that tell the
+target."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 
@@ -9,19 +11,28 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
+from trainwright.core.files import hash_bytes
 from trainwright.core.formatting import many
-from trainwright.core.hashing import hash_bytes
-from trainwright.data.base.cells.parse_cells import to_labels
-from trainwright.data.base.cells.value_counts import count_values
+from trainwright.data.base.column_values import count_values
+from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted, some
-from trainwright.data.base.table import Floats, Integers
-from trainwright.data.columns.column_kinds import name_tokens
-from trainwright.data.columns.free_text import FREE_TEXT
+from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.columns.column_kinds import ColumnType, Kind, name_tokens
 from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
+from trainwright.data.columns.propose_columns import FREE_TEXT
 from trainwright.data.quality.copies.duplicates import first_of_each
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.statistics.dependence import far_rows
+from trainwright.data.statistics.dependence import (
+    LEAK,
+    MADE_OF,
+    SUSPICIOUS,
+    far_rows,
+    made_share,
+    told_share,
+)
+from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
 
 _CODES = 100
 _DENSE = 0.4
@@ -298,3 +309,62 @@ def rare_category(data: ExaminedData) -> list[Finding]:
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)[:40]
+
+
+_MOST_ROWS = 50_000
+_FIX = "list the column in data.exclude if it is not known when a prediction is made"
+
+
+def leaks(data: ExaminedData) -> list[Finding]:
+    """Columns that determine the target or derive from it, and columns suspiciously dependent on
+    it. More than 50,000 labelled rows are subsampled evenly."""
+    if data.task == "none":
+        return []
+    looks = [look for look in data.telling if look.kind in ("numeric", "categorical", "datetime")]
+    target = data.labels if data.task == "classes" else data.of_name(data.target).values
+    rows = target.is_not_null().arg_true()
+    rows = rows.gather(spread_rows(len(rows), _MOST_ROWS))
+    frame = pl.DataFrame([look.values.gather(rows) for look in looks])
+    target = target.gather(rows)
+    columns = [ColumnType(look.name, _kind(look), "", 0, 0, "") for look in looks]
+    found = [_leak(leak.columns, leak.message) for leak in find_leaks(frame, columns, target)]
+    alone = {finding.columns for finding in found}
+    honest = [column for column in columns if (column.name,) not in alone]
+    suspicions = [
+        _suspicion(each.columns, each.message) for each in find_suspicions(frame, honest, target)
+    ]
+    said = {name for finding in (*found, *suspicions) for name in finding.columns}
+    shares = _shares(frame, [column for column in columns if column.kind != "datetime"], target)
+    return [*found, *suspicions, *(one for one in shares if not said.intersection(one.columns))]
+
+
+def _shares(
+    frame: pl.DataFrame, columns: Iterable[ColumnType], target: pl.Series
+) -> Iterator[Finding]:
+    """Features with a strong non-linear dependence with the target, in either direction."""
+    for column in columns:
+        name, values = column.name, frame[column.name]
+        share = told_share(values, target)
+        if share > SUSPICIOUS:
+            found = _leak if share > LEAK else _suspicion
+            yield found((name,), f"{name!r} alone explains {share:.2%} of the target")
+        elif (share := made_share(values, target)) > MADE_OF:
+            yield _leak((name,), f"{name!r} is {share:.2%} explained by the target: target leakage")
+
+
+def _kind(look: ColumnView) -> Kind:
+    match look.kind:
+        case "numeric" | "datetime":
+            return look.kind
+        case _:
+            return "categorical"
+
+
+def _leak(columns: tuple[str, ...], message: str) -> Finding:
+    return Finding("leak", "error", message, len(columns), columns=columns, fix=_FIX)
+
+
+def _suspicion(columns: tuple[str, ...], message: str) -> Finding:
+    return Finding(
+        "suspicious_feature", "warning", message, len(columns), columns=columns, fix=_FIX
+    )

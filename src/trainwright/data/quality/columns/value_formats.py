@@ -11,11 +11,16 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.number_units import one_unit
-from trainwright.data.base.cells.parse_cells import FORMS, parse_moments, to_labels, to_numbers
-from trainwright.data.base.cells.spelling import folded
-from trainwright.data.base.cells.value_counts import count_values
+from trainwright.data.base.column_values import count_values
 from trainwright.data.base.messages import quoted, some
+from trainwright.data.base.parse_cells import (
+    FORMS,
+    folded,
+    one_unit,
+    parse_moments,
+    to_labels,
+    to_numbers,
+)
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData

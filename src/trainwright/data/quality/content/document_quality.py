@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.tokens import TokenData
-from trainwright.data.base.table import Integers
+from trainwright.data.base.inputs import Integers
 from trainwright.data.quality.content import text_quality
 from trainwright.data.quality.copies import duplicates
 from trainwright.data.quality.copies.near_duplicates import near_duplicates

@@ -11,14 +11,14 @@ import polars as pl
 
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
+from trainwright.data.base.inputs import ImageInputs, PartName
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.table import ImageInputs, PartName
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.prepare_images import LABEL
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.examined_data import ExaminedData, examine
 from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
-from trainwright.data.split.fractions import PARTS
+from trainwright.data.split.random_split import PARTS
 from trainwright.data.types import Prepared
 
 _BLANK = 1.0

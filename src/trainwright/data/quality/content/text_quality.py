@@ -7,8 +7,8 @@ import polars as pl
 
 from trainwright.contract.sections.data.quality import FindingKind
 from trainwright.core.formatting import many
-from trainwright.data.base.cells.spelling import INVISIBLE
 from trainwright.data.base.messages import some
+from trainwright.data.base.parse_cells import INVISIBLE
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding, Severity
 

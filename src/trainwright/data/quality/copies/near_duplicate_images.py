@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.formatting import many
-from trainwright.data.base.table import Floats, ImageInputs, Integers
+from trainwright.data.base.inputs import Floats, ImageInputs, Integers
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.copies.duplicates import across_parts, first_of_group
 from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.split.fractions import PARTS
+from trainwright.data.split.random_split import PARTS
 
 MOST_BITS = 3
 """Maximum Hamming distance of near duplicates, of 64 bits."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.storage.row_storage import spread_rows
-from trainwright.data.base.table import Floats
+from trainwright.data.base.inputs import Floats
+from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.copies.near_duplicate_images import pooled_means
 from trainwright.data.quality.examined_data import ExaminedData

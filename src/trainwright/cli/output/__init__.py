@@ -1,1 +1,0 @@
-"""Results on stdout: tables, JSON, and what to do next."""

@@ -1,0 +1,163 @@
+"""`budget`, `distributed`, `resume`, `serving` and `tracking`: how a run is carried out."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.contract.sections.section import Auto, Count, NonNegative, Positive, Section
+
+
+class Budget(Section):
+    """What the run may use. Before the training starts, a few of its steps are measured, and what
+    the contract leaves open (epochs, rows of a step, validations) is decided so that the learning
+    rate ends its schedule within the budget. What is written is kept, and cut."""
+
+    hours: Literal["unlimited"] | Positive = "unlimited"
+    """Most hours of wall-clock time for the run, over all its attempts: reading, preparing,
+    baselines, training, validations and judging. Of an attempt that was killed at most its last 10
+    seconds are not counted."""
+
+    cost: Literal["unlimited"] | Positive = "unlimited"
+    """Maximum cost of the run, in the currency of `price_per_hour`."""
+
+    price_per_hour: NonNegative = 0.0
+    """Price of this machine per hour; needed for `cost`, and shown with the time of a run: on the
+    screen, in the report, in `runs list` and in the record."""
+
+    def seconds(self) -> float:
+        """The seconds that time and money allow, whichever is less; infinite without a limit."""
+        hours = math.inf if self.hours == "unlimited" else self.hours
+        if self.cost != "unlimited":
+            hours = min(hours, self.cost / self.price_per_hour)
+        return hours * 3600
+
+
+class Distributed(Section):
+    """Over how many devices, and how the work is divided among them."""
+
+    strategy: Literal["single", "ddp", "fsdp"] = "single"
+    """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: the model
+    sharded."""
+
+    num_gpus: Auto | Count = "auto"
+    """Devices. `auto`: one."""
+
+    backend: Auto | Literal["gloo", "nccl"] = "auto"
+    """Communication backend between devices."""
+
+
+Determinism = Literal["bitwise", "run_to_run", "off"]
+
+NoticePath = Annotated[str, Field(pattern="/")]
+"""A file path with a slash, so that no misspelt cloud is taken for one."""
+
+
+class Resume(Section):
+    """How an interrupted run resumes: with the contract that it was started with."""
+
+    data_changed: Literal["refuse", "record"] = "refuse"
+    """If the data differs from the run's: `refuse` stops with exit code 11, `record` continues and
+    notes it in the record."""
+
+    code_changed: Literal["refuse", "record"] = "refuse"
+    """If the code of a model of `kind: imported` differs from the run's: `refuse` stops with exit
+    code 2, `record` continues with the new code and notes its hashes in the events."""
+
+    determinism: Auto | Determinism = "auto"
+    """How alike the run and its repetitions are. `bitwise`: only algorithms that give the same bits
+    every time, an error where an operation has none, and no resume where the bits would differ.
+    `run_to_run`: the same algorithms, but a warning where there is none, and a resume elsewhere
+    says so and goes on. `off`: whatever is fastest. What it costs is measured at the start of a
+    long run and stands in the record. `auto`: `bitwise` on a CPU, `off` on a GPU."""
+
+    numerics_changed: Literal["refuse", "record"] = "refuse"
+    """If `determinism: bitwise` meets another torch version, thread count, device or instruction
+    set than the run's: `refuse` stops with exit code 2, `record` continues and notes it in the
+    events."""
+
+    notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
+    """Source of preemption notices, for spot machines: the metadata service of `aws`, `gcp` or
+    `azure`, or a file, such as /run/preempted, created by a scheduler; a relative path starts at
+    the contract's folder. On a notice the run ends as on SIGTERM: a checkpoint, exit code 75."""
+
+    notice_every_seconds: Positive = 5.0
+    """Seconds between polls for a notice. They are made by a thread; training does not wait for
+    it."""
+
+    grace_seconds: Auto | Positive = "auto"
+    """Seconds that the machine lasts after a notice or SIGTERM. If a step, a validation and a save
+    take longer than this, a warning is given once, because a checkpoint might come too late.
+    `auto`: 120 with `notice: aws`, else 30, which Azure, GCP and Kubernetes grant."""
+
+
+class Serving(Section):
+    """Limits of the model in use, measured on this machine when it is judged: clauses of the
+    verdict beside the metric. `model: {kind: auto}` keeps no candidate that is over one."""
+
+    latency_ms: Literal["unlimited"] | Positive = "unlimited"
+    """Most milliseconds of a prediction of one row by the model of the bundle, once it is loaded
+    and warm; of a table from its columns, encoding included. Not of forecasts: their time depends
+    on the history that they are given."""
+
+    percentile: Annotated[float, Field(ge=50, le=99.9)] = 95.0
+    """Percentile of the times of the predictions that `latency_ms` limits."""
+
+    megabytes: Literal["unlimited"] | Positive = "unlimited"
+    """Largest size of the bundle, in 10^6 bytes."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Is there a limit?"""
+        return self.latency_ms != "unlimited" or self.megabytes != "unlimited"
+
+
+class WindowsSection(Section):
+    """Telemetry per window of steps, written to `windows.jsonl`: rows and tokens per second,
+    memory, FLOP utilisation, and for each layer group the norms of weights, gradients and updates
+    and the share of dead units. These numbers and the loss history are checked for problems, which
+    are reported as events."""
+
+    every_n_steps: Auto | Count = "auto"
+    """Applied optimizer steps of a window. One step of each window is measured, which costs a copy
+    of the trained weights and four passes over them. `auto`: 200 for networks on tables, whose
+    steps are short, else 50."""
+
+    noise_scale: Literal["off"] | Count = "off"
+    """Steps from one measurement of the gradient noise scale to the next: how many rows a step
+    should have (McCandlish et al. 2018, arXiv:1812.06162). It needs two micro-batches a step; a
+    measured step costs one norm of the gradient more."""
+
+
+class Inspect(Section):
+    """Network inspection, in one step of every `every_n_windows` windows, written to
+    `windows.jsonl` with the rest. Hooks are installed for that step only."""
+
+    every_n_windows: Count = 10
+    """Windows from one inspected step to the next."""
+
+    which: tuple[Literal["activations", "silent_units", "gradient_sizes", "attention"], ...] = (
+        "activations",
+        "silent_units",
+        "gradient_sizes",
+        "attention",
+    )
+    """`activations`: mean, standard deviation, zeros and non-finite numbers of each module's
+    outputs. `silent_units`: units of ReLU, GELU and similar that are inactive for every row.
+    `gradient_sizes`: a histogram over powers of ten. `attention`: the entropy of attention and its
+    largest logit, in a gpt; other models have none."""
+
+
+class Tracking(Section):
+    """Where a run is recorded besides its own folder, which always has everything."""
+
+    sinks: tuple[Literal["mlflow", "tensorboard", "wandb"], ...] = Field(default=())
+    """Trackers that receive the signals as well."""
+
+    windows: Literal["off"] | WindowsSection = WindowsSection()
+    """Telemetry per window of steps; `off` records only the signals of every step."""
+
+    inspect: Literal["off"] | Inspect = "off"
+    """Periodic inspection of the network."""

@@ -1,1 +1,0 @@
-"""Cells of a column: cleaning, numbers, categories, counts."""

@@ -1,0 +1,244 @@
+"""Cleaning of cells, and the cleaned cells of one column, possibly larger than memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sections.data.table_data import TableData
+from trainwright.core.files import Json
+from trainwright.data.base.parse_cells import (
+    DATES,
+    FIRST_DATES,
+    ReadColumn,
+    Unit,
+    formats_of,
+    plain_type,
+    to_labels,
+    to_numbers,
+    without_nan,
+)
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, release_pages
+
+_MOST_HELD = 65_536
+
+
+def unchanged(values: pl.Series) -> pl.Series:
+    """The values unchanged."""
+    return values
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """Cell cleaning before typing: strip blanks, replace spellings, null missing-value spellings,
+    strip units."""
+
+    missing: tuple[str, ...]
+    values: Mapping[str, Mapping[str, str]]
+    units: Mapping[str, Unit] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, section: TableData) -> Cleaning:
+        """Cleaning of a contract section."""
+        values = {name: dict(column.values) for name, column in section.columns.items()}
+        commas = section.reading.numbers
+        units = {
+            name: Unit(column.unit, commas.get(name, ""))
+            for name, column in section.columns.items()
+            if column.unit
+        }
+        return cls(section.missing_values, {name: v for name, v in values.items() if v}, units)
+
+    def cells(self, series: pl.Series) -> pl.Series:
+        """A cleaned column: String, a number type, Datetime, or nested values left alone.
+
+        NaN counts as missing. Dates become naive UTC timestamps.
+        """
+        replace = self.values.get(series.name, {})
+        series = plain_type(series)
+        if replace and (series.dtype.is_numeric() or series.dtype == DATES):
+            series = to_labels(series)
+        if series.dtype == pl.String:
+            return self._text(series, replace)
+        if series.dtype.is_numeric():
+            return self._numbers(series)
+        return series
+
+    def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Clean every column of a frame."""
+        return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        units = {name: unit.to_json() for name, unit in self.units.items()}
+        return {
+            "missing": list(self.missing),
+            "values": {name: dict(replace) for name, replace in self.values.items()},
+            # Omitted if empty, so that existing data versions stay valid.
+            **({"units": units} if units else {}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Cleaning:
+        """The cleaning that `to_json` wrote."""
+        units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
+        return cls(tuple(value["missing"]), value["values"], units)
+
+    def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
+        series = series.str.strip_chars()
+        if replace:
+            series = series.replace(list(replace), list(replace.values()))
+        missing = list({"", *self.missing})
+        series = series.set(series.is_in(missing), None)
+        unit = self.units.get(series.name)
+        return series if unit is None else unit.without(series)
+
+    def _numbers(self, series: pl.Series) -> pl.Series:
+        if series.dtype.is_float():
+            series = without_nan(series)
+        tokens = []
+        for token in self.missing:
+            with contextlib.suppress(ValueError):
+                tokens.append(float(token))
+        tokens = [token for token in tokens if np.isfinite(token)]
+        if not tokens:
+            return series
+        return series.set(series.cast(pl.Float64).is_in(tokens), None)
+
+
+@final
+class Cells:
+    """N cells of a file, cleaned by `clean`: once, and cached until `let_go`, if they fit into
+    memory, otherwise on each access to a chunk. Statistics over all cells only need room in
+    `space`."""
+
+    def __init__(
+        self,
+        raw: pl.Series,
+        clean: Callable[[pl.Series], pl.Series] = unchanged,
+        space: RowStorage = IN_MEMORY,
+    ) -> None:
+        self._raw, self._clean, self._space = raw, clean, space
+        self._held: tuple[pl.Series, ...] = ()
+        self.name = raw.name
+        self.dtype = clean(raw.head(0)).dtype
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def between(self, start: int, stop: int) -> pl.Series:
+        """Cells of these rows."""
+        if self._held:
+            return self._held[0].slice(start, stop - start)
+        return self._clean(self._raw.slice(start, stop - start))
+
+    @property
+    def in_memory(self) -> bool:
+        """May all cells be in memory at once?"""
+        return self._space is IN_MEMORY
+
+    def let_go(self) -> None:
+        """Free the memory of the cleaned cells and of the mapped pages that they were read from;
+        computed statistics are kept."""
+        self._held = ()
+        release_pages()
+
+    def counted(self) -> Self:
+        """Count missing and distinct values, then `let_go`."""
+        _ = self.missing, self.distinct
+        self.let_go()
+        return self
+
+    def _cleaned(self) -> pl.Series:
+        if not self._held:
+            self._held = (self._clean(self._raw),)
+        return self._held[0]
+
+    def whole(self) -> pl.Series:
+        """All cells in memory, for error messages."""
+        return self._cleaned() if self.in_memory else self.between(0, len(self))
+
+    def slices(self) -> Iterator[pl.Series]:
+        """All cells, in chunks."""
+        if self.in_memory:
+            self._cleaned()
+        for start, stop in bounds(len(self)):
+            yield self.between(start, stop)
+
+    @property
+    def is_nested(self) -> bool:
+        """Are the values nested?"""
+        return self.dtype.is_nested() or self.dtype in (pl.Binary, pl.Object)
+
+    @cached_property
+    def missing(self) -> int:
+        """Cells without a value."""
+        return sum(one.null_count() for one in self.slices())
+
+    @property
+    def present(self) -> int:
+        """Cells with a value."""
+        return len(self) - self.missing
+
+    def first(self, count: int) -> pl.Series:
+        """The first present values."""
+        found = self.between(0, 0)
+        for start, stop in bounds(len(self)):
+            values = self.between(start, stop).drop_nulls()
+            found = pl.concat([found, values.head(count - len(found))])
+            if len(found) == count:
+                break
+        return found
+
+    @cached_property
+    def distinct(self) -> int:
+        """Number of distinct values; 0 if nested."""
+        if self.is_nested:
+            return 0
+        if self.in_memory:
+            return self._cleaned().drop_nulls().n_unique()
+        found = self.between(0, 0)
+        for one in self.slices():
+            found = pl.concat([found, one.drop_nulls().unique()]).unique()
+            if len(found) > _MOST_HELD:
+                return self._distinct_of_many()
+        return len(found)
+
+    @cached_property
+    def numbers(self) -> ReadColumn:
+        """All cells in memory, parsed as numbers."""
+        return to_numbers(self.whole())
+
+    @cached_property
+    def not_numbers(self) -> int:
+        """Number of values that do not parse as numbers."""
+        if not self.in_memory:
+            return sum(len(to_numbers(one).bad) for one in self.slices())
+        if count := len(self.numbers.bad):
+            # Only a numeric column needs them again.
+            del self.numbers
+        return count
+
+    @cached_property
+    def date_formats(self) -> tuple[str, ...]:
+        """As `values.date_formats`."""
+        return formats_of(self.first(FIRST_DATES), self.slices())
+
+    def _distinct_of_many(self) -> int:
+        """Distinct count by sorted 64-bit hashes."""
+        hashes = self._space.array((self.present,), np.uint64)
+        filled = 0
+        for one in self.slices():
+            words = one.drop_nulls().hash(seed=0).to_numpy()
+            hashes[filled : filled + len(words)] = words
+            filled += len(words)
+        hashes.sort()
+        changes = (np.count_nonzero(np.diff(hashes[a : b + 1])) for a, b in bounds(len(hashes)))
+        return 1 + int(sum(changes))

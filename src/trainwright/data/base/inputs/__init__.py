@@ -1,1 +1,0 @@
-"""Encoded inputs of images, texts and pairs, in memory or mapped."""

@@ -1,1 +1,0 @@
-"""Rows and numbers in memory or in files."""

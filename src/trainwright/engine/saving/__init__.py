@@ -1,1 +1,0 @@
-"""When a checkpoint is saved."""

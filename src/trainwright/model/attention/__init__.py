@@ -1,1 +1,0 @@
-"""Attention kernels, shared by transformers."""

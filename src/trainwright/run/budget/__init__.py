@@ -1,1 +1,0 @@
-"""Allotment of a budget before training."""

@@ -1,1 +1,0 @@
-"""Requests: of a run, of its resume, of its extension."""
