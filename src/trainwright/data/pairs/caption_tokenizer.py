@@ -19,6 +19,7 @@ PAD, UNKNOWN = 0, 1
 """The tokens behind the end of a caption, and of what no training caption holds."""
 
 _FIRST = 2
+_LONGEST_TRIAL = 64
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -41,6 +42,11 @@ class CaptionTokenizer:
     def pad(self) -> int:
         """The token behind the end of a caption."""
         return PAD
+
+    @property
+    def content(self) -> str:
+        """Empty: its tokens are in its JSON."""
+        return ""
 
     def identity(self) -> Json:
         """What decides every token."""
@@ -131,6 +137,11 @@ class BaseCaptions:
         """The token behind the end of a caption."""
         return self.tokenizer.pad
 
+    @property
+    def content(self) -> str:
+        """The tokenizer as the tokenizers library writes it, a file beside the JSON."""
+        return self.tokenizer.content
+
     def tokenize(self, texts: Sequence[str]) -> TextInputs:
         """The tokens of texts, cut at the end where they are too long."""
         return self.tokenizer.tokenize([texts])
@@ -142,3 +153,23 @@ class BaseCaptions:
     def identity(self) -> Json:
         """What decides every token."""
         return {**self.to_json(), "tokenizer": self.tokenizer.sha256}
+
+
+def read_caption_tokens(told: Json, beside: Json) -> CaptionTokenizer | BaseCaptions:
+    """Inverse of `to_json` of either; a base's tokenizer is `beside` it, by the name of its file.
+
+    Raises:
+        KeyError, TypeError, ValueError: invalid content.
+    """
+    if told["unit"] == "base":
+        return BaseCaptions(TextTokenizer(beside[TOKENIZER], told["max_length"], told["pad"]))
+    return CaptionTokenizer.from_json(told)
+
+
+def trial_text(tokens: CaptionTokenizer | BaseCaptions, longest: int) -> TextInputs:
+    """A text of the last token, as long as the longest of the training rows or 64 tokens, by which
+    a stored model is tried."""
+    length = min(longest, _LONGEST_TRIAL)
+    last = np.full(length, tokens.size - 1, np.uint32)
+    lengths = np.array([length], dtype=np.int64)
+    return TextInputs(last, np.zeros(1, np.int64), lengths, lengths, tokens.pad)

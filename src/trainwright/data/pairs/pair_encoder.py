@@ -20,15 +20,14 @@ from trainwright.data.base.token_inputs import TextInputs
 from trainwright.data.columns.retrieval_targets import unit_rows
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.text_tokenizer import TextTokenizer
 from trainwright.data.pairs.caption_tokenizer import (
     TOKENIZER,
     BaseCaptions,
     CaptionTokenizer,
     caption_pieces,
+    read_caption_tokens,
+    trial_text,
 )
-
-_LONGEST_TRIAL = 64
 
 
 @final
@@ -96,10 +95,7 @@ class PairEncoder(Encoding):
 
     def trial_inputs(self) -> list[Inputs]:
         """A black image with a text of the last token."""
-        length = min(self.longest, _LONGEST_TRIAL)
-        last = np.full(length, self.captions.size - 1, np.uint32)
-        lengths = np.array([length], dtype=np.int64)
-        texts = TextInputs(last, np.zeros(1, np.int64), lengths, lengths, self.captions.pad)
+        texts = trial_text(self.captions, self.longest)
         return [
             PairInputs(ImageInputs.of_kind(images), texts) for images in self.pixels.trial_inputs()
         ]
@@ -107,8 +103,7 @@ class PairEncoder(Encoding):
     def shape_json(self, outputs: int) -> Json:
         """That of the images, with the tokens of the captions."""
         # A base has as many positions as it has; ours as a caption may have.
-        is_of_base = bool(self.tokenizer_json)
-        length = self.longest if is_of_base else self.captions.max_length
+        length = self.longest if self.captions.content else self.captions.max_length
         sizes = {"vocabulary": self.captions.size, "length": length}
         return {**self.pixels.shape_json(outputs), **sizes, "kind": self.modality}
 
@@ -127,8 +122,7 @@ class PairEncoder(Encoding):
     @property
     def tokenizer_json(self) -> str:
         """That of a base, as the tokenizers library writes it; empty for tokens of our own."""
-        captions = self.captions
-        return captions.tokenizer.content if isinstance(captions, BaseCaptions) else ""
+        return self.captions.content
 
     def beside(self) -> Mapping[str, str]:
         """`tokenizer.json` of a base."""
@@ -155,12 +149,7 @@ class PairEncoder(Encoding):
         if type(longest) is not int or longest < 1:
             raise ValueError("features.json names captions of no length")
         told = json["captions"]
-        captions: CaptionTokenizer | BaseCaptions
-        if told["unit"] == "base":
-            tokenizer = TextTokenizer(json[TOKENIZER], told["max_length"], told["pad"])
-            captions = BaseCaptions(tokenizer)
-        else:
-            captions = CaptionTokenizer.from_json(told)
+        captions = read_caption_tokens(told, json)
         return cls(
             Pixels.from_json(json["pixels"]),
             captions,

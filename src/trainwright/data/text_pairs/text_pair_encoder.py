@@ -19,15 +19,14 @@ from trainwright.data.base.pair_inputs import TextPairInputs
 from trainwright.data.base.token_inputs import TextInputs
 from trainwright.data.columns.retrieval_targets import unit_rows
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
-from trainwright.data.encoders.text_tokenizer import TextTokenizer
 from trainwright.data.pairs.caption_tokenizer import (
     TOKENIZER,
     BaseCaptions,
     CaptionTokenizer,
     caption_pieces,
+    read_caption_tokens,
+    trial_text,
 )
-
-_LONGEST_TRIAL = 64
 
 
 @final
@@ -101,16 +100,13 @@ class TextPairEncoder(Encoding):
 
     def trial_inputs(self) -> list[Inputs]:
         """A text of the last token as query and passage."""
-        length = min(self.longest, _LONGEST_TRIAL)
-        last = np.full(length, self.texts.size - 1, np.uint32)
-        lengths = np.array([length], dtype=np.int64)
-        text = TextInputs(last, np.zeros(1, np.int64), lengths, lengths, self.texts.pad)
+        text = trial_text(self.texts, self.longest)
         return [TextPairInputs(text, text)]
 
     def shape_json(self, outputs: int) -> Json:
         """The tokens of the texts."""
         # A base has as many positions as it has; ours as a text may have.
-        length = self.longest if self.tokenizer_json else self.texts.max_length
+        length = self.longest if self.texts.content else self.texts.max_length
         return {
             "kind": self.modality,
             "vocabulary": self.texts.size,
@@ -133,8 +129,7 @@ class TextPairEncoder(Encoding):
     @property
     def tokenizer_json(self) -> str:
         """That of a base, as the tokenizers library writes it; empty for tokens of our own."""
-        texts = self.texts
-        return texts.tokenizer.content if isinstance(texts, BaseCaptions) else ""
+        return self.texts.content
 
     def beside(self) -> Mapping[str, str]:
         """`tokenizer.json` of a base."""
@@ -161,12 +156,7 @@ class TextPairEncoder(Encoding):
         longest, negatives, told = json["longest"], json["negatives"], json["texts"]
         if type(longest) is not int or longest < 1 or type(negatives) is not int:
             raise ValueError("features.json names texts of no length")
-        texts: CaptionTokenizer | BaseCaptions
-        if told["unit"] == "base":
-            tokenizer = TextTokenizer(json[TOKENIZER], told["max_length"], told["pad"])
-            texts = BaseCaptions(tokenizer)
-        else:
-            texts = CaptionTokenizer.from_json(told)
+        texts = read_caption_tokens(told, json)
         return cls(texts, longest, str(json["query"]), str(json["passage"]), negatives)
 
 
