@@ -92,6 +92,16 @@ HarnessFile = Annotated[
 NO_TASK = Path("-")
 
 
+ReadAs = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override how the file is read: data.reading.encoding=cp1252.",
+    ),
+]
+
+
 @contextmanager
 def naming_damage(*folders: RunFolder) -> Iterator[None]:
     """`verifying_on_error` for a verb, which may end by an exit."""

@@ -1,4 +1,5 @@
-"""The `trainwright` command. Heavy imports are inside the verbs, so that help is instant."""
+"""The `trainwright` command. Heavy imports are inside the verbs, so that help is instant, and verbs
+on finished runs and on data are imported when they are named."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ import errno
 import os
 import sys
 import time
+from collections import ChainMap
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast, final
 
 import typer
+from typer.core import TyperGroup
 
 from trainwright.cli.arguments import (
     NO_CLASSES,
@@ -30,6 +33,7 @@ from trainwright.cli.arguments import (
     NameOfRun,
     Overrides,
     Questions,
+    ReadAs,
     Restarts,
     RunName,
     RunOrCopies,
@@ -38,7 +42,6 @@ from trainwright.cli.arguments import (
     ToResume,
     ZeroShotFile,
 )
-from trainwright.cli.command_group import CommandGroup
 from trainwright.core.errors import (
     EXIT_DONE,
     EXIT_VERDICT_NOT_MET,
@@ -48,7 +51,46 @@ from trainwright.core.errors import (
     TrainwrightError,
 )
 from trainwright.core.formatting import show_safely
+from trainwright.core.lazy_imports import LazyTable
 from trainwright.core.process import code_allowed, lasting, loading
+
+
+def _build_command(found: Any) -> Any:
+    """The command of a verb's function, or of an app of several verbs."""
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command()(found)
+    return typer.main.get_command(alone)
+
+
+_HERE = "trainwright.cli"
+
+_LATER: LazyTable[Any] = LazyTable(
+    {
+        "explain": f"{_HERE}.explain:explain",
+        "index": f"{_HERE}.embeddings:index",
+        "search": f"{_HERE}.embeddings:search",
+        "mine": f"{_HERE}.embeddings:mine",
+        "generate": f"{_HERE}.texts.generate:generate",
+        "card": f"{_HERE}.runs.runs_app:card",
+        "runs": f"{_HERE}.runs.runs_app:runs_app",
+        "weights": f"{_HERE}.weights.weights_app:weights_app",
+        "data": f"{_HERE}.data.data_app:data_app",
+    },
+    build=_build_command,
+)
+
+
+@final
+class CommandGroup(TyperGroup):
+    """A group that has the verbs of its app, and those of the table behind them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # The table comes first, as iteration begins with the last; nothing writes to either.
+        self.commands = ChainMap(cast("dict[str, Any]", _LATER), dict(self.commands))
+
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -59,15 +101,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-ReadAs = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Override how the file is read: data.reading.encoding=cp1252.",
-    ),
-]
 
 
 @app.command()

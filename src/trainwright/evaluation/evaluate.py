@@ -16,15 +16,9 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.columns.target import Target
 from trainwright.evaluation.baselines.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
+from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.curves.plot_data import Curves, draw_curves
-from trainwright.evaluation.evaluation_result import (
-    DUMMY,
-    LINEAR,
-    Evaluation,
-    Intervals,
-    SliceScore,
-    TargetScore,
-)
+from trainwright.evaluation.evaluation_result import Evaluation, Intervals, SliceScore, TargetScore
 from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
     Size,

@@ -15,8 +15,8 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.evaluation_result import DUMMY
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import OF_ANSWERS, OF_CHOICES, Metric, QuestionSet
 from trainwright.core.files import Json
 from trainwright.data.base.inputs import Floats, Integers
+from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.evaluation_result import Clause, gain_status, status_of
 from trainwright.evaluation.intervals.bootstrap import (
     Interval,
     Question,

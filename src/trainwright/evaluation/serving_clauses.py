@@ -8,7 +8,8 @@ import numpy as np
 
 from trainwright.contract.sections.run_settings import Serving
 from trainwright.data.base.inputs import Floats
-from trainwright.evaluation.evaluation_result import ALL_ROWS, Clause, status_of
+from trainwright.evaluation.clause import Clause, status_of
+from trainwright.evaluation.evaluation_result import ALL_ROWS
 from trainwright.evaluation.intervals.bootstrap import Interval
 
 LATENCY, MEGABYTES = "latency_ms", "megabytes"

@@ -8,17 +8,8 @@ from typing import Literal, assert_never
 
 from trainwright.contract.sections.metric import METRICS, Metric, Slice
 from trainwright.core.files import Json
-from trainwright.evaluation.evaluation_result import (
-    ALL_ROWS,
-    DUMMY,
-    LINEAR,
-    Clause,
-    Evaluation,
-    SliceScore,
-    Status,
-    gain_status,
-    status_of,
-)
+from trainwright.evaluation.clause import DUMMY, LINEAR, Clause, Status, gain_status, status_of
+from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
 
 Decision = Status | Literal["invalid"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from trainwright.core.formatting import show_number
-from trainwright.evaluation.evaluation_result import Clause
+from trainwright.evaluation.clause import Clause
 from trainwright.run.run_context import Result
 
 _MOST_CLAUSES = 6

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from command import CONTRACT, with_layers, write_rows
 from trainwright.contract.document import Contract
-from trainwright.contract.reading.read_contract import Document, read_contract, with_defaults
+from trainwright.contract.reading.read_contract import Document, read_contract
+from trainwright.contract.reading.stored_contracts import with_defaults
 from trainwright.contract.resumable_fields import differences
 from trainwright.core.files import Json
 from trainwright.data.read_table import read_table

@@ -28,7 +28,7 @@ from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.types import Prepared
-from trainwright.evaluation.evaluation_result import BM25, COLOURS, DUMMY, LINEAR
+from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.model.family import LearnedNumber
 from trainwright.model.linear.linear_fit import fit_linear

@@ -8,7 +8,7 @@ from typing import NamedTuple, final
 from trainwright.contract.sections.data.quality import Accepted
 from trainwright.contract.sections.metric import QuestionSet
 from trainwright.core.formatting import many
-from trainwright.evaluation.evaluation_result import Clause
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.experiments.suspects import accepted_reason
 from trainwright.evaluation.question_scores import QuestionResamples, QuestionScores, clauses_of

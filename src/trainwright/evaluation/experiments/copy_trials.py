@@ -20,8 +20,9 @@ from trainwright.data.base.inputs import Integers
 from trainwright.data.quality.copies.near_duplicate_images import image_groups
 from trainwright.data.split.random_split import random_keys
 from trainwright.data.types import Prepared
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import MODEL, Scored, find_slices
-from trainwright.evaluation.evaluation_result import ALL_ROWS, Clause
+from trainwright.evaluation.evaluation_result import ALL_ROWS
 from trainwright.evaluation.experiments.experiment import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.judged_table import JudgedTable
 from trainwright.evaluation.experiments.suspects import Suspect, accepted_reason

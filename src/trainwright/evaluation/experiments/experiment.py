@@ -15,7 +15,7 @@ from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.inputs import Floats, Integers
-from trainwright.evaluation.evaluation_result import Clause
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling
 from trainwright.evaluation.intervals.resampled_metrics import (
     MeasuredMetric,

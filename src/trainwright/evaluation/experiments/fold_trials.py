@@ -12,8 +12,8 @@ from trainwright.contract.sections.metric import METRICS_OF_QUANTILES
 from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.evaluation_result import DUMMY
 from trainwright.evaluation.experiments.copy_trials import ExclusionTrial, copied_rows, without_rows
 from trainwright.evaluation.experiments.experiment import Scores, compare
 from trainwright.evaluation.experiments.judged_table import JudgedTable

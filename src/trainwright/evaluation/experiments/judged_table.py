@@ -17,8 +17,8 @@ from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.naive_forecasts import LEAST_COUNT
+from trainwright.evaluation.clause import LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.evaluation_result import LINEAR, Clause
 from trainwright.evaluation.experiments.probe import ProbeKind
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 

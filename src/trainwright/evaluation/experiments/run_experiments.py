@@ -8,7 +8,7 @@ from functools import partial
 
 from trainwright.contract.sections.metric import Metric
 from trainwright.data.audit.audit_result import AuditResult
-from trainwright.evaluation.evaluation_result import Clause
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.copy_trials import (
     ExclusionTrial,
     JudgedCopies,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trainwright.contract.sections.metric import METRICS
-from trainwright.evaluation.evaluation_result import Clause, gain_status, status_of
+from trainwright.evaluation.clause import Clause, gain_status, status_of
 from trainwright.evaluation.experiments.experiment import Effect, Effects
 from trainwright.evaluation.fold_scores import within
 from trainwright.evaluation.intervals.bootstrap import Interval

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.curves.plot_data import (
     BySteps,
     ForecastCurves,
@@ -16,7 +17,6 @@ from trainwright.evaluation.curves.plot_data import (
     ForecastPath,
 )
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.evaluation_result import DUMMY
 from trainwright.report.figures.svg_figure import (
     DASHES,
     MUTED,

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.evaluation.evaluation_result import DUMMY, Evaluation, TargetScore
+from trainwright.evaluation.clause import DUMMY
+from trainwright.evaluation.evaluation_result import Evaluation, TargetScore
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.report.figures.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.format import show_change, show_range, show_value

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.sections.metric import METRICS
 from trainwright.core.files import Json
+from trainwright.evaluation.clause import DUMMY, Clause
 from trainwright.evaluation.evaluate import MODEL
-from trainwright.evaluation.evaluation_result import DUMMY, Clause, Evaluation, SliceScore
+from trainwright.evaluation.evaluation_result import Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Decision, Verdict

@@ -26,8 +26,8 @@ from trainwright.data.pairs.new_pairs import (
     read_pair_side,
 )
 from trainwright.data.pairs.pair_encoder import PairEncoder
+from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.evaluation_result import DUMMY, LINEAR
 from trainwright.evaluation.verdict import judge
 from trainwright.model.baselines.dummy import fit_constant
 from trainwright.predictor.predictor import Predictor

@@ -18,7 +18,7 @@ import torch
 from trainwright.checkpoint.begin_elsewhere import Origin
 from trainwright.checkpoint.storages.catalog import list_checkpoints
 from trainwright.contract.document import Contract
-from trainwright.contract.reading.read_contract import with_defaults
+from trainwright.contract.reading.stored_contracts import with_defaults
 from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.contract.sections.data.data_traits import Curriculum

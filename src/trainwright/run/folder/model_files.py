@@ -22,7 +22,7 @@ from trainwright.data.types import Prepared
 from trainwright.data.versions.snapshot import MOST_ROWS, hash_rows
 from trainwright.evaluation.baselines.fit_baselines import Baselines, fit_baselines
 from trainwright.evaluation.baselines.naive_forecasts import forecast_naively
-from trainwright.evaluation.evaluation_result import BM25, COLOURS, DUMMY, LINEAR
+from trainwright.evaluation.clause import BM25, COLOURS, DUMMY, LINEAR
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.bundle_files import describe_model
 from trainwright.predictor.predictor import Predictor

@@ -20,8 +20,9 @@ from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.base.inputs import Floats, Inputs, Integers, Part
 from trainwright.data.columns.target import Target
 from trainwright.data.types import Prepared
+from trainwright.evaluation.clause import DUMMY, Clause
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.evaluation_result import DUMMY, Clause, Evaluation
+from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.experiments.experiment import warnings_of
 from trainwright.evaluation.experiments.suspects import suspicions_of
 from trainwright.evaluation.fold_scores import FoldScores, score_folds

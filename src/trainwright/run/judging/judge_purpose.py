@@ -12,7 +12,8 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import damage_in, read_json
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
-from trainwright.evaluation.evaluation_result import ALL_ROWS, Clause, Evaluation, status_of
+from trainwright.evaluation.clause import Clause, status_of
+from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation
 from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import read_description, verified_manifest

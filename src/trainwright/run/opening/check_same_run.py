@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from trainwright.contract.reading.read_contract import with_defaults
+from trainwright.contract.reading.stored_contracts import with_defaults
 from trainwright.contract.reading.yaml_reader import yaml_value_text
 from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.core.errors import ContractMistake, DataChanged, Problem

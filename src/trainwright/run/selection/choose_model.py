@@ -21,7 +21,7 @@ from trainwright.evaluation.candidates.compare_candidates import (
     compare_candidates,
 )
 from trainwright.evaluation.candidates.greedy_ensemble import select_ensemble, select_greedily
-from trainwright.evaluation.evaluation_result import gain_status
+from trainwright.evaluation.clause import gain_status
 from trainwright.predictor.ensemble_scorer import Member, SecondLevel, link_of
 from trainwright.run.selection.ladder import ENSEMBLE, STACK, EnsembleFacts, Rung
 from trainwright.run.selection.train_candidate import (
