@@ -51,7 +51,6 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.adapters.inject_adapter",
         "trainwright.model.adapters.merge_adapter",
         "trainwright.model.adapters.quantized_linear",
-        "trainwright.model.adapters.shared_base",
         "trainwright.model.adapters.soft_prompt",
         "trainwright.model.gpt.decoder_adapter",
         "trainwright.model.pretrained.encoder_adapter",

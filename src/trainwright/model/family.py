@@ -253,7 +253,7 @@ class NetworkFamily(Family[S]):
 
     def unmerge(self, network: nn.Module) -> None:
         """Take the adapter out of a network, which then computes what its base does."""
-        from trainwright.model.adapters.shared_base import unmerge_adapter
+        from trainwright.model.adapters.merge_adapter import unmerge_adapter
 
         unmerge_adapter(network)
 

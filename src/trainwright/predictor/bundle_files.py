@@ -18,7 +18,7 @@ import numpy as np
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, check_name, hash_file
-from trainwright.data.base.column_values import FEWEST_ROWS
+from trainwright.data.base.categories import FEWEST_ROWS
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared

@@ -267,7 +267,7 @@ def read_network(folder: Path) -> NetworkScorer:
     _load(model, weights, of_base)
     model.eval().requires_grad_(False)
     if of_base:
-        from trainwright.model.adapters.shared_base import share_base
+        from trainwright.model.adapters.merge_adapter import share_base
 
         share_base(model, section.base_weights, of_base)
     return NetworkScorer(section, shape, target_from_json(about["target"]), model)

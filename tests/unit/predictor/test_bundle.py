@@ -13,7 +13,7 @@ from trainwright.contract.sections.data.split import StratifiedSplit
 from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.errors import DamagedFile, DataMistake, Mistake
 from trainwright.core.files import hash_bytes, read_json
-from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import Floats, ImageInputs, Inputs
 from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.encoders.encoding import Encoding

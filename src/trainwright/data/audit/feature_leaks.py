@@ -19,7 +19,7 @@ from trainwright.contract.sections.data.split import (
 from trainwright.core.formatting import many
 from trainwright.core.process import loading
 from trainwright.data.audit.audit_result import AuditResult, Sides, Test
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType

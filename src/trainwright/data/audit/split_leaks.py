@@ -20,7 +20,7 @@ from trainwright.contract.sections.data.split import (
 )
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import spread_rows

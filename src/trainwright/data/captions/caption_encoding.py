@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
 from trainwright.core.files import Json, hash_value
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import ImageInputs, Inputs, Integers, Part
 from trainwright.data.base.messages import some
 from trainwright.data.base.pair_inputs import CaptionInputs

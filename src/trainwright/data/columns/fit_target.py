@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.categories import count_labels
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.row_storage import slices_of
 from trainwright.data.columns.class_target import Classes, LabelType

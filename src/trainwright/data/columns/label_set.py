@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import rounded
+from trainwright.data.base.categories import rounded
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import Wrong, quoted, some
 from trainwright.data.base.parse_cells import to_labels

@@ -13,8 +13,8 @@ from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
+from trainwright.data.base.categories import counted_slices
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.column_values import counted_slices
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.parse_cells import LARGEST, folded, to_labels, to_numbers
 from trainwright.data.base.row_storage import RowStorage, spread_rows

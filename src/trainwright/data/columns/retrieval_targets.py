@@ -71,7 +71,7 @@ class EmbeddedPair(Target):
         self, scores: Floats, _encoded: Integers | Floats, _decided: Integers | None = None
     ) -> dict[str, Json]:
         """Quantiles of the cosine of both sides."""
-        from trainwright.data.base.column_values import safe_quantiles
+        from trainwright.data.base.categories import safe_quantiles
 
         return {"quantiles": safe_quantiles(self.predictions(scores)[0].to_numpy())}
 

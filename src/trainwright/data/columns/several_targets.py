@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
-from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.number_target import Numbers
 from trainwright.data.columns.target import Target

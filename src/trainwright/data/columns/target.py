@@ -15,7 +15,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import Json
 from trainwright.core.lazy_imports import LazyTable
-from trainwright.data.base.column_values import rounded, safe_quantiles
+from trainwright.data.base.categories import rounded, safe_quantiles
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.parse_cells import LARGEST, to_numbers

@@ -13,8 +13,8 @@ from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
+from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cleaned_cells import Cells
-from trainwright.data.base.column_values import count_labels
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.parse_cells import to_labels, to_numbers

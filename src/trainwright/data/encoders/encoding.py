@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
+from trainwright.data.base.categories import rounded, safe_quantiles, safe_shares
 from trainwright.data.base.cleaned_cells import Cleaning
-from trainwright.data.base.column_values import rounded, safe_quantiles, safe_shares
 from trainwright.data.base.inputs import Bytes, Floats, Inputs, Integers, Part
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.columns.column_kinds import ColumnType

@@ -16,7 +16,7 @@ from trainwright.contract.sections.data.images import Decoding
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import Bytes, Floats, ImageInputs, Inputs, Part, TableInputs
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 

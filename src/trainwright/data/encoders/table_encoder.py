@@ -17,8 +17,8 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
+from trainwright.data.base.categories import Vocabulary, fit_vocabulary
 from trainwright.data.base.cleaned_cells import Cleaning
-from trainwright.data.base.column_values import Vocabulary, fit_vocabulary
 from trainwright.data.base.inputs import Floats, Inputs, Part, TableInputs, below, beside
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice, slices_of
 from trainwright.data.columns.column_kinds import ColumnType, new_problems

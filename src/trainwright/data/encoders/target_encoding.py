@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.base.column_values import Vocabulary
+from trainwright.data.base.categories import Vocabulary
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.target import Target
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import rounded, safe_quantiles
+from trainwright.data.base.categories import rounded, safe_quantiles
 from trainwright.data.base.inputs import Inputs, Part
 from trainwright.data.base.token_inputs import DOCUMENT_END, TokenInputs, Tokens, token_dtype
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import safe_quantiles
+from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import Floats, ImageInputs, Inputs, Part, TableInputs
 from trainwright.data.base.pair_inputs import PairInputs
 from trainwright.data.base.token_inputs import TextInputs

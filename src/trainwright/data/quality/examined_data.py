@@ -11,8 +11,8 @@ import polars as pl
 
 from trainwright.contract.sections.data.split import TimeSplit, split_columns
 from trainwright.contract.sections.data.table_data import Column, TableData
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
-from trainwright.data.base.column_values import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.parse_cells import LARGEST, to_labels, to_numbers
 from trainwright.data.columns.column_kinds import ColumnType, as_typed, best_typed, infer_column

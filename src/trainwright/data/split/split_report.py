@@ -20,7 +20,7 @@ from trainwright.contract.sections.data.split import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.categories import count_labels
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.split.groups import combined_label_codes

@@ -25,7 +25,7 @@ from trainwright.contract.sections.data.split import (
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_labels
+from trainwright.data.base.categories import count_labels
 from trainwright.data.base.inputs import Floats, Integers, PartName
 from trainwright.data.base.messages import Wrong, quoted
 from trainwright.data.base.parse_cells import to_labels

@@ -12,7 +12,7 @@ import polars as pl
 
 from trainwright.contract.sections.model.linear import Linear
 from trainwright.core.process import loading
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers, TableInputs
 from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import spread_rows

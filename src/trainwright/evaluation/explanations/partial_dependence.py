@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Part
 from trainwright.data.columns.target import Target
 from trainwright.data.encoders.table_encoder import TableEncoder

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.columns.outliers import ends_within_gaps

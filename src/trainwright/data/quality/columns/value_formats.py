@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.parse_cells import (
     FORMS,

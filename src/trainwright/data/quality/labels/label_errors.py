@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.columns.outliers import BeyondTail, beyond_tail
 from trainwright.data.quality.examined_data import ExaminedData

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import some
 from trainwright.data.quality.examined_data import ExaminedData

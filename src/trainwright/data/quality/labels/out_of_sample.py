@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.column_values import count_values
+from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.examined_data import ExaminedData
 
