@@ -50,7 +50,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/evaluate_questions.py: ",
         "data/encoders/vocabulary.py: leave out --chat",
         "data/modalities/chat_modality.py: trainwright evaluate RUN",
-        "contract/rules/kind_rules.py: fine-tune a model",
+        "contract/rules/compatibility_rules.py: fine-tune a model",
         "run/after/generate_text.py: ",
         "run/after/caption_images.py: ",
         "data/captions/caption_encoding.py: trainwright generate",

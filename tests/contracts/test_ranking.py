@@ -21,7 +21,7 @@ from guide import GUIDE, blocks
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.subsample import sampled_judged
 from trainwright.evaluation.curves.plot_data import RankingCurves
-from trainwright.planner.budget_fit import Allotment
+from trainwright.planner.budget_allotment import Allotment
 from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
 from trainwright.run.judging.write_predictions import read_predictions
 from trainwright.run.measured_choices import Beforehand

@@ -17,7 +17,7 @@ from made_pictures import write_folder  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
-from trainwright.planner.budget_fit import Speeds  # noqa: E402
+from trainwright.planner.budget_allotment import Speeds  # noqa: E402
 from trainwright.run import plan_budget  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
@@ -150,8 +150,8 @@ def test_slow_rows_are_judged_and_validated_as_samples(
 ) -> None:
     rows = replace(SLOW, step=0.2, validation_row=0.05, judged_row=0.15)
     monkeypatch.setattr(plan_budget, "_speeds", lambda *_: rows)
-    monkeypatch.setattr("trainwright.planner.budget_fit.LEAST_JUDGED", 5)
-    monkeypatch.setattr("trainwright.planner.budget_fit.LEAST_VALIDATED", 5)
+    monkeypatch.setattr("trainwright.planner.budget_allotment.LEAST_JUDGED", 5)
+    monkeypatch.setattr("trainwright.planner.budget_allotment.LEAST_VALIDATED", 5)
     contract = write_token_project(tmp_path, TEXT, 20_000)
     folder = run_of(contract, "one", "budget.hours=0.01")
     planned = record_of(folder)["planned"]

@@ -43,7 +43,7 @@ from trainwright.data.base.token_inputs import AnswerSpans
 from trainwright.data.columns.column_kinds import ColumnType, infer_column
 from trainwright.data.columns.doubtful_dates import check_formats
 from trainwright.data.columns.doubts import Doubt
-from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
+from trainwright.data.columns.resolve_doubts import decide_columns, decide_problems, with_doubts
 from trainwright.data.columns.target_column import (
     TargetColumn,
     TargetFacts,

@@ -24,7 +24,7 @@ from trainwright.doctor.verify_checkpoints import (
     verify_trees,
     whole,
 )
-from trainwright.planner.budget_fit import Allotment
+from trainwright.planner.budget_allotment import Allotment
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.identity import (
     Identity,

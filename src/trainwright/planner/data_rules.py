@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.compatibility_rules import loss_fits_task
 from trainwright.contract.rules.data.source_rules import check_balanced
-from trainwright.contract.rules.kind_rules import loss_fits_task
 from trainwright.contract.rules.target.metric_rules import (
     check_floors,
     check_metric,

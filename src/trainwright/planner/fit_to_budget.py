@@ -17,7 +17,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many, show_seconds
 from trainwright.optim.lr_schedule import build_schedule
 from trainwright.optim.plateau import Plateau
-from trainwright.planner.budget_fit import (
+from trainwright.planner.budget_allotment import (
     MARGIN,
     Allotment,
     BudgetShare,

@@ -15,7 +15,7 @@ from trainwright.core.files import Json, hash_value
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
-from trainwright.planner.budget_fit import Allotment
+from trainwright.planner.budget_allotment import Allotment
 from trainwright.planner.data_rules import problems_with_data, problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run, most_steps
 from trainwright.planner.kinds.data_planner import planner_of

@@ -11,7 +11,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines.fit_baselines import Baselines
-from trainwright.planner.budget_fit import Rows
+from trainwright.planner.budget_allotment import Rows
 from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.compute_choices import (
     LONG_SECONDS,

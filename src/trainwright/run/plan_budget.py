@@ -20,7 +20,7 @@ from trainwright.data.subsample import sampled
 from trainwright.evaluation.baselines.fit_baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.model.input_shape import longest_sample, shape_of
-from trainwright.planner.budget_fit import Allotment, Rows, Speeds, TooSmallError
+from trainwright.planner.budget_allotment import Allotment, Rows, Speeds, TooSmallError
 from trainwright.planner.fit_to_budget import (
     BY_BUDGET,
     PartRows,

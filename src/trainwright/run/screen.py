@@ -16,7 +16,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.objective import Teacher, TeacherStates
 from trainwright.core.formatting import many, show_bytes, show_count, show_safely, show_seconds
 from trainwright.data.base.messages import some
-from trainwright.data.columns.propose_columns import said
+from trainwright.data.columns.resolve_doubts import said
 from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.types import Prepared
 from trainwright.model.families import library_family

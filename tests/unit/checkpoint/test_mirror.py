@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from deadlines import within
+from trainwright.checkpoint.copies.checkpoint_copies import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.copied_file_sets import FileSets
-from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.run_copies import Moment, RunCopies
 from trainwright.checkpoint.files.file_entry import name_of, step_of
 from trainwright.checkpoint.storages.object_files import ObjectFiles, open_system

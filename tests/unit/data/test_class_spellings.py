@@ -11,8 +11,8 @@ import pytest
 from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.row_storage import SLICE_ROWS
-from trainwright.data.columns import propose_columns
-from trainwright.data.columns.propose_columns import find_class_spellings, with_doubts
+from trainwright.data.columns import resolve_doubts
+from trainwright.data.columns.resolve_doubts import find_class_spellings, with_doubts
 from trainwright.data.read_table import read_table
 from trainwright.planner.init.first_contract import propose_contract
 
@@ -107,7 +107,7 @@ def test_labels_of_many_rows_are_counted_a_slice_at_a_time(
 ) -> None:
     """Rows in files may be more than memory holds."""
     labels: list[weakref.ref[pl.Series]] = []
-    read = propose_columns.to_labels
+    read = resolve_doubts.to_labels
 
     def watched(cells: pl.Series) -> pl.Series:
         assert sum(one() is not None for one in labels) <= 1
@@ -115,7 +115,7 @@ def test_labels_of_many_rows_are_counted_a_slice_at_a_time(
         labels.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(propose_columns, "to_labels", watched)
+    monkeypatch.setattr(resolve_doubts, "to_labels", watched)
     cells = Cells(pl.Series("y", ["yes", "Yes", "yes", "no"] * SLICE_ROWS))
     doubt = find_class_spellings(cells)
     assert len(labels) == 4

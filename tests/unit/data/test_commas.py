@@ -15,7 +15,7 @@ from faults.tiers import times
 from trainwright.contract.sections.data.sources import Reading
 from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.columns.propose_columns import with_doubts
+from trainwright.data.columns.resolve_doubts import with_doubts
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.find_source import read_source

@@ -15,7 +15,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.parse_cells import parse_moments
 from trainwright.data.columns.doubts import find_doubt
-from trainwright.data.columns.propose_columns import said, with_doubts
+from trainwright.data.columns.resolve_doubts import said, with_doubts
 from trainwright.data.read_table import RawTable, read_table
 
 SHAPES = doubtful_columns()

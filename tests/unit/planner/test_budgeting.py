@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.sections.run_settings import Budget
-from trainwright.planner.budget_fit import (
+from trainwright.planner.budget_allotment import (
     LEAST_JUDGED,
     LEAST_VALIDATED,
     MARGIN,

@@ -21,7 +21,6 @@ from trainwright.checkpoint.files.file_entry import (
 )
 from trainwright.checkpoint.keeping.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.storages.catalog import Candidate, Catalog
-from trainwright.checkpoint.storages.checkpoint_folder import read_catalog
 from trainwright.checkpoint.storages.commit import (
     commit,
     keep_file,
@@ -30,6 +29,7 @@ from trainwright.checkpoint.storages.commit import (
 )
 from trainwright.checkpoint.storages.folder_reuse import Spare
 from trainwright.checkpoint.storages.ledger import Ledger, LedgerLine
+from trainwright.checkpoint.storages.read_catalog import read_catalog
 from trainwright.checkpoint.storages.storage import Block, FileSet, Leaving
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.faultpoints import reached

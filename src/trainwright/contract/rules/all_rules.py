@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from trainwright.contract.document import Contract
+from trainwright.contract.rules.compatibility_rules import KIND_RULES, training_has_effect
 from trainwright.contract.rules.data.source_rules import SAMPLING_RULES, SOURCE_RULES
-from trainwright.contract.rules.kind_rules import KIND_RULES, training_has_effect
 from trainwright.contract.rules.target.metric_rules import METRIC_RULES, slices_are_named
 from trainwright.contract.rules.target.regression_rules import ORDER_RULES, REGRESSION_RULES
 from trainwright.contract.rules.training.checkpoint_rules import (
@@ -61,7 +61,7 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
         "images": f"{_HERE}.image_rules:IMAGE_RULES",
         "tokens": f"{_HERE}.text_rules:TOKEN_RULES",
         "chats": f"{_HERE}.text_rules:CHAT_RULES",
-        "preferences": "trainwright.contract.rules.kind_rules:PREFERENCE_RULES",
+        "preferences": "trainwright.contract.rules.compatibility_rules:PREFERENCE_RULES",
         "series": f"{_HERE}.series_rules:SERIES_RULES",
         "pairs": f"{_HERE}.image_rules:PAIR_RULES",
         "text_pairs": f"{_HERE}.text_pair_rules:TEXT_PAIR_RULES",

@@ -19,7 +19,7 @@ from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.formatting import show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.doubts import Doubt
-from trainwright.data.columns.propose_columns import find_free_text, with_doubts
+from trainwright.data.columns.resolve_doubts import find_free_text, with_doubts
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.images.resolve_source import is_idx
 from trainwright.data.read_table import RawTable, read_table

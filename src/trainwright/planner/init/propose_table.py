@@ -19,7 +19,7 @@ from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.fit_target import choose_positive
-from trainwright.data.columns.propose_columns import FREE_TEXT, said
+from trainwright.data.columns.resolve_doubts import FREE_TEXT, said
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
 from trainwright.data.split.hidden_columns import with_moments

@@ -29,7 +29,7 @@ from trainwright.core.files import Json
 from trainwright.core.lazy_imports import LazyTable
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.fit_target import choose_positive
-from trainwright.data.columns.propose_columns import said, with_doubts
+from trainwright.data.columns.resolve_doubts import said, with_doubts
 from trainwright.data.read_table import DataFacts
 from trainwright.model.families import family_of
 from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of

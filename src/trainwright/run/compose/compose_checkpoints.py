@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.background_save import BackgroundCheckpoints
+from trainwright.checkpoint.copies.checkpoint_copies import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.copied_file_sets import open_sets
-from trainwright.checkpoint.copies.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.copies.run_copies import OWN, RunCopies
 from trainwright.checkpoint.keeping.pins import read_pins
 from trainwright.checkpoint.keeping.retention import at_any_step

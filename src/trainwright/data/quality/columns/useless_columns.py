@@ -20,7 +20,7 @@ from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType, Kind, name_tokens
 from trainwright.data.columns.identifiers import MOSTLY_DIFFERENT, says_id
-from trainwright.data.columns.propose_columns import FREE_TEXT
+from trainwright.data.columns.resolve_doubts import FREE_TEXT
 from trainwright.data.quality.copies.duplicates import first_of_each
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
