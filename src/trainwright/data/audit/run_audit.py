@@ -98,8 +98,6 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     chosen = [test for test in tests if not (quick and test is near_texts)]
     if not prepared.target.target_names:
         return [result for test in chosen for result in test(sides)]
-    # Imported here: few tables have several targets.
-
     each = sides_of_targets(sides, prepared)
     return [
         result
