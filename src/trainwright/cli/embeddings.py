@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs, naming_damage
 
 _NO_FILE = Path("-")
 As = Annotated[
@@ -41,7 +41,6 @@ def index(
 
     By default into the folder `index` of the run. An index names the model that made it, and
     another one does not search in it."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.render import show_json
     from trainwright.core.formatting import show_safely
     from trainwright.core.process import code_allowed
@@ -83,7 +82,6 @@ def search(
 
     Every row of the index is compared. Written are the rank, the name, the cosine and the kept
     columns of each match, as CSV or as the suffix of -o says."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
     from trainwright.core.files import write_atomic
     from trainwright.core.formatting import show_safely
@@ -132,7 +130,6 @@ def mine(
     They are the nearest passages of the table that do not answer the query; one that is about as
     near as the right passage may answer it, and is passed over. Written are the rows with columns
     negative_1, negative_2 and so on, for data.negatives."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import check_folder, encode_table, table_kind
     from trainwright.core.files import write_atomic
     from trainwright.core.formatting import show_safely

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs, naming_damage
 from trainwright.core.process import code_allowed
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def explain(
     On validation rows: what the contract's metric loses when a column is permuted, with intervals;
     partial dependence of the most important columns; SHAP values of trees. Written to
     explanation.json and into the report of the run."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.run.folder.planned_contract import find_run
 
     folder = find_run(run, runs)

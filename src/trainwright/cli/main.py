@@ -41,6 +41,7 @@ from trainwright.cli.arguments import (
     Start,
     ToResume,
     ZeroShotFile,
+    naming_damage,
 )
 from trainwright.core.errors import (
     EXIT_DONE,
@@ -290,7 +291,6 @@ def evaluate(
         asked = AskedFile(questions, against, rows)
         with code_allowed(allow_code):
             raise typer.Exit(show_questions(run, runs, asked, overrides, as_json=as_json))
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import judge_zero_shot
     from trainwright.cli.render import commands_with_a_run, show_result
     from trainwright.run.after.evaluate_rows import evaluate_rows
@@ -314,7 +314,6 @@ def evaluate(
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
     """Rewrite the HTML report of a run from its folder."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.report.page import write_report
     from trainwright.run.folder.planned_contract import find_run
 

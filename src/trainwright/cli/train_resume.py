@@ -11,7 +11,13 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_torch
 from trainwright.data.sources.remote_store import is_remote
 from trainwright.run.folder.planned_contract import find_run
-from trainwright.run.request import NO_EXTENSION, ExtensionRequest, Request, request_again
+from trainwright.run.request import (
+    NO_EXTENSION,
+    ExtensionRequest,
+    Request,
+    request_again,
+    request_recovered,
+)
 from trainwright.run.screen import Screen, StreamScreen, labelled
 from trainwright.run.train import train
 
@@ -50,7 +56,6 @@ def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
     need_torch("RUN", "going on from copies")
     # Imported here: a local run needs none of it.
     from trainwright.run.recover.recover_run import recover_run
-    from trainwright.run.request import request_recovered
 
     screen = StreamScreen(sys.stderr)
     folder = recover_run(url, runs, lambda text: screen.say(labelled("copies", text)))

@@ -17,7 +17,7 @@ from trainwright.core.files import Json
 from trainwright.core.lazy_imports import need_package
 from trainwright.data.base.inputs import Floats, Inputs, Integers, Part, as_columns
 from trainwright.model.family import Family, S, Scorer
-from trainwright.model.tree_growth import Grown, Watching
+from trainwright.model.tree_growth import Grown, Watching, weights_by_class, weights_of_rows
 
 if TYPE_CHECKING:
     from trainwright.data.quality.finding import Finding
@@ -172,16 +172,12 @@ class LibraryJob:
 
     def class_weights(self, class_weights: str) -> Floats | None:
         """As `weights_by_class`, of the training rows."""
-        from trainwright.model.tree_growth import weights_by_class
-
         train = self.train
         return weights_by_class(class_weights, train.target, self.outputs, train.weights)
 
     def row_weights(self, class_weights: str) -> Floats | None:
         """Weight of each training row, its class counted in; None if the rows have none of their
         own, so that a library may weigh classes itself."""
-        from trainwright.model.tree_growth import weights_of_rows
-
         train = self.train
         if not len(train.weights):
             return None

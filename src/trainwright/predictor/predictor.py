@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.data.base.inputs import Floats, Inputs, Integers, Part
 from trainwright.data.base.levels import NO_LEVELS, Levels
-from trainwright.data.columns.target import Target
+from trainwright.data.columns.target import Target, least_expected
 from trainwright.data.encoders.encoding import Encoding, FrameEncoding
 from trainwright.data.sources.frames import ArrowTable
 from trainwright.model.family import Scorer
@@ -67,9 +67,6 @@ class Predictor:
         decided = self.calibration.decide(scores, self.target.positive_code)
         if decided is not None or not self.target.costs:
             return decided
-        # Imported here: few errors have costs.
-        from trainwright.data.columns.target import least_expected
-
         return least_expected(scores, self.target.costs)
 
     def predictions(self, scores: Floats) -> list[pl.Series]:

@@ -27,7 +27,7 @@ from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import add_metrics
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, record_found
-from trainwright.run.extend.extendable import describe_start, doubt_of_extensions
+from trainwright.run.extend.extendable import describe_further, describe_start, doubt_of_extensions
 from trainwright.run.folder.check_own_files import copy_finished
 from trainwright.run.folder.model_files import score_beside, write_baselines, write_model
 from trainwright.run.judging.evaluation_file import read_judged, summarise_metrics, write_judged
@@ -294,8 +294,6 @@ def _say_repeats(by_fold: FoldScores, by_seed: SeedScores, metric: str, screen: 
 
 def _read_finished(folder: RunFolder, ready: Ready, screen: Screen) -> Result:
     """Result of a run that was judged before."""
-    from trainwright.run.extend.extendable import describe_further
-
     further = describe_further(folder, ready.plan.contract)
     screen.say(labelled("note", f"{folder.name} is finished: nothing to do{further}"))
     copy_finished(folder, ready.plan.contract, screen)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs, naming_damage
 
 
 def card(
@@ -19,7 +19,6 @@ def card(
     runs: Runs = RUNS,
 ) -> None:
     """Write a model card from the record of a run, in the layout of Hugging Face."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.init_predict import check_folder
     from trainwright.core.formatting import show_safely
     from trainwright.report.model_card import make_card, write_card

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, RunName, Runs, naming_damage
 
 if TYPE_CHECKING:
     from trainwright.cli.texts.asked_texts import AskedTexts
@@ -86,7 +86,6 @@ def generate(
     by the template of the chats that the model was trained on, and an answer ends its turn.
     Adapters on one base, and the base, write beside each other; the base is held once. A model that
     writes of images gets the path of an image, or with --from a table or a folder of them."""
-    from trainwright.cli.arguments import naming_damage
     from trainwright.cli.texts.asked_texts import AskedTexts
     from trainwright.core.lazy_imports import need_torch
     from trainwright.core.process import code_allowed

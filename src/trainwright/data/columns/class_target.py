@@ -17,7 +17,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import Wrong, quoted
 from trainwright.data.base.parse_cells import to_labels
-from trainwright.data.columns.target import Costs, Target
+from trainwright.data.columns.target import Costs, Target, check_costs
 
 PROBABILITY = "probability_"
 """Name prefix of probability columns, before the class."""
@@ -149,9 +149,6 @@ class Classes(Target):
             raise ValueError("target.json names a positive class that there is not")
         self.labels_of(np.arange(len(self.names)))
         if self.costs:
-            # Imported here: few errors have costs.
-            from trainwright.data.columns.target import check_costs
-
             check_costs(self.costs, len(self.names))
 
     def labels_of(self, codes: Integers) -> pl.Series:

@@ -20,7 +20,12 @@ from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.formats.file_format import is_delta, is_part, is_untyped, known_format
 from trainwright.data.sources.cache import Tables, open_cache
-from trainwright.data.sources.folders import is_pattern
+from trainwright.data.sources.folders import (
+    files_as_parts,
+    is_pattern,
+    parts_of_folder,
+    parts_of_pattern,
+)
 from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
 from trainwright.data.sources.local_files import LocalFile
 from trainwright.data.sources.remote_store import is_remote
@@ -168,8 +173,6 @@ def find_source(written: str, path: str, around: Surroundings) -> Source:
     place = folder / written
     is_there = _is_there(place)
     if is_pattern(written) and not is_there:
-        from trainwright.data.sources.folders import files_as_parts, parts_of_pattern
-
         names = parts_of_pattern(written, folder, path)
         return files_as_parts(names, folder, path, reading, tables)
     if is_there and place.is_dir():
@@ -180,7 +183,6 @@ def find_source(written: str, path: str, around: Surroundings) -> Source:
 def _find_in_folder(written: str, path: str, around: Surroundings, tables: Tables) -> Source:
     """The source that a folder is."""
     from trainwright.data.sources.delta import DeltaTable
-    from trainwright.data.sources.folders import files_as_parts, parts_of_folder
     from trainwright.data.sources.hf_dataset import SavedDataset, is_saved
 
     folder, reading = around.folder, around.reading

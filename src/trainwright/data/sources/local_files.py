@@ -22,6 +22,7 @@ from trainwright.data.formats.encodings import (
     decompress_file,
     expansion_problem,
     most_expanded,
+    plain_text,
 )
 from trainwright.data.formats.file_format import (
     NO_LINES,
@@ -251,12 +252,10 @@ def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> ParseRes
         case "csv" | "tsv":
             # Each format is imported where it is read; of rows in the cache, none.
             from trainwright.data.formats.delimited import read_delimited
-            from trainwright.data.formats.encodings import plain_text
 
             text = plain_text(file, written, reading, target.with_name("text"))
             return read_delimited(text, kind, written, reading, target)
         case "jsonl":
-            from trainwright.data.formats.encodings import plain_text
             from trainwright.data.formats.json_lines import read_json_lines
 
             text = plain_text(file, written, reading, target.with_name("text"))

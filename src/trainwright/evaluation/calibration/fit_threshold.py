@@ -16,7 +16,14 @@ from trainwright.contract.sections.metric import NUMERIC_TASKS
 from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 from trainwright.data.base.inputs import Floats, Integers
-from trainwright.data.columns.target import LIKELY, Costs, Target, costs_of, least_expected
+from trainwright.data.columns.target import (
+    LIKELY,
+    Costs,
+    Target,
+    costs_of,
+    least_expected,
+    least_threshold,
+)
 from trainwright.evaluation.metrics.predictions import number_units, ratio_or_zero
 from trainwright.predictor.calibration import USUAL_THRESHOLD
 
@@ -33,8 +40,6 @@ def fit_threshold(
     Raises:
         CannotCalibrate: a class has no row.
     """
-    from trainwright.data.columns.target import least_threshold
-
     check_classes(truth, 2)
     order = np.argsort(-scores[:, positive], kind="stable")
     ranked = scores[order, positive]

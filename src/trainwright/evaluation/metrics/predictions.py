@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.levels import NO_LEVELS, Levels
-from trainwright.data.columns.target import LIKELY, Costs
+from trainwright.data.columns.target import LIKELY, Costs, costs_of, least_expected
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
@@ -127,9 +127,6 @@ class Answers:
     def row_costs(self) -> Floats:
         """Cost of each row's decision [N]: the one that was made, or without one that of the least
         expected cost."""
-        # Imported here: few errors have costs.
-        from trainwright.data.columns.target import costs_of, least_expected
-
         assert self.costs, "the contract has costs where it measures them"
         decided = self.decided
         if decided is None:

@@ -28,6 +28,9 @@ from trainwright.model.boosting.lightgbm_dataset import (
     booster_of,
     build_dataset,
     matrix_of,
+    ranking_losses,
+    ranking_metric,
+    ranking_objective,
 )
 from trainwright.model.library_family import NO_RANKING, RankingJob
 from trainwright.model.tree_growth import (
@@ -196,8 +199,6 @@ def _objective(job: BoostingJob) -> dict[str, Any]:
     if job.outputs > 2:
         return {"objective": "multiclass", "num_class": job.outputs}
     if job.ranking and job.section.objective in OF_QUERIES:
-        from trainwright.model.boosting.lightgbm_dataset import ranking_objective
-
         return ranking_objective(job.section.objective, job.ranking, _grades(job))
     # `alpha` also parametrises the metric; no other objective used here reads it.
     return {"objective": _OBJECTIVES[job.section.objective], "alpha": job.quantile}
@@ -283,8 +284,6 @@ def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
 
     values = np.zeros(0)
     if job.ranking and len(job.validation.target):
-        from trainwright.model.boosting.lightgbm_dataset import ranking_losses
-
         matrix, threads = matrix_of(job.validation.inputs), _threads(job)
         values = ranking_losses(booster_of(before), matrix, job.ranking, threads, between)
         _check_values(before, values)
@@ -356,8 +355,6 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
 def _own_metric(ranking: RankingJob, train: lightgbm.Dataset) -> Callable[..., Any] | None:
     if not ranking:
         return None
-    from trainwright.model.boosting.lightgbm_dataset import ranking_metric
-
     return ranking_metric(ranking, train)
 
 

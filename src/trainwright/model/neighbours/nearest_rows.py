@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.inputs import Floats, Inputs, Integers, as_columns
+from trainwright.data.base.inputs import Floats, Inputs, Integers, TableInputs, as_columns
 from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.model.array_file import read_arrays, write_arrays
 from trainwright.model.library_family import LibraryJob, usable_cores
@@ -159,8 +159,6 @@ def read_neighbours(folder: Path) -> NeighboursScorer:
 
 def _scorer_of(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> NeighboursScorer:
     from scipy.spatial import KDTree
-
-    from trainwright.data.base.inputs import TableInputs
 
     rows = TableInputs(arrays["numeric"], arrays["categories"])
     tree = KDTree(neighbour_points(rows, about["cardinalities"]))

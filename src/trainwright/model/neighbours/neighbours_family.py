@@ -14,7 +14,7 @@ from trainwright.core.formatting import many
 from trainwright.core.process import loading
 from trainwright.data.base.inputs import Part
 from trainwright.model.family import LearningTask, Scorer
-from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob
+from trainwright.model.library_family import LibraryFamily, LibraryFit, LibraryJob, numeric_width
 from trainwright.model.tree_growth import class_weight_problems
 
 _MOST_ROWS: Final = 200_000
@@ -59,7 +59,6 @@ class NeighboursFamily(LibraryFamily[Neighbours]):
         cardinalities: tuple[int, ...],
     ) -> Iterator[Problem]:
         """The rows as points fit into memory."""
-        from trainwright.model.library_family import numeric_width
         from trainwright.model.neighbours.nearest_rows import MOST_NUMBERS
 
         width = numeric_width(train.inputs) + sum(cardinalities)

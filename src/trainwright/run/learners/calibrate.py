@@ -11,7 +11,12 @@ import numpy.typing as npt
 from trainwright.contract.document import Contract
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.base.messages import some
-from trainwright.evaluation.calibration.fit_threshold import CannotCalibrate, fit_threshold
+from trainwright.evaluation.calibration.fit_threshold import (
+    CannotCalibrate,
+    fit_cost_threshold,
+    fit_label_thresholds,
+    fit_threshold,
+)
 from trainwright.predictor.calibration import NOT_CALIBRATED, USUAL_THRESHOLD, Calibration
 from trainwright.predictor.conformal import (
     conformal_shifts,
@@ -27,8 +32,6 @@ def decide_labels(
 ) -> Fitted:
     """The same with the contract's threshold of each label, fitted to probabilities [N, L] of rows
     with these labels [N, L]; with a warning where there is nothing to fit to."""
-    from trainwright.evaluation.calibration.fit_threshold import fit_label_thresholds
-
     predictor, threshold = fitted.predictor, contract.training.threshold
     names, said = predictor.target.target_names, fitted.warnings
     if threshold == "auto":
@@ -60,9 +63,6 @@ def calibrate(
         found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
         calibrated, positive = found.apply(scores), target.positive_code
         if len(costs := target.costs) == 2:
-            # Imported here: few errors have costs.
-            from trainwright.evaluation.calibration.fit_threshold import fit_cost_threshold
-
             threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
         elif threshold == "auto":
             threshold = fit_threshold(calibrated, truth, positive, contract.metric.name)

@@ -35,7 +35,10 @@ from trainwright.data.read_table import Raw
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.local_files import FilesRead
 from trainwright.data.types import Prepared
-from trainwright.evaluation.calibration.fit_threshold import calibration_problems
+from trainwright.evaluation.calibration.fit_threshold import (
+    calibration_problems,
+    label_threshold_problems,
+)
 from trainwright.evaluation.evaluate import find_slices
 from trainwright.model.families import family_of, library_family
 from trainwright.model.input_shape import longest_sample, shape_of
@@ -283,8 +286,6 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     problems += _problems_of_rows(decided.contract, prepared)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.task == "multilabel":
-        from trainwright.evaluation.calibration.fit_threshold import label_threshold_problems
-
         problems += label_threshold_problems(decided.contract.training, metric)
     if prepared.target.query:
         from trainwright.evaluation.metrics.query_metrics import ranking_problems
