@@ -344,9 +344,12 @@ def version(
 
 def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
-    # Spinning threads take the cores from threads with work: on a machine that is busy
-    # otherwise, training takes several times as long. Read when the numeric libraries are loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Threads that spin take the cores of a busy machine from threads with work; those that
+        # sleep at once cost small operations more than they gain. So they spin for at most
+        # a millisecond (libgomp), more than lies between two. Read when the libraries are loaded.
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a letter is no reason to lose a result.

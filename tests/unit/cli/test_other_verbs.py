@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,35 @@ def test_init_asks_which_column(fresh: Path) -> None:
     assert "bought" in ran.err
     assert "--text COLUMN" in ran.err
     assert not Path("asked.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, "PASSIVE 20000"),
+        ({"GOMP_SPINCOUNT": "7"}, "PASSIVE 7"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"),
+    ],
+)
+def test_threads_wait_as_the_user_says_or_spin_for_a_moment(
+    own: dict[str, str], expected: str
+) -> None:
+    program = (
+        "import os, sys; sys.argv = ['trainwright', '--version']\n"
+        "from trainwright.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=inherited | own,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == expected
