@@ -21,8 +21,9 @@ def run_measured(folder: Path, kind: str, *words: str) -> dict[str, Any]:
         "PYTHONPATH": os.pathsep.join([str(scales.parent), os.environ.get("PYTHONPATH", "")]),
         "TRAINWRIGHT_CACHE": str(folder / "cache"),
         "HF_HUB_OFFLINE": "1",
-        # As the command sets it: threads that wait by spinning take the cores from others.
+        # As the command sets them.
         "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "20000",
     }
     done = subprocess.run(
         [sys.executable, str(scales / "measured.py"), str(report), kind, *words],

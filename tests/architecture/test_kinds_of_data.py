@@ -35,7 +35,7 @@ SHAPES = {"TableShape", "ImageShape", "TokenShape"}
 HOMES = (
     "contract/sections/",
     "data/base/inputs.py",
-    "data/columns/class_target.py",
+    "data/columns/target.py",
     "data/encoders/",
     "data/images/",
     "data/text/",

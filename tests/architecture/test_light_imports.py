@@ -214,6 +214,7 @@ OTHER_KINDS = (
     "contract.sections.data.pairs",
     "contract.sections.data.series",
     "contract.sections.data.text_pairs",
+    "contract.sections.data.tokens",
     "data.encoders.pixel_statistics",
     "data.encoders.vocabulary",
     "data.images",

@@ -43,7 +43,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "run/after/explain_run.py: trainwright report",
         "run/after/explain_run.py: train a run with",
         "cli/texts/asked_texts.py: ",
-        "cli/data/data_files.py: ",
+        "cli/data/data_files.py: trainwright data distil",
         "cli/texts/show_questions.py: ",
         "run/after/distil_chats.py: ",
         "run/after/evaluate_harness.py: look at the file",
@@ -67,7 +67,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "model/pretrained/hub_files.py: set ",
         "model/pretrained/encoder_adapter.py: name layers",
         "planner/init/first_contract.py: leave out --base",
-        "planner/kinds/chat_planner.py",
+        "planner/kinds/chat_planner.py: raise it to",
     ),
     "needs the permission to run code (test_imported)": (
         "model/imported/",

@@ -346,8 +346,8 @@ def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
     if "OMP_WAIT_POLICY" not in os.environ:
         # Threads that spin take the cores of a busy machine from threads with work; those that
-        # sleep at once cost small operations more than they gain. So they spin for at most
-        # a millisecond (libgomp), more than lies between two. Read when the libraries are loaded.
+        # sleep at once cost small operations more than they gain. So they spin for a quarter of a
+        # millisecond (libgomp, on an Intel Xeon). Read when the libraries are loaded.
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     for stream in (sys.stdout, sys.stderr):

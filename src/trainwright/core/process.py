@@ -1,7 +1,7 @@
 """This process: memory, threads of numpy, garbage collection during imports, permission to run
 code.
 
-Permission to run code that a contract names. It belongs to a command or a call, never to the
+The permission to run code that a contract names belongs to a command or a call, never to the
 contract.
 """
 

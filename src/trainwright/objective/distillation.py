@@ -1,10 +1,6 @@
 """Losses of a model that learns from a teacher, of rows and of tokens.
 
-Loss of a model that learns from a teacher, in the notation of Hinton et al. 2015,
-arXiv:1503.02531, section 2.
-
-Loss of a decoder that learns from another one, in the notation of Hinton et al. 2015,
-arXiv:1503.02531, section 2.
+In the notation of Hinton et al. 2015, arXiv:1503.02531, section 2.
 """
 
 from __future__ import annotations

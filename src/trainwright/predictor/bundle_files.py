@@ -1,7 +1,7 @@
 """Files of a bundle, and what it says of its model: names, sizes, hashes, signature.
 
-Whether the parts of a stored predictor fit together: hashes show only that its files are those
-that were written.
+Hashes show only that files are those that were written; whether the parts of a predictor fit
+together is checked too.
 """
 
 from __future__ import annotations

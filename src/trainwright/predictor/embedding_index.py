@@ -1,8 +1,6 @@
 """Embeddings of many rows in a folder, exact search, best matches.
 
-Embeddings of many rows in a folder, and exact search among them. No pickle.
-
-index.json       format, hash of the bundle that made them, side, and size and SHA-256 of the others
+index.json       format, hash of the bundle, side, and size and SHA-256 of the others
 embeddings.npy   float32 [N, D], rows of length 1
 rows.parquet     `name` of each row, and the columns that were kept
 """

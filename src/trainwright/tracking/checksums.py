@@ -1,8 +1,4 @@
-"""`checksums.json`: every file of a run with its hash; unfinished writes of processes that died.
-
-`checksums.json`: SHA-256 and size of every file that the verdict of a finished run depends
-on.
-"""
+"""`checksums.json`: every file of a run with its hash; unfinished writes of processes that died."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Software, hardware and git commit of a run.
 
-Git commit of a checkout, read without running anything that the checkout configures.
-
-A checkout's configuration can name programs: filters, hooks, fsmonitor, remote helpers, ssh,
-textconv, credential helpers, submodules with a configuration of their own. So git never sees it: it
-runs in a git folder of ours, with an empty configuration, that only links to the objects,
-references and index of the checkout. Changed files are hashed here, not by `git diff`.
+The commit is read without running anything that the checkout configures. A checkout's
+configuration can name programs: filters, hooks, fsmonitor, remote helpers, ssh, textconv,
+credential helpers, submodules with a configuration of their own. So git never sees it: it runs in
+a git folder of ours, with an empty configuration, that only links to the objects, references and
+index of the checkout. Changed files are hashed here, not by `git diff`.
 """
 
 from __future__ import annotations

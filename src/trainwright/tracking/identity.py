@@ -1,7 +1,6 @@
 """Identity of a run, and the paths and overrides that its plan binds.
 
-Contract path and overrides in a run's plan, bound to the run, so that an edited plan cannot
-point the run at other data.
+They are bound to the run so that an edited plan cannot point it at other data.
 """
 
 from __future__ import annotations

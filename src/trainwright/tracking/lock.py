@@ -1,7 +1,6 @@
 """Run lock: one process owns a run folder, whose contents are regular files.
 
-Run lock: one process owns a run folder, by a lock that the kernel releases when the process
-dies.
+The lock is one that the kernel releases when the process dies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All rules that look at several keys or sections, sizes that no machine has, keys without an
 implementation.
 
-Contract keys that this version does not implement yet. Reading a contract does not check this;
-whatever acts on the contract does, and raises `NotAvailable`.
+Reading a contract does not check for keys that this version does not implement yet; whatever acts
+on the contract does, and raises `NotAvailable`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`metric`, `slices` and `questions`: what the model must achieve.
 
-`metric`: what the model must achieve. The table of metrics is here because the contract needs
-each one's direction and task; `evaluation` computes them.
+The table of metrics is here because the contract needs each one's direction and task;
+`evaluation` computes them.
 """
 
 from __future__ import annotations

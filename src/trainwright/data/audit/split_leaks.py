@@ -1,7 +1,5 @@
 """Leakage by the split: groups on both sides, future training rows.
 
-Group leakage: groups on both sides of the split, declared or inferred.
-
 The between-value variance of the target does not show whether a model memorises a group: an
 informative high-cardinality category looks the same. Such a column is at most suspicious, and
 tested by experiment when a model is judged.

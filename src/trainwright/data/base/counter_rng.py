@@ -1,12 +1,11 @@
 """Counter-based random numbers, and a shuffle order without a list: each a function of (seed,
 purpose, epoch, position).
 
-Shuffle order as a keyed permutation: no list, no state, random access in constant time.
-
-Row i of epoch e is P(i), with P a permutation of 0..N-1 keyed by (seed, e): a Feistel network over
-the smallest power of two that holds N, walked again from values outside (Black and Rogaway 2002,
-"Ciphers with arbitrary finite domains", section 3, "cycle walking"). The network alternates between
-the high and the low bits, so odd bit widths work too. A network of a few bits reaches only some
+The shuffle order is a keyed permutation with random access in constant time. Row i of epoch e is
+P(i), with P a permutation of 0..N-1 keyed by (seed, e): a Feistel network over the smallest power
+of two that holds N, walked again from values outside (Black and Rogaway 2002, "Ciphers with
+arbitrary finite domains", section 3, "cycle walking"). The network alternates between the high
+and the low bits, so odd bit widths work too. A network of a few bits reaches only some
 permutations, so up to 1,024 rows P sorts the rows by a keyed hash instead, which reaches all
 uniformly.
 

@@ -3,10 +3,8 @@
 Files that are mapped into memory to be read, and their pages, which count as memory of the
 process until they are given back.
 
-Row storage during preparation and training: memory or files.
-
-Both are processed in the same chunks by the same code, so that no bit depends on the storage. Files
-are unlinked: the disk space is freed when the process ends, however it ends.
+Memory and files are processed in the same chunks by the same code, so that no bit depends on the
+storage. Files are unlinked: the disk space is freed when the process ends, however it ends.
 
 External sort: numbers that may exceed memory, sorted in a `RowStorage` and processed in
 chunks.

@@ -1,9 +1,5 @@
 """Targets of a retrieval (which image and which text, or which query and passage), and of a
-ranking.
-
-Targets of a retrieval: which image and which text, or which query and which passage, belong
-together.
-"""
+ranking."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Statistics of the training images' pixels, and the settings that determine the pixels.
-
-Colour statistics of images, as columns of numbers: what is known of an image without its
-shapes.
-"""
+"""Statistics of the training images' pixels, and the settings that determine the pixels."""
 
 from __future__ import annotations
 

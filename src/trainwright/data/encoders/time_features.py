@@ -1,7 +1,5 @@
 """Features of time: calendar parts of dates, lags and rolling-window statistics by group.
 
-Lag features: lags and rolling-window statistics by group.
-
 A row at time t sees the rows of its group whose time is below t, in the order (time, place in the
 file). Each number is computed from these rows alone, never as a difference of running sums, so
 that no bit of it can depend on a later row.

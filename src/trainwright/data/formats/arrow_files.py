@@ -1,7 +1,5 @@
 """Arrow files: memory-mapped, and their uncompressed size from metadata.
 
-Uncompressed size of an Arrow file from its metadata, without decompression.
-
 Messages are flatbuffers (google.github.io/flatbuffers, "FlatBuffer Internals") by the schemas of
 github.com/apache/arrow, `format/Message.fbs` and `format/File.fbs`. A packed buffer begins with the
 8 bytes of its length.

@@ -1,7 +1,5 @@
 """JSON Lines: one object per line, values as strings, nested ones as text.
 
-Nested values as text: JSON, or chat turns.
-
 Chats come as lists of turns in two spellings: `{"role": ..., "content": ...}` (chat completions)
 and `{"from": ..., "value": ...}` (ShareGPT, which many collections of conversations stem from).
 """

@@ -1,7 +1,5 @@
 """Decoding of image files to arrays, with the reason of a failure: truncation, checksums.
 
-Decoding of image files to arrays, with the reason of a failure.
-
 Nothing is trusted: the content says the format, only formats of images are tried (no plugin that
 starts a program, as Pillow's for PostScript does), and no pixel is unpacked before the header's
 claim has been held against the limit.

@@ -1,13 +1,8 @@
 """The files of the MNIST family, in IDX.
 
-IDX files, the format of MNIST and its family: a magic number, sizes, then bytes.
-
 All numbers are big-endian. Byte 3 of the magic number gives the type (8: unsigned byte), byte 4
 the number of dimensions, and a 4-byte size follows for each (LeCun, "The MNIST database", file
 formats).
-
-The files of the MNIST family: images and labels of training and test in four IDX files, or those
-of training alone.
 """
 
 from __future__ import annotations

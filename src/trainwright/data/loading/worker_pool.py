@@ -1,11 +1,5 @@
 """Worker processes that make blocks before they are needed. Needs torch.
 
-One worker process: makes the blocks that it is asked for, until the asking process is gone.
-
-Needs torch.
-
-Worker processes that make blocks before they are needed. Needs torch.
-
 Only the numbers of rows and where a block lies are sent; blocks lie in shared memory. Blocks are
 dealt to the workers in turn and taken in the order of the feed, so how many workers there are
 changes nothing but the time. A worker that dies is started again with the blocks it had.

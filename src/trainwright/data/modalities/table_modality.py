@@ -1,7 +1,7 @@
 """Tables as a kind of data, and their audit and quality checks.
 
-Audit and quality checks of a table, of large ones on a sample. What checks is imported when it
-does: a run that keeps the findings of an earlier one needs none of it.
+Large ones are checked on a sample. What checks is imported when it does: a run that keeps the
+findings of an earlier one needs none of it.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class TableModality(Modality[TableData, RawTable]):
         tell: Callable[[str], None],
     ) -> tuple[Finding, ...]:
         """Faults of all cells, and leaks of the split."""
-        # Imported here, as in `table_look`.
+        # Imported here, as in `look_at_table`.
         from trainwright.data.quality.run_checks import examine_table, find_faults, unanswered
 
         data = examine_table(section, folder)

@@ -1,7 +1,7 @@
 """Questions of a file, with choices or with reference answers, and how written answers are
 compared.
 
-Normalisation of written answers, as for SQuAD (Rajpurkar et al. 2016, arXiv:1606.05250, section
+Written answers are normalised as for SQuAD (Rajpurkar et al. 2016, arXiv:1606.05250, section
 6.1).
 """
 

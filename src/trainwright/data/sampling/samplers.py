@@ -1,6 +1,6 @@
 """Samplers: class-balanced, mixture, weighted, curriculum, and blocks of files.
 
-Samplers: class-balanced, mixture, weighted and curriculum. All are stateless: sample i of epoch
+All are stateless: sample i of epoch
 e is a function of (seed, e, i), with random access, independent of batches, workers and ranks.
 
 The order of rows that lie in files larger than memory: whole blocks are read, and not one page

@@ -1,7 +1,5 @@
 """SQL queries by ADBC, with cancellable batches: SQLite and PostgreSQL.
 
-Cancellable batches of a query result.
-
 The answer is a stream of the Arrow C interface (arrow.apache.org/docs/format/CStreamInterface): a
 structure of functions. The one that gives the next batch is replaced by one that looks first.
 """

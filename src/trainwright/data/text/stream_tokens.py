@@ -1,14 +1,9 @@
 """Streaming tokenisation of texts larger than memory: characters, bytes, byte pairs.
 
-Streaming character and byte tokenisation of texts larger than memory, in two passes.
-
-For vocabularies in which each character is tokenised independently. Subwords are in `stream_bpe`.
-
-Streaming tokenisation of texts whose documents are known in characters: by subwords, or divided
-by a separator.
-
-Merges are learned on the training part; a long one is subsampled in evenly spaced blocks, with a
-note. Only a tokenizer whose tokens may cross words needs the whole text in memory.
+Characters and bytes, each tokenised by itself, take two passes. Texts whose documents are known
+in characters are divided by a separator, or tokenised by subwords: merges are learned on the
+training part; a long one is subsampled in evenly spaced blocks, with a note. Only a tokenizer
+whose tokens may cross words needs the whole text in memory.
 """
 
 from __future__ import annotations

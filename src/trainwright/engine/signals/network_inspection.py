@@ -1,8 +1,6 @@
 """Network inspection in a measured step: activations, units, gradients, norms by layer,
 attention.
 
-Network inspection in a measured step: activation statistics, silent units, gradient histogram.
-
 Each is a probe that hooks the modules for the duration of one step, and a gauge with the numbers of
 that step, empty if no step was inspected. Nothing is modified: hooks see outputs and return none.
 """

@@ -1,7 +1,7 @@
 """Thresholds of the decision: between two classes, of least cost, and on each of several labels.
 
-Threshold of least cost between two classes: that of calibrated probabilities, or one fitted to
-validation rows where these show that it costs less.
+That of least cost is that of calibrated probabilities, or one fitted to validation rows where these
+show that it costs less.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Predictions paired with the truth, and the units that intervals resample.
 
-Random groups of units, resampled as wholes where there are too many units.
-
-The spread of the sums of G random groups estimates that of single units with a relative standard
-error of 1 / sqrt(2 G) (the random group method; Wolter 2007, Introduction to Variance Estimation,
-chapter 2). Dependent rows stay together.
+Where there are too many units, random groups of them are resampled as wholes. The spread of the
+sums of G random groups estimates that of single units with a relative standard error of 1 /
+sqrt(2 G) (the random group method; Wolter 2007, Introduction to Variance Estimation, chapter 2).
+Dependent rows stay together.
 """
 
 from __future__ import annotations

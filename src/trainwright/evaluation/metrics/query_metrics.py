@@ -1,7 +1,5 @@
 """Metrics of a ranking: the mean over queries of what each is worth.
 
-Metrics of a ranking: the mean over queries of what each query's order is worth.
-
 Rows of a query that have one score stand in a random order: a query's value is the expected one
 over all such orders (McSherry and Najork 2008, ECIR, doi:10.1007/978-3-540-78646-7_38), so that
 neither the order of the file nor that of a sort decides it, and equal scores are worth what a

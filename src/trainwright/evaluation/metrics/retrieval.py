@@ -1,11 +1,10 @@
 """Metrics of a retrieval: of images and texts in both directions, and of passages by queries.
 
-Retrieval in both directions: where the right candidate of each query stands.
-
-A query is the image, or the text, of a pair; its candidates are all different texts, or images, of
-the judged part, so that a value depends on their number. Right is every candidate that stands
-beside an equal query in some pair. Candidates of equal scores stand in a random order: values are
-the expected ones over all such orders, so that embeddings that are all alike are worth chance.
+In both directions: a query is the image, or the text, of a pair; its candidates are all different
+texts, or images, of the judged part, so that a value depends on their number. Right is every
+candidate that stands beside an equal query in some pair. Candidates of equal scores stand in a
+random order: values are the expected ones over all such orders, so that embeddings that are all
+alike are worth chance.
 
 Retrieval of passages by queries, as in a search engine.
 

@@ -1,21 +1,19 @@
 """LightGBM callbacks: monitoring, early stopping, and recomputed validation values of kept
 trees.
 
-Recomputed validation values of kept trees: a stored best iteration and curve are not trusted.
+Validation values of kept trees are computed again: a stored best iteration and curve are not
+trusted.
 
 Training values are trusted: they decide nothing, and would cost a prediction of all training rows.
 
 The losses are LightGBM's (4.7, src/metric: regression_metric.hpp, binary_metric.hpp,
 multiclass_metric.hpp), on float32 targets as there.
 
-LightGBM callbacks: monitoring, early stopping, and bit-exact continuation of interrupted
-training.
-
 LightGBM continues from given trees (`init_model`) with the scores that they produce, bit-identical
 to those of the run that grew them: it adds the same leaf values in the same order. It does not
 restore the RNG of `bagging_fraction` and `feature_fraction`, which would start anew. So the random
 numbers are redrawn first, and the last kept round is grown a second time, which must give the same
-trees. Best iteration and curve are recomputed from the rows (`replay`).
+trees. Best iteration and curve are recomputed from the rows (`Replay`).
 """
 
 from __future__ import annotations

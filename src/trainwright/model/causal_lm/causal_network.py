@@ -1,8 +1,7 @@
 """Causal language models of transformers as networks, and their adapters. Needs torch and
 transformers.
 
-Causal language models of transformers as networks from tokens to logits, and what such a model
-can do, found by trying it. Needs torch and transformers.
+A network goes from tokens to logits; what such a model can do is found by trying it.
 """
 
 from __future__ import annotations

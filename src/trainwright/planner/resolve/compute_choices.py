@@ -1,7 +1,5 @@
 """Compute settings for `auto`: precision, kernels, memory format, compilation, loader processes.
 
-Precision, kernels, memory format and compilation, by rule.
-
 What needs a measurement on the machine stays `auto`: `planner/compute_trials.py` resolves it at the
 start of the run.
 """

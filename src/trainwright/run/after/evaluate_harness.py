@@ -1,10 +1,6 @@
 """Tasks of the lm-evaluation-harness, answered by the decoder of a run.
 
-The decoder of a run as a model of the lm-evaluation-harness (Gao et al. 2021, `lm_eval`). Needs
-torch and the extra harness.
-
-Tasks of the lm-evaluation-harness for the model of a finished run. Needs torch and the extra
-harness.
+The harness is `lm_eval` (Gao et al. 2021). Needs torch and the extra harness.
 """
 
 from __future__ import annotations

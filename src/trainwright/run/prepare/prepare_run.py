@@ -1,8 +1,4 @@
-"""Preparation of a run before budget is spent: contract read, data prepared, plan made.
-
-Preparation of a run before budget is spent: contract read, data prepared, everything
-resolved.
-"""
+"""Preparation of a run before budget is spent: contract read, data prepared, plan made."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
 """Trainings on other rows or seeds: cross-validation, other seeds on the same split.
 
-Cross-validation: trainings of single folds.
-
 A fold's training is in `folds/<number>` of the run's folder and has checkpoints, signals and a
 bundle of its own: an interrupted run resumes in the fold in which it stopped.
 
-Trainings with other seeds, on the same split.
-
-Each is in `seeds/<number>` of the run's folder and has checkpoints, signals and a bundle of its
-own: an interrupted run resumes in the one in which it stopped.
+One with another seed is in `seeds/<number>`, in the same way.
 """
 
 from __future__ import annotations

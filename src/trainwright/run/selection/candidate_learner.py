@@ -1,7 +1,6 @@
 """Learner of one candidate, and the rows that it is trained on and compared on.
 
-Learner of one candidate: encodes the rows as its kind of model reads them, and trains within its
-share of the time.
+It encodes the rows as its kind of model reads them, and trains within its share of the time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The ladder of a selection: every candidate with its score, in order.
 
-The ladder of a selection: every candidate with its score, interval, times and size, and which is
-kept; in `ladder.json` of the run.
+It holds interval, times and size of each, and which is kept; in `ladder.json` of the run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Rehearsal: a few training steps beforehand, to time them on this machine. Needs torch.
 
-Rehearsal: a few training steps beforehand, to time them on this machine. Needs torch.
-
 They are the run's own steps, with its feed, guard, signals and checkpoints, in a temporary folder;
 the run itself starts from its initial weights.
 """

@@ -1,8 +1,6 @@
 """`training.optimizer`, `training.gradient_clipping` and `training.ramps`: how a step changes
 the weights.
 
-`training.optimizer`: optimizers.
-
 In the formulas w is a weight, g its gradient, t the step from 1, lr the learning rate of the step
 (peak x schedule), d the weight decay, b1 and b2 the betas; sums and quotients are elementwise.
 """

@@ -1,13 +1,8 @@
 """`training.scheduler` and `training.average`: the learning rate by step, and weight averages.
 
-`training.scheduler`: the learning rate as a function of the applied optimizer steps.
-
 In the formulas t is the step from 0, T the total number of steps, W the steps of the warmup, f the
 floor `min_lr_ratio`. In a warmup the factor on the peak is (t + 1) / W, so that no step has rate 0;
 after it s = (t - W) / (T - 1 - W) goes from 0 to 1 at the last step.
-
-`training.average`: weight averages (EMA, SWA), evaluated and kept instead of the trained
-weights.
 """
 
 from __future__ import annotations

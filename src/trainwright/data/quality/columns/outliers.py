@@ -1,12 +1,10 @@
 """Outliers, skewed columns, isolated rows, and a row of totals.
 
-Values in excess of a fitted power-law tail.
-
-Valid values can be heavy-tailed, so distance alone is no evidence of an error; an excess is. A
-power law fitted at moderate distances gives the expected number beyond (Hill 1975, "A simple
-general approach to inference about the tail of a distribution", doi:10.1214/aos/1176343247,
-truncated at the far distance), a conservative tail: it decays more slowly than those of the usual
-distributions.
+Values in excess of a power law: valid values can be heavy-tailed, so distance alone is no
+evidence of an error; an excess is. A power law fitted at moderate distances gives the expected
+number beyond (Hill 1975, "A simple general approach to inference about the tail of a
+distribution", doi:10.1214/aos/1176343247, truncated at the far distance), a conservative tail: it
+decays more slowly than those of the usual distributions.
 """
 
 from __future__ import annotations

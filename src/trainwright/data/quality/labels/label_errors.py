@@ -1,7 +1,5 @@
 """Label errors, also of a numeric target, from out-of-sample predictions.
 
-Confident learning: label errors from out-of-sample probabilities.
-
 Northcutt, Jiang and Chuang 2021, "Confident learning: estimating uncertainty in dataset labels",
 JAIR 70, arXiv:1911.00068. Symbols there: given labels are y~ (here `given`), probabilities of row x
 for class j are p(j; x) (here `chances`), thresholds t_j (eq. 2), and the rows that the confident
@@ -10,11 +8,10 @@ self-confidence p(y~; x) are. On real data with swapped labels this is more prec
 recall, than pruning by noise rate, the default of cleanlab. The selection equals cleanlab's filter
 `low_self_confidence` (a test compares them; it needs pandas).
 
-Errors in a numeric target, from out-of-sample predictions.
-
-After Zhou, Mueller, Kumar, Wang and Lei 2023, "Detecting errors in a numerical response via any
-regression model", arXiv:2305.16583: the residual |y - f(x)| of a row over its scale, here the upper
-quartile of the residuals of rows with similar predictions, which wrong values barely affect.
+Errors in numbers: after Zhou, Mueller, Kumar, Wang and Lei 2023, "Detecting errors in a numerical
+response via any regression model", arXiv:2305.16583: the residual |y - f(x)| of a row over its
+scale, here the upper quartile of the residuals of rows with similar predictions, which wrong
+values barely affect.
 
 Valid residuals can be heavy-tailed too; only an excess over the tail is wrong.
 """

@@ -1,8 +1,7 @@
 """Label noise, class imbalance, rare classes, and serial dependence of the target.
 
-Label noise: excess of unlikely labels over calibrated out-of-sample predictions.
-
-Where classes overlap, an unlikely label is not an error: it occurs with its calibrated probability
+Label noise is the excess of unlikely labels over calibrated out-of-sample predictions. Where
+classes overlap, an unlikely label is not an error: it occurs with its calibrated probability
 p. Two models of unlikely labels are compared, with s the out-of-sample log-odds of a class:
 
     overlap:  P(label | s) = sigmoid(a s + b)
