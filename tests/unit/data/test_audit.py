@@ -14,7 +14,6 @@ import pytest
 from audited_tables import RANDOM, STRATIFIED, audited, worst
 from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.files import Json
-from trainwright.data.audit import split_leaks
 from trainwright.data.audit.run_audit import audit, audit_folds
 from trainwright.data.prepare_table import prepare_fold
 from trainwright.data.read_table import read_table
@@ -81,7 +80,6 @@ NUMBERS: dict[str, tuple[Plant, str, str]] = {
         "same groups",
         "suspicious",
     ),
-    "persons without a name": (lambda f: of_people(f, "code", 1.0), "same groups", "suspicious"),
     "persons who matter little": (
         lambda f: of_people(f, "customer", 0.05),
         "same groups",
@@ -348,16 +346,6 @@ def test_a_column_of_dates_is_named_as_it_is_called(tmp_path: Path) -> None:
     found = audited(tmp_path / "rows.parquet", "price", RANDOM)
     (one,) = [one for one in found if one.test == "future rows"]
     assert (one.verdict, one.columns) == ("suspicious", ("'it's \\day'",))
-
-
-def test_the_order_of_very_many_rows_is_looked_at_in_the_middle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(split_leaks, "_MOST_ROWS", 1000)
-    walk = np.random.default_rng(0).normal(size=ROWS)
-    walk[1000:2000] = np.cumsum(walk[1000:2000])
-    honest().drop("day").with_columns(price=walk).write_csv(tmp_path / "rows.csv")
-    assert worst(audited(tmp_path / "rows.csv", "price", RANDOM))["future rows"] == "suspicious"
 
 
 def test_near_texts_are_looked_for_unless_the_look_is_quick(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_every_doubtful_column_has_its_line(tmp_path: Path, name: str) -> None:
     frame = pl.DataFrame({name: cells, "x": X[:rows], "y": LABELS[:rows]})
     frame.write_csv(tmp_path / "rows.csv")
     contract, text = ready(tmp_path)
-    if name not in ("plain", "swapped", "comma"):
+    if name not in ("plain", "swapped", "comma", "month"):
         assert name in contract.data.columns
         (line,) = (one for one in text.splitlines() if one.startswith(f"    {name}: {{"))
         assert "  # " in line
@@ -208,16 +208,6 @@ def test_a_code_with_few_values_is_no_group(tmp_path: Path) -> None:
     assert "kind: random" in rows_of(tmp_path, type_id=codes, x=X, y=X + codes)
 
 
-def test_raters_by_number_are_groups_and_words_with_an_effect_are_not(tmp_path: Path) -> None:
-    rows = 6000
-    who = GENERATOR.integers(0, 300, rows)
-    effect = GENERATOR.normal(size=300)[who]
-    x = GENERATOR.normal(size=rows)
-    assert "column: d}" in rows_of(tmp_path, d=who, x=x, y=effect + x)
-    words = [f"k{one}" for one in who]
-    assert "kind: random" in rows_of(tmp_path, d=words, x=x, y=effect + x)
-
-
 def test_rows_that_stand_twice_stay_on_one_side(tmp_path: Path) -> None:
     copied = np.concatenate([np.arange(ROWS), np.arange(60)])
     z = GENERATOR.normal(size=ROWS)
@@ -235,13 +225,13 @@ def test_year_month_day_and_hour_are_a_time(tmp_path: Path) -> None:
     assert "split: {kind: time, parts: [yr, mnth, hr], folds: 5}" in text
 
 
-def test_a_clock_and_neighbours_alike_are_the_order_of_the_file(tmp_path: Path) -> None:
+def test_a_file_whose_neighbours_are_alike_is_no_series(tmp_path: Path) -> None:
     walk = GENERATOR.normal(size=ROWS).cumsum()
-    at = np.arange(ROWS)
-    assert "order: file" in rows_of(tmp_path, period=at % 24 / 24, x=X, y=walk)
-    text = rows_of(tmp_path, x=X, y=walk)
-    assert "split: {kind: random, folds: 5}" in text
-    assert "if the file stands in the order of time" in text
+    hours = np.arange(ROWS) % 24 / 24
+    for columns in ({"period": hours, "x": X, "y": walk}, {"x": X, "y": walk}):
+        text = rows_of(tmp_path, **columns)
+        assert "split: {kind: random, folds: 5}" in text
+        assert "if the file stands in the order of time" in text
 
 
 def test_values_are_set(tmp_path: Path) -> None:

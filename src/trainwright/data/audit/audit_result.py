@@ -14,6 +14,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.inputs import Integers
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
+from trainwright.data.statistics.row_structure import RowStructure
 
 Verdict = Literal["leak", "suspicious", "clean"]
 """`leak`: the score is invalid. `suspicious`: needs review. `clean`: checked, nothing found."""
@@ -110,7 +111,8 @@ class Sides:
     """Both sides of the split: training rows and held-out rows (validation and test).
 
     `train_places` and `places` are their positions in the data; `columns` are the features;
-    `target` is String labels or numbers; `given`: the parts came in separate files.
+    `target` is String labels or numbers; `given`: the parts came in separate files; `structures`:
+    what the rows share, the most convincing first.
     """
 
     train: pl.DataFrame
@@ -121,6 +123,7 @@ class Sides:
     target: str
     split: Split
     given: bool
+    structures: tuple[RowStructure, ...] = ()
 
     @property
     def is_classes(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -22,9 +21,16 @@ from trainwright.data.audit.audit_result import AuditResult, Sides, Test
 from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
-from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions, rank_auc
+from trainwright.data.statistics.lag_detection import lags
+from trainwright.data.statistics.leak_tests import (
+    FIRM_LEAK,
+    FIRM_SUSPICION,
+    find_leaks,
+    find_suspicions,
+    rank_auc,
+)
+from trainwright.data.statistics.row_structure import explained_changes, names_rows
 
 _MOST_ROWS = 50_000
 _FIX = "list the column in data.exclude if it is not known when a prediction is made"
@@ -37,22 +43,20 @@ def tells_the_target(sides: Sides) -> list[AuditResult]:
     sides = sides.without_lags
     train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
-    found = lagged
-    for leak in find_leaks(train, sides.columns, target):
+    found = [*lagged, *_future_values(sides)]
+    for leak in find_leaks(train, sides.columns, sides.target, sides.structures):
         found.append(_leak(leak.columns, leak.message, 1.0))
     known = {name for one in found for name in one.columns}
     shares = {
-        column.name: told_share(train[column.name], target)
-        for column in sides.columns
-        if column.name not in known and column.kind in ("numeric", "categorical")
+        name: told_share(train[name], target) for name in _candidates(sides) if name not in known
     }
     for name, share in shares.items():
-        if share > LEAK:
+        if share > LEAK and _holds(train, sides, name, FIRM_LEAK):
             found.append(
                 _leak((name,), f"{name!r} alone explains {share:.2%} of the target", share)
             )
     known |= {name for one in found for name in one.columns}
-    found += _suspicions(train, sides.columns, target, shares, known)
+    found += _suspicions(train, sides, shares, known)
     if found:
         return found
     best = max(shares, key=lambda name: shares[name], default="")
@@ -69,20 +73,29 @@ def function_of_the_target(sides: Sides) -> list[AuditResult]:
     target = train[sides.target]
     found: list[AuditResult] = []
     most = 0.0
-    for column in sides.columns:
-        if column.kind not in ("numeric", "categorical"):
-            continue
-        share = made_share(train[column.name], target)
+    for name in _candidates(sides):
+        share = made_share(train[name], target)
         most = max(most, share)
-        if share > MADE_OF:
-            message = f"{column.name!r} is {share:.2%} explained by the target: target leakage"
-            found.append(_leak((column.name,), message, share, "function of the target"))
+        if share > MADE_OF and _holds(train, sides, name, FIRM_LEAK):
+            message = f"{name!r} is {share:.2%} explained by the target: target leakage"
+            found.append(_leak((name,), message, share, "function of the target"))
     if found:
         return found
     message = (
         f"no feature derives from the target, which explains at most {max(most, 0.0):.1%} of one"
     )
     return [AuditResult("function of the target", "clean", most, message)]
+
+
+def _candidates(sides: Sides) -> list[str]:
+    """Numeric and categorical features, except those that say whose and when a row is."""
+    keys = names_rows(sides.structures)
+    return [name for name in sides.of_kind("numeric", "categorical") if name not in keys]
+
+
+def _holds(train: pl.DataFrame, sides: Sides, name: str, least: float) -> bool:
+    """Does a relation with the target hold for changes in time, where the rows are a series?"""
+    return explained_changes(train, sides.structures, (name,), sides.target) > least
 
 
 def _lagged(sides: Sides) -> list[AuditResult]:
@@ -109,6 +122,17 @@ def _lagged(sides: Sides) -> list[AuditResult]:
     return found
 
 
+def _future_values(sides: Sides) -> list[AuditResult]:
+    """Features that are the target of a later row."""
+    if not isinstance(sides.split, TimeSplit):
+        return []
+    names, moment = sides.of_kind("numeric"), sides.split.moment
+    return [
+        _leak((name,), f"{name!r} is the target of {many(rows, 'row')} later", 1.0)
+        for name, rows in lags(sides.train, names, sides.target, moment, ahead=True).items()
+    ]
+
+
 def _leak(
     columns: tuple[str, ...], message: str, number: float, test: Test = "tells the target"
 ) -> AuditResult:
@@ -118,19 +142,16 @@ def _leak(
 
 
 def _suspicions(
-    train: pl.DataFrame,
-    columns: Sequence[ColumnType],
-    target: pl.Series,
-    shares: dict[str, float],
-    known: set[str],
+    train: pl.DataFrame, sides: Sides, shares: dict[str, float], known: set[str]
 ) -> list[AuditResult]:
-    honest = [column for column in columns if column.name not in known]
+    honest = [column for column in sides.columns if column.name not in known]
     said = {
         one.columns: (abs(one.number), one.message)
-        for one in find_suspicions(train, honest, target)
+        for one in find_suspicions(train, honest, sides.target, sides.structures)
     }
     for name, share in shares.items():
-        if share > SUSPICIOUS and name not in known and (name,) not in said:
+        unsaid = name not in known and (name,) not in said
+        if share > SUSPICIOUS and unsaid and _holds(train, sides, name, FIRM_SUSPICION):
             said[name,] = (share, f"{name!r} alone explains {share:.2%} of the target")
     return [
         AuditResult(

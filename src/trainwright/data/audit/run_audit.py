@@ -22,6 +22,7 @@ from trainwright.data.audit.split_leaks import future_rows, later_times, same_gr
 from trainwright.data.columns.target import Target
 from trainwright.data.encoders.encoding import TypedColumns
 from trainwright.data.quality.finding import Subset
+from trainwright.data.statistics.row_structure import find_structures
 from trainwright.data.types import Prepared
 
 _Test = Callable[[Sides], list[AuditResult]]
@@ -38,8 +39,6 @@ _OF_THE_SPLIT: tuple[_Test, ...] = (
 _OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, interpolated_rows, same_groups, future_rows)
 """Cheap pairwise comparisons, which a sample would mostly miss."""
 _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
-_OF_A_TARGET = (*_OF_THE_COLUMNS, same_groups)
-"""Tests that go by the target: of several, by each."""
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 
@@ -102,7 +101,7 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     return [
         result
         for test in chosen
-        for result in (audit_each(test, each) if test in _OF_A_TARGET else test(sides))
+        for result in (audit_each(test, each) if test in _OF_THE_COLUMNS else test(sides))
     ]
 
 
@@ -110,15 +109,24 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
     parts = (prepared.validation, prepared.test)
     there = set.intersection(*(set(part.frame.columns) for part in parts))
     names = [name for name in prepared.train.frame.columns if name in there - {section.weight}]
+    train = prepared.train.frame.select(names)
+    held_out = pl.concat([part.frame.select(names) for part in parts])
+    places = np.concatenate([part.rows for part in parts])
+    target, given = section.target_columns[0], bool(section.val_path and section.test_path)
+    in_file_order = train
+    if not (section.val_path or section.test_path):
+        order = np.argsort(np.concatenate([prepared.train.rows, places]), kind="stable")
+        in_file_order = pl.concat([train, held_out])[order]
     return Sides(
-        train=prepared.train.frame.select(names),
-        held_out=pl.concat([part.frame.select(names) for part in parts]),
+        train=train,
+        held_out=held_out,
         train_places=prepared.train.rows,
-        places=np.concatenate([part.rows for part in parts]),
+        places=places,
         columns=features.columns,
-        target=section.target_columns[0],
+        target=target,
         split=section.split,
-        given=bool(section.val_path and section.test_path),
+        given=given,
+        structures=tuple(find_structures(in_file_order, target)),
     )
 
 

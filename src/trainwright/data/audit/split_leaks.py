@@ -1,8 +1,7 @@
-"""Leakage by the split: groups on both sides, future training rows.
+"""Leakage by the split: units on both sides, future training rows.
 
-The between-value variance of the target does not show whether a model memorises a group: an
-informative high-cardinality category looks the same. Such a column is at most suspicious, and
-tested by experiment when a model is judged.
+What the rows share is found as `init` finds it. Whether a model profits from it is not seen in the
+rows: a finding is at most suspicious, and tested by experiment when a model is judged.
 """
 
 from __future__ import annotations
@@ -21,112 +20,38 @@ from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.parse_cells import to_labels
-from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.columns.column_kinds import name_tokens, names_birth
-from trainwright.data.statistics.dependence import as_numbers, mean_of_all
+from trainwright.data.columns.column_kinds import names_birth
+from trainwright.data.statistics.dependence import as_numbers
 
-GROUP_NAMES = frozenset(
-    {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
-)
-"""Words in the names of group keys, if the values repeat accordingly."""
-
-TELLS = 0.015
-"""Between-group share of the target's variance from which a column without such a name counts as a
-group. Observed quantities stay below 0.01 (ages of houses); the lecturers of InstEval are at
-0.019."""
-
-_FEWEST_GROUPS, _FEWEST_UNNAMED = 10, 100
-_REPEATED = 0.2
 _CROSSING = 0.05
-_VALUES_PER_BIN = 5
-_MOST_IN_ONE = 0.25
-_QUANTITY = 0.5
-_GIVES_AWAY = 0.9
 _MOST_ROWS = 50_000
 
 
 def same_groups(sides: Sides) -> list[AuditResult]:
-    """Groups with rows on both sides."""
+    """Units with rows on both sides."""
     split = sides.split
-    if isinstance(split, GroupSplit | StratifiedGroupSplit):
-        share, count = _crossing(sides, split.column)
-        verdict: Verdict = "leak" if count else "clean"
-        message = (
-            f"{share:.1%} of the held-out rows have a {split.column!r} that is also in training"
-        )
-        return [_tested(verdict, share, message, split.column, count)]
     if isinstance(split, TimeSplit):
         message = "not checked: under a time split known groups continue"
         return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
-    found = [one for name in _candidates(sides) for one in _looked_at(sides, name)]
-    if found:
-        return found
-    message = "no group-like column has values on both sides"
+    results = []
+    by = split.column if isinstance(split, GroupSplit | StratifiedGroupSplit) else ""
+    if by:
+        share, count = _crossing(sides, by)
+        results.append(_overlap("leak" if count else "clean", share, by, count, ""))
+    unit = next((one for one in sides.structures if one.entity), None)
+    if unit and unit.entity not in (by, sides.target):
+        share, count = _crossing(sides, unit.entity)
+        if share >= _CROSSING:
+            reason = f": {unit.reason}"
+            results.append(_overlap("suspicious", share, unit.entity, count, reason))
+    if results:
+        return results
+    message = "no column that names a unit has values on both sides"
     return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
 
 
-def _candidates(sides: Sides) -> list[str]:
-    """Columns of repeating names or integers."""
-    used = {sides.target, *(name for _, name in split_columns(sides.split))}
-    found = []
-    for series in sides.train.get_columns():
-        if series.name in used or not _is_name(series):
-            continue
-        if _repeats(series):
-            found.append(series.name)
-    return found
-
-
-def _is_name(series: pl.Series) -> bool:
-    if series.dtype == pl.String:
-        return True
-    if not series.dtype.is_numeric():
-        return False
-    numbers = series.drop_nulls()
-    return bool((numbers == numbers.floor()).all())
-
-
-def _repeats(series: pl.Series) -> bool:
-    """Do at least ten values repeat, covering a fifth of the rows, with no dominant value (such as
-    the zero of a quantity)?"""
-    counts = count_values(series.drop_nulls())["count"].to_numpy()
-    if not len(counts) or counts[0] > _MOST_IN_ONE * counts.sum():
-        return False
-    repeated = counts[counts > 1]
-    return len(repeated) >= _FEWEST_GROUPS and int(repeated.sum()) >= _REPEATED * counts.sum()
-
-
-def _looked_at(sides: Sides, name: str) -> list[AuditResult]:
-    share, count = _crossing(sides, name)
-    if share < _CROSSING:
-        return []
-    rows = spread_rows(sides.train.height, _MOST_ROWS)
-    named = bool(name_tokens(name) & GROUP_NAMES)
-    two = sides.train.select(name, sides.target)
-    groups, told = _told(two[rows], sides, name, named)
-    looks_like_one = groups >= _FEWEST_UNNAMED and TELLS <= told <= _GIVES_AWAY
-    if not named and (not looks_like_one or _is_quantity(sides, name)):
-        return []
-    message = (
-        f"{share:.1%} of the held-out rows have a {name!r} that is also in training, and "
-        f"{max(told, 0.0):.1%} of the target's variance is between groups"
-    )
-    return [_tested("suspicious", share, message, name, count)]
-
-
-def _is_quantity(sides: Sides, name: str) -> bool:
-    """Does the order of a column explain much of the target? The order of names does not."""
-    if not sides.train[name].dtype.is_numeric():
-        return False
-    target = sides.train[sides.target]
-    if sides.is_classes:
-        target = target == target.min()
-    both = pl.DataFrame({"known": sides.train[name], "target": target}).drop_nulls()
-    ranks = np.stack([both[column].rank("average").to_numpy() for column in both.columns])
-    return abs(float(np.corrcoef(ranks)[0, 1])) > _QUANTITY
-
-
-def _tested(verdict: Verdict, share: float, message: str, name: str, count: int) -> AuditResult:
+def _overlap(verdict: Verdict, share: float, name: str, count: int, reason: str) -> AuditResult:
+    message = f"{share:.1%} of the held-out rows have a {name!r} that is also in training{reason}"
     return AuditResult(
         "same groups",
         verdict,
@@ -135,7 +60,7 @@ def _tested(verdict: Verdict, share: float, message: str, name: str, count: int)
         "group_overlap",
         count,
         columns=(name,),
-        fix=f"to generalise to new groups: data.split: {{kind: group, column: {name}}}",
+        fix=f"to generalise to new ones: data.split: {{kind: group, column: {name}}}",
     )
 
 
@@ -148,44 +73,14 @@ def _crossing(sides: Sides, name: str) -> tuple[float, int]:
     return count / max(1, len(held_out)), count
 
 
-def _told(frame: pl.DataFrame, sides: Sides, name: str, named: bool) -> tuple[int, float]:
-    """Number of groups, and the between-group share of the target's variance.
-
-    The one-way ANOVA intraclass correlation for unequal groups, (B - W) / (B + (n - 1) W) with the
-    mean squares B between and W within groups and the adjusted mean size n (Donner 1986,
-    International Statistical Review 54, section 2): unbiased for small groups. For a numeric column
-    without a group name the trend is removed first: the mean over each run of about five
-    consecutive values.
-    """
-    present = frame.filter(frame[name].is_not_null())
-    codes = to_labels(present[name]).rank("dense").cast(pl.Int64).to_numpy() - 1
-    values = as_numbers(present[sides.target])
-    sizes = np.bincount(codes).astype(np.float64)
-    if present[name].dtype.is_numeric() and not named:
-        ranks = present[name].rank("ordinal").cast(pl.Int64).to_numpy() - 1
-        bins = max(1, len(sizes) // _VALUES_PER_BIN)
-        values = values - mean_of_all(ranks * bins // len(ranks), values)
-    groups, rows = len(sizes), len(codes)
-    if groups < 2 or rows <= groups:
-        return groups, 0.0
-    means = mean_of_all(codes, values)
-    within = float(((values - means) ** 2).sum()) / (rows - groups)
-    between = float(((means - values.mean(axis=0)) ** 2).sum()) / (groups - 1)
-    size = (rows - float((sizes**2).sum()) / rows) / (groups - 1)
-    total = between + (size - 1) * within
-    return groups, (between - within) / total if total > 0 else 0.0
-
-
 RESEMBLE = 0.3
-"""Lag-1 autocorrelation of the target from which rows in file order are dependent. Shuffled tables
-are within 0.03 of 0; elec2 is at 0.7, hourly series above 0.9."""
+"""Lag-1 autocorrelation of the target from which rows in the order of a date are dependent.
+Shuffled tables are within 0.03 of 0; elec2 is at 0.7, hourly series above 0.9."""
 
 _FEWEST_MOMENTS = 10
 _FEWEST_CHANGES = 200
 _MOST_NAMED = 5
 _QUARTER, _DAY_APART, _MOST_OFFSETS = 900, 14 * 3600, 4
-_FILE = ""
-"""Name of the file order; other orders are named by their column."""
 
 
 def future_rows(sides: Sides) -> list[AuditResult]:
@@ -207,39 +102,47 @@ def future_rows(sides: Sides) -> list[AuditResult]:
     if isinstance(split, GroupSplit | StratifiedGroupSplit) or sides.given:
         message = "not checked: the split is not by rows"
         return [AuditResult("future rows", "clean", 0.0, message, "future_rows")]
+    series = next((one for one in sides.structures if one.is_series), None)
+    if series and sides.target not in series.clock:
+        message = f"{series.reason}, and training rows are later than held-out rows"
+        return [_future(1.0, message, sides, series.clock)]
     return [_resembling(sides)]
 
 
-def _resembling(sides: Sides) -> AuditResult:
-    """Lag-1 autocorrelation of the target in the order where it is highest: file order, or that of
-    a date column. Very many rows are cut to the middle of the order."""
-    together = _together(sides)
-    orders = {_FILE: np.argsort(_places(sides), kind="stable")}
-    for name in _dates(together):
-        orders[name] = together[name].rank("ordinal").arg_sort().to_numpy().astype(np.int64)
-    target = together[sides.target]
-    found = {name: resemblance(as_numbers(target[_middle(rows)])) for name, rows in orders.items()}
-    dates = [order for order in found if order != _FILE and found[order] >= RESEMBLE]
-    # A date is preferred to file order, which may be sorted by anything.
-    name = max(dates or found, key=lambda order: found[order])
-    number = found[name]
-    columns = () if name == _FILE else (name,)
-    shown = "the file" if name == _FILE else repr(name)
-    message = f"in the order of {shown} the target has a lag-1 autocorrelation of {number:.2f}"
-    if number < RESEMBLE:
-        return AuditResult("future rows", "clean", number, message, "future_rows", 0, (), columns)
+def _future(number: float, message: str, sides: Sides, clock: tuple[str, ...]) -> AuditResult:
+    by = f"column: {clock[0]}" if len(clock) == 1 else f"parts: [{', '.join(clock)}]"
     return AuditResult(
         "future rows",
         "suspicious",
         number,
-        message + ", and the neighbours of held-out rows are in training",
+        message,
         "future_rows",
         sides.train.height,
         (),
-        columns,
-        fix="to forecast: data.split: {kind: time, column: ...}; for related rows: "
-        "{kind: group, column: ...}",
+        clock,
+        fix=f"to predict the future: data.split: {{kind: time, {by}}}",
     )
+
+
+def _resembling(sides: Sides) -> AuditResult:
+    """Lag-1 autocorrelation of the target in the order of the date where it is highest, for files
+    in no order. Very many rows are cut to the middle of the order."""
+    together = pl.concat([sides.train, sides.held_out])
+    target = together[sides.target]
+    correlations = {}
+    for name in _dates(together):
+        order = together[name].rank("ordinal").arg_sort().to_numpy().astype(np.int64)
+        correlations[name] = resemblance(as_numbers(target[_middle(order)]))
+    if not correlations:
+        message = "no column is a time"
+        return AuditResult("future rows", "clean", 0.0, message, "future_rows")
+    name = max(correlations, key=lambda date: correlations[date])
+    number = correlations[name]
+    message = f"in the order of {name!r} the target has a lag-1 autocorrelation of {number:.2f}"
+    if number < RESEMBLE:
+        return AuditResult("future rows", "clean", number, message, "future_rows", 0, (), (name,))
+    message += ", and the neighbours of held-out rows are in training"
+    return _future(number, message, sides, (name,))
 
 
 def _middle(rows: Integers) -> Integers:
@@ -278,16 +181,6 @@ def _is_local_time(times: pl.Series, known: pl.Series) -> bool:
     offsets = (times - known).drop_nulls().dt.total_seconds().unique()
     quarters = bool((offsets % _QUARTER == 0).all())
     return quarters and len(offsets) <= _MOST_OFFSETS and bool((offsets.abs() <= _DAY_APART).all())
-
-
-def _together(sides: Sides) -> pl.DataFrame:
-    held_out = set(sides.held_out.columns)
-    names = [name for name in sides.train.columns if name in held_out]
-    return pl.concat([sides.train.select(names), sides.held_out.select(names)])
-
-
-def _places(sides: Sides) -> Integers:
-    return np.concatenate([sides.train_places, sides.places])
 
 
 def _dates(frame: pl.DataFrame) -> list[str]:

@@ -41,8 +41,13 @@ DATE_FORMATS = (
     "%m-%d-%Y",
     "%d %b %Y",
     "%b %d, %Y",
+    "%Y-%m",
+    "%Y %b",
+    "%G-W%V",
+    "%G W%V",
 )
-"""Date formats recognised without `columns.<name>.format`, in this order."""
+"""Date formats recognised without `columns.<name>.format`, in this order. A month is its first day,
+an ISO week its Monday."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
@@ -179,6 +184,8 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
         days = days.set(~days.is_between(*_SERIALS), None)
         moments = (days * _DAY).round(0).cast(pl.Int64).cast(DATES).dt.offset_by(_FIRST_SERIAL)
     else:
+        if "%V" in first and "%u" not in first:
+            cells, first = cells + " 1", f"{first} %u"
         read = cells.str.to_datetime(first, strict=False, time_unit="us", ambiguous="null")
         moments = plain_type(read)
         moments = moments.set(moments.dt.year() < _FIRST_YEAR, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
@@ -25,6 +26,7 @@ from trainwright.data.columns.column_kinds import (
     ColumnType,
     infinite_problems,
     kind_problems,
+    name_tokens,
 )
 from trainwright.data.columns.fit_target import label_type
 from trainwright.data.formats.file_format import is_untyped
@@ -33,7 +35,10 @@ from trainwright.data.sources.source_file import SourceFile
 MOST_CLASSES_OF_NUMBERS = 20
 """A numeric target with more distinct values than this is a regression target."""
 
-_FEWEST_AMOUNTS = 8
+_FEWEST_FRACTIONS, _FEWEST_WHOLE, _FEWEST_AMOUNTS = 4, 5, 8
+_FIRST_CLASSES = (-1, 0, 1)
+_EVEN_CLASSES = 2
+_CLASS_WORDS = frozenset({"class", "type", "code", "species", "category", "label", "cluster"})
 
 _WITHOUT_LABELS = "if they have no label, write data.labels.empty: none"
 
@@ -80,8 +85,7 @@ class TargetColumn:
 def target_kind(
     section: TableData, cells: Cells, source: SourceFile
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
-    """Classification or regression: numbers with more than 20 distinct values, or unique in most
-    rows, are regression targets, unless the contract types the column."""
+    """Classification or regression, by the values, unless the contract types the column."""
     name = cells.name
     written = section.columns.get(name, Column())
     kind = "numeric" if written.unit and written.kind == "auto" else written.kind
@@ -107,20 +111,24 @@ def target_kind(
 
 
 def _are_amounts(cells: Cells) -> bool:
-    """Are the numbers quantities rather than classes: many distinct values, or mostly unique in few
-    rows?"""
-    if _many_values(cells):
-        return True
-    return cells.distinct >= _FEWEST_AMOUNTS and 2 * cells.distinct > cells.present
-
-
-def _many_values(cells: Cells) -> bool:
-    seen: set[float] = set()
+    """Are the numbers quantities rather than classes? Classes are few, and mostly numbered from 0
+    or 1 on, in numbers of rows of one order; quantities are fractions, begin anywhere, or have
+    frequent and rare values. A name that says class, type, code or species decides for classes."""
+    rows: Counter[float] = Counter()
     for one in cells.slices():
-        seen.update(to_numbers(one).series.drop_nulls().unique().to_list())
-        if len(seen) > MOST_CLASSES_OF_NUMBERS:
+        values, counts = to_numbers(one).series.drop_nulls().value_counts().get_columns()
+        rows.update(dict(zip(values.to_list(), counts.to_list(), strict=True)))
+        if len(rows) > MOST_CLASSES_OF_NUMBERS:
             return True
-    return False
+    if name_tokens(cells.name) & _CLASS_WORDS or len(rows) < _FEWEST_FRACTIONS:
+        return False
+    if any(value % 1 for value in rows):
+        return True
+    if len(rows) >= _FEWEST_WHOLE and min(rows) not in _FIRST_CLASSES:
+        return True
+    is_even = max(rows.values()) <= _EVEN_CLASSES * min(rows.values())
+    rarely_repeat = 2 * len(rows) > cells.present
+    return len(rows) >= _FEWEST_AMOUNTS and (rarely_repeat or not is_even)
 
 
 def typed_target(

@@ -3,7 +3,7 @@ draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -38,6 +38,7 @@ from trainwright.data.base.row_storage import (
     row_numbers,
     slices_of,
 )
+from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.target import Target
 from trainwright.data.split.groups import (
     classes_of_groups,
@@ -143,6 +144,14 @@ def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
     if split.key == EVERY_COLUMN:
         return row_texts(frame.drop(PART_COLUMN, strict=False))
     return to_labels(frame[split.key])
+
+
+def key_columns(frame: pl.DataFrame, columns: Sequence[ColumnType], split: Split) -> pl.DataFrame:
+    """The columns that a split may go by: equal rows have the key `*` in common whatever identifies
+    them, so that ignored columns are no part of it."""
+    if not isinstance(split, RandomSplit) or split.key != EVERY_COLUMN:
+        return frame
+    return frame.drop([column.name for column in columns if column.kind == "ignored"])
 
 
 def _by_key(

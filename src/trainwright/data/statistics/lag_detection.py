@@ -16,9 +16,11 @@ _ROUNDING = 1e-6
 _FEWEST_ROWS, _MOST_ROWS = 50, 50_000
 
 
-def lags(frame: pl.DataFrame, names: Iterable[str], target: str, times: str) -> dict[str, int]:
+def lags(
+    frame: pl.DataFrame, names: Iterable[str], target: str, times: str, *, ahead: bool = False
+) -> dict[str, int]:
     """Lag in rows of each of these columns that is a lag of the target, for typed rows ordered by
-    the column `times`.
+    the column `times`; with `ahead` the rows by which a column is the target of a later row.
 
     Requires unique timestamps, a numeric target that changes from row to row, equality with the
     target up to 48 rows earlier in 99 % of the rows, and difference from the row's own target in
@@ -32,6 +34,8 @@ def lags(frame: pl.DataFrame, names: Iterable[str], target: str, times: str) -> 
     names = list(names)
     first = moments.arg_sort().head(_MOST_ROWS)
     ordered = frame.select({target, *names})[first]
+    if ahead:
+        ordered = ordered.reverse()
     wanted = _numbers(ordered[target])
     if float((wanted[1:] != wanted[:-1]).mean()) < _CHANGES:
         return {}

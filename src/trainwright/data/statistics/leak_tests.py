@@ -16,6 +16,7 @@ from trainwright.data.base.inputs import Floats
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import far_rows, told_share
+from trainwright.data.statistics.row_structure import RowStructure, explained_changes, names_rows
 
 ALONE = 0.999
 TOGETHER = 0.9999
@@ -24,6 +25,9 @@ STANDS_OUT, COMES_NEAR = 0.98, 0.9
 """A ROC AUC beyond the first, with no other column beyond the second, may be the target plus noise.
 Most legitimate measurements this strong have others nearly as strong: the petals of an iris, the
 sizes of a tumour. One good sensor among poor ones has not."""
+
+FIRM_LEAK, FIRM_SUSPICION = 0.98, 0.8
+"""Shares of the target's changes in time that a leak of a series explains, and a suspect."""
 
 _FEWEST_ROWS = 50
 _ROWS_PER_VALUE = 5
@@ -55,9 +59,15 @@ class SuspectColumns:
 
 
 def find_leaks(
-    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+    frame: pl.DataFrame,
+    columns: Sequence[ColumnType],
+    target: str,
+    structures: Sequence[RowStructure] = (),
 ) -> tuple[Leak, ...]:
     """Columns of typed rows that determine the target (String labels or numbers).
+
+    Units and clocks of the rows' `structures` are no leaks; in a series the relation must hold for
+    changes in time, too.
 
     For classes, a column with one class per value or missing in one class only, or a rank AUC above
     0.999; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear combination of
@@ -66,22 +76,31 @@ def find_leaks(
     """
     if frame.height < _FEWEST_ROWS:
         return ()
-    if target.dtype == pl.String:
-        return tuple(leak for column in columns for leak in _class_leak(frame, column, target))
+    keys, values = names_rows(structures), frame[target]
+    columns = [column for column in columns if column.name not in keys]
+    if values.dtype == pl.String:
+        return tuple(leak for column in columns for leak in _class_leak(frame, column, values))
+
+    def holds(leak: Leak) -> bool:
+        return explained_changes(frame, structures, leak.columns, target) > FIRM_LEAK
+
     numeric = [column.name for column in columns if column.kind == "numeric"]
-    alone = [leak for name in numeric for leak in _number_leak(frame, name, target)]
+    alone = [leak for name in numeric for leak in _number_leak(frame, name, values) if holds(leak)]
     known = {leak.columns[0] for leak in alone}
     rest = [name for name in numeric if name not in known]
     together = (
-        _combination(frame, rest, target, "a sum of")
-        or _powers(frame, rest, target)
-        or _pairs(frame, rest, target)
+        _combination(frame, rest, values, "a sum of")
+        or _powers(frame, rest, values)
+        or _pairs(frame, rest, values)
     )
-    return (*alone, *together)
+    return (*alone, *filter(holds, together))
 
 
 def find_suspicions(
-    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+    frame: pl.DataFrame,
+    columns: Sequence[ColumnType],
+    target: str,
+    structures: Sequence[RowStructure] = (),
 ) -> tuple[SuspectColumns, ...]:
     """Columns of typed rows, known to be no leaks, that depend very strongly on the target.
 
@@ -91,15 +110,19 @@ def find_suspicions(
     """
     if frame.height < _FEWEST_ROWS:
         return ()
-    if target.dtype == pl.String:
-        alone = _stands_out(frame, columns, target) if target.n_unique() == 2 else ()
-        return (*alone, *_class_pairs(frame, columns, target))
+    keys, values = names_rows(structures), frame[target]
+    columns = [column for column in columns if column.name not in keys]
+    if values.dtype == pl.String:
+        alone = _stands_out(frame, columns, values) if values.n_unique() == 2 else ()
+        return (*alone, *_class_pairs(frame, columns, values))
     found = []
     for column in columns:
         if column.kind != "numeric":
             continue
-        correlation = _firm_correlation(frame[column.name], target)
-        if abs(correlation) > SUSPICIOUS:
+        correlation = _firm_correlation(frame[column.name], values)
+        if abs(correlation) > SUSPICIOUS and (
+            explained_changes(frame, structures, (column.name,), target) > FIRM_SUSPICION
+        ):
             message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
             found.append(SuspectColumns((column.name,), correlation, message))
     return tuple(found)

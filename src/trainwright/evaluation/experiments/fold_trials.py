@@ -8,10 +8,13 @@ from typing import assert_never
 import numpy as np
 import polars as pl
 
+from trainwright.contract.sections.data.split import TimeSplit
 from trainwright.contract.sections.metric import METRICS_OF_QUANTILES
 from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.split.hidden_columns import with_moments
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import MODEL
 from trainwright.evaluation.experiments.copy_trials import ExclusionTrial, copied_rows, without_rows
@@ -63,7 +66,7 @@ def try_suspicion(
         case "groups":
             return _in_groups(suspicion.columns[0], judged, leaking, confidence)
         case "time":
-            return _in_time(suspicion.columns[0], judged, leaking, confidence)
+            return _in_time(suspicion.columns, judged, leaking, confidence)
         case "features":
             return _without_features(suspicion.columns, judged, leaking, confidence)
         case "equal images" | "near images" | "copied text":
@@ -95,12 +98,17 @@ def _in_groups(
 
 
 def _in_time(
-    name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
+    clock: tuple[str, ...], judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> ExclusionTrial:
-    conditions = (f"with rows of any {name!r}", f"predicted from earlier {name!r}")
+    names = ", ".join(map(repr, clock))
+    conditions = (f"with rows of any {names}", f"predicted from earlier {names}")
     if judged.is_ranking:
         return ExclusionTrial(conditions, _WHOLE)
-    sample = sample_time_blocks(judged.every.frame[name])
+    times = judged.every.frame[clock[0]]
+    if len(clock) > 1:
+        split = TimeSplit(kind="time", parts=clock)
+        times = with_moments({"train": judged.every.frame}, split, IN_MEMORY)["train"][split.moment]
+    sample = sample_time_blocks(times)
     if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
         return ExclusionTrial(conditions, "not tried: too few rows or times")
     blocks = folds_in_order(sample.units)

@@ -135,7 +135,10 @@ def _table_line(trial: Trial, columns: Sequence[str], section: TableData, is_cla
             kind = "stratified_group" if is_classes else "group"
             return f"data: {{split: {{kind: {kind}, column: {_name(columns[0])}{folds}}}}}"
         case "time":
-            return f"data: {{split: {{kind: time, column: {_name(columns[0])}{folds}}}}}"
+            by = f"column: {_name(columns[0])}"
+            if len(columns) > 1:
+                by = f"parts: [{', '.join(map(_name, columns))}]"
+            return f"data: {{split: {{kind: time, {by}{folds}}}}}"
         case "features":
             names = dict.fromkeys((*section.exclude, *columns))
             return f"data: {{exclude: [{', '.join(map(_name, names))}]}}"

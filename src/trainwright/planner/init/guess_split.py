@@ -12,47 +12,20 @@ import polars as pl
 from trainwright.contract.reading.yaml_reader import Plain, read_yaml
 from trainwright.contract.sections.data.split import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Sides
 from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
-from trainwright.data.audit.split_leaks import RESEMBLE, resemblance, same_groups
+from trainwright.data.audit.split_leaks import RESEMBLE, resemblance
 from trainwright.data.base.inputs import Integers
 from trainwright.data.base.row_storage import IN_MEMORY
-from trainwright.data.columns.column_kinds import ColumnType, name_tokens, names_birth
+from trainwright.data.columns.column_kinds import names_birth
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TRAIN, Shares
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
+from trainwright.data.statistics.row_structure import RowStructure, find_structures, time_parts
 from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
 from trainwright.planner.init.yaml_lines import flow, scalar
 
-PEOPLE = frozenset(
-    {"subject", "patient", "user", "customer", "client", "person", "people", "student", "employee"}
-    | {"member", "participant", "respondent", "player", "driver", "household", "family", "session"}
-    | {"rater", "reviewer", "author", "account", "owner", "host", "worker", "teacher", "doctor"}
-    | {"physician", "child", "animal", "mouse", "speaker", "writer", "passenger", "visitor"}
-)
-PLACES = frozenset(
-    {"shop", "store", "station", "machine", "device", "sensor", "site", "school", "hospital"}
-    | {"clinic", "farm", "vehicle", "building", "house", "plot", "well", "group"}
-)
-"""Words in a column's name that say whose or where, so that rows with one value belong together."""
-
-TIME_PARTS = (
-    frozenset({"year", "yr"}),
-    frozenset({"quarter", "qtr"}),
-    frozenset({"month", "mnth", "mon"}),
-    frozenset({"week", "wk"}),
-    frozenset({"day", "dd", "date"}),
-    frozenset({"hour", "hr", "hh"}),
-    frozenset({"minute", "min", "mm"}),
-    frozenset({"second", "sec", "ss"}),
-)
-"""How the parts of a time are called, the largest first."""
-
-_LARGEST = (2200, 4, 12, 53, 366, 24, 60, 61)
-_FEWEST_GROUPS, _FEWEST_NUMBERED, _FEWEST_UNNAMED = 10, 50, 100
-_ROWS_PER_GROUP, _ROWS_PER_NUMBER = 2, 5
 _FEWEST_MOMENTS = 10
 _MICROSECONDS_A_YEAR = 365.25 * 24 * 3600 * 1e6
 _LIFETIME = 40
@@ -64,8 +37,6 @@ _MOST_CELLS, _COLUMNS_OF_A_TEXT = 10_000_000, 300
 _MOST_OF_A_NAME = 40
 _PARTS = 3
 _MOST_ROWS = 50_000
-_FEWEST_ROWS, _FEWEST_ROUNDS = 50, 5
-_RISES, _EVEN = 0.75, 0.1
 
 
 @final
@@ -84,23 +55,38 @@ class Division:
 
     @property
     def is_time(self) -> bool:
-        """Are the newest rows the test part?"""
+        """Do the newest rows test?"""
         return self.yaml.startswith("kind: time")
 
 
 def find_divisions(raw: RawTable, target: str) -> list[Division]:
     """Possible splits, the most suitable first; the last ones always work."""
-    frame = raw.frames["train"]
-    usable = [column for column in raw.columns if not column.reason.startswith("listed")]
-    people = _named_groups(usable, frame, PEOPLE)
-    places = _named_groups(usable, frame, PLACES)
-    dates = _by_date(usable, frame, target)
-    parts = _by_parts(usable, frame, target)
-    found = [*people, *dates, *parts, *places]
-    if not found:
-        found = [*_unnamed_group(raw, frame, target), *_by_order(raw, frame, target)]
-    found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target, usable)]
-    return [form for one in found for form in dict.fromkeys((_in_folds(one, raw), one))]
+    structures = find_structures(raw.frames["train"], target)
+    divisions = [_by_structure(structure) for structure in structures]
+    if not divisions:
+        divisions = [*_by_date(raw, target), *_by_parts(raw, target)]
+    divisions += [*_by_content(raw, target), _by_chance(raw, target)]
+    return [
+        form
+        for division in divisions
+        for form in dict.fromkeys((_in_folds(division, raw), division))
+    ]
+
+
+def _by_structure(structure: RowStructure) -> Division:
+    """By calendar time where there is one, else by the unit."""
+    if not structure.is_series:
+        unit = structure.entity
+        reason = f"{structure.reason}; the score is for new ones"
+        return Division(f"kind: group, column: {scalar(unit)}", unit, reason)
+    reason = f"{structure.reason}: the test is the future"
+    return _by_clock(structure.clock, reason)
+
+
+def _by_clock(clock: tuple[str, ...], reason: str) -> Division:
+    if len(clock) == 1:
+        return Division(f"kind: time, column: {scalar(clock[0])}", clock[0], reason)
+    return Division(f"kind: time, parts: {flow(list(clock))}", "", reason)
 
 
 def _in_folds(division: Division, raw: RawTable) -> Division:
@@ -149,13 +135,15 @@ def _too_rare(classes: int) -> str:
     return f"{which} too few rows to be judged: they train and are never judged"
 
 
-def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
+def _by_content(raw: RawTable, target: str) -> list[Division]:
     """Split by content, if the audit would call the duplicates that a random split holds out a
     leak: of fewer it keeps equal class shares."""
+    frame = raw.frames["train"]
     split = RandomSplit(kind="random")
     parts = split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)
     held = frame.filter(pl.Series(parts != TRAIN))
-    repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, raw.columns, target)
+    features = [column for column in raw.columns if column.kind != "ignored"]
+    repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, features, target)
     if verdict_of_share(repeats.copied / max(1, held.height), repeats.copied) != "leak":
         return []
     copies = int(repeats.equal.sum())
@@ -166,89 +154,51 @@ def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Divisio
     return [Division('kind: random, key: "*"', "", reason)]
 
 
-def _by_chance(
-    raw: RawTable, frame: pl.DataFrame, target: str, usable: list[ColumnType]
-) -> Division:
-    said = "no column says a group or a time"
-    for column in _dates(usable, frame):
-        values = frame[column.name]
-        if (years := _years(values)) >= _LIFETIME and not values.is_sorted():
-            said += (
-                f"; {column.name!r} spreads over {years:.0f} years in no order and is a feature: "
-                f"{{kind: time, column: {scalar(column.name)}}} if it says when a row was known"
+def _by_chance(raw: RawTable, target: str) -> Division:
+    frame = raw.frames["train"]
+    reason = "no column says a group or a time"
+    for name in _dates(raw):
+        if (years := _years(frame[name])) >= _LIFETIME:
+            reason += (
+                f"; {name!r} spreads over {years:.0f} years in no order and is a feature: "
+                f"{{kind: time, column: {scalar(name)}}} if it says when a row was known"
             )
-    alike = _alike(frame, target, np.arange(frame.height))
-    if alike >= RESEMBLE:
-        said += (
-            f"; the target correlates {alike:.2f} with that of the row before: if the file stands "
-            "in the order of time, {kind: time, order: file}"
+    correlation = _autocorrelation(frame, target, np.arange(frame.height))
+    if correlation >= RESEMBLE:
+        reason += (
+            f"; the target correlates {correlation:.2f} with that of the row before: if the file "
+            "stands in the order of time, {kind: time, order: file}"
         )
     if raw.facts.target.kind == "numbers":
-        return Division("kind: random", "", said)
+        return Division("kind: random", "", reason)
     rare = [name for name, rows in raw.facts.target.classes.items() if rows < _PARTS]
     if rare:
-        reason = f"{said}; {_too_rare(len(rare))}"
+        reason = f"{reason}; {_too_rare(len(rare))}"
         return Division("kind: stratified, rare: train", "", reason)
-    return Division("kind: stratified", "", f"{said}; equal class shares")
+    return Division("kind: stratified", "", f"{reason}; equal class shares")
 
 
-def _named_groups(
-    columns: list[ColumnType], frame: pl.DataFrame, words: frozenset[str]
-) -> list[Division]:
-    found = []
-    for column in columns:
-        tokens = name_tokens(column.name)
-        named, numbered = bool(tokens & words), words is PLACES and "id" in tokens
-        if not (named or numbered) or not _names_groups(column, frame, few=named):
+def _by_date(raw: RawTable, target: str) -> list[Division]:
+    """Split by a date along which the target is autocorrelated, in a file of no order."""
+    frame = raw.frames["train"]
+    for name in _dates(raw):
+        if _years(frame[name]) >= _LIFETIME:
             continue
-        rows = frame.height / column.distinct
-        reason = (
-            f"{column.distinct:,} groups of {rows:.0f} rows: a group's rows resemble each other"
-        )
-        found.append(Division(f"kind: group, column: {scalar(column.name)}", column.name, reason))
-    return found
-
-
-def _names_groups(column: ColumnType, frame: pl.DataFrame, *, few: bool) -> bool:
-    values = frame[column.name]
-    present = len(values) - values.null_count()
-    fewest, rows = (
-        (_FEWEST_GROUPS, _ROWS_PER_GROUP) if few else (_FEWEST_NUMBERED, _ROWS_PER_NUMBER)
-    )
-    distinct = values.drop_nulls().n_unique()
-    if distinct < fewest or distinct * rows > present:
-        return False
-    if values.dtype.is_numeric():
-        numbers = values.drop_nulls()
-        return bool((numbers == numbers.floor()).all())
-    return values.dtype == pl.String
-
-
-def _by_date(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
-    """Split by a date, if the file is sorted by it or the target is autocorrelated along it."""
-    for column in _dates(columns, frame):
-        values = frame[column.name]
-        name = f"kind: time, column: {scalar(column.name)}"
-        if values.is_sorted():
-            reason = "the file is sorted by this date: the test is the future"
-            return [Division(name, column.name, reason)]
-        if _years(values) >= _LIFETIME:
-            continue
-        order = values.rank("ordinal").arg_sort().to_numpy().astype(np.int64)
-        alike = _alike(frame, target, order)
-        if alike >= RESEMBLE:
-            return [Division(name, column.name, _resembling(alike, "of the date before"))]
+        order = frame[name].rank("ordinal").arg_sort().to_numpy().astype(np.int64)
+        correlation = _autocorrelation(frame, target, order)
+        if correlation >= RESEMBLE:
+            return [_by_clock((name,), _resembling(correlation, "of the date before"))]
     return []
 
 
-def _dates(columns: list[ColumnType], frame: pl.DataFrame) -> Iterator[ColumnType]:
+def _dates(raw: RawTable) -> Iterator[str]:
     """The columns that may say when a row was known: dates without a gap, and none of birth."""
-    for column in columns:
-        values = frame[column.name]
+    for column in raw.columns:
+        values = raw.frames["train"][column.name]
         if values.dtype != pl.Datetime("us") or values.null_count() or names_birth(column.name):
             continue
         if values.n_unique() >= _FEWEST_MOMENTS:
-            yield column
+            yield column.name
 
 
 def _years(values: pl.Series) -> float:
@@ -257,110 +207,27 @@ def _years(values: pl.Series) -> float:
     return float(moments.max() - moments.min()) / _MICROSECONDS_A_YEAR
 
 
-def _by_parts(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
-    """Split by columns that form a timestamp together: year, month, day and hour."""
-    parts = []
-    for words, largest in zip(TIME_PARTS, _LARGEST, strict=True):
-        named = [
-            column.name
-            for column in columns
-            if name_tokens(column.name) & words
-            and not names_birth(column.name)
-            and _is_part(frame[column.name], largest)
-        ]
-        parts += named[:1]
-    years = bool(parts) and bool(name_tokens(parts[0]) & TIME_PARTS[0])
-    if len(parts) < 2 or len(set(parts)) < len(parts):
+def _by_parts(raw: RawTable, target: str) -> list[Division]:
+    """Split by year, month and so on, if the target is autocorrelated along the time that they are
+    together."""
+    frame = raw.frames["train"]
+    parts = time_parts(frame.drop(target))
+    if len(parts) < 2:
         return []
-    split = TimeSplit(kind="time", parts=tuple(parts))
+    split = TimeSplit(kind="time", parts=parts)
     moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]
-    written = f"kind: time, parts: {flow(parts)}"
-    shown = ", ".join(parts)
-    if moments.is_sorted() and moments.n_unique() >= _FEWEST_MOMENTS:
-        reason = f"the file is sorted by {shown}, a time together: the test is the future"
-        return [Division(written, "", reason)]
-    alike = _alike(frame, target, moments.arg_sort().to_numpy().astype(np.int64))
-    if years and alike >= RESEMBLE:
-        return [Division(written, "", _resembling(alike, f"before in {shown}"))]
-    return []
-
-
-def _is_part(values: pl.Series, largest: int) -> bool:
-    if values.dtype == pl.Datetime("us"):
-        return not values.null_count()
-    if not values.dtype.is_numeric() or values.null_count():
-        return False
-    least, most = float(values.to_numpy().min()), float(values.to_numpy().max())
-    return bool((values == values.floor()).all()) and least >= 0 and least < most <= largest
-
-
-def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """Split by the column that the audit identifies as a group and that explains most of the
-    target's variance."""
-    places = np.arange(frame.height)
-    sides = Sides(
-        train=frame,
-        held_out=frame,
-        train_places=places,
-        places=places,
-        columns=raw.columns,
-        target=target,
-        split=RandomSplit(kind="random"),
-        given=False,
-    )
-    found = [
-        one
-        for one in same_groups(sides)
-        if one.verdict != "clean" and _numbers_groups(frame[one.columns[0]])
-    ]
-    return [
-        Division(
-            f"kind: group, column: {scalar(one.columns[0])}",
-            one.columns[0],
-            f"{frame[one.columns[0]].n_unique():,} values that repeat, and the target differs "
-            "between them: the score is for new ones; take random or stratified if the model "
-            "meets these again",
-        )
-        for one in found[:1]
-    ]
-
-
-def _numbers_groups(values: pl.Series) -> bool:
-    """Do many numbers occur in many rows each? Repeated words may as well be informative
-    categories, which a model meets again."""
-    distinct = values.n_unique()
-    many_rows = distinct * _ROWS_PER_NUMBER <= len(values)
-    return values.dtype.is_numeric() and distinct >= _FEWEST_UNNAMED and many_rows
-
-
-def _by_order(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
-    """Split by file order, if rows resemble the previous ones and a column runs like a clock: order
-    alone proves nothing, because a file may be sorted by anything."""
-    alike = _alike(frame, target, np.arange(frame.height))
-    clocks = [column.name for column in raw.columns if _is_clock(frame[column.name])]
-    if alike < RESEMBLE or not clocks:
+    order = moments.arg_sort().to_numpy().astype(np.int64)
+    correlation = _autocorrelation(frame, target, order)
+    if correlation < RESEMBLE:
         return []
-    reason = f"{clocks[0]!r} runs like a clock, and " + _resembling(alike, "of the row before")
-    return [Division("kind: time, order: file", "", reason)]
+    return [_by_clock(parts, _resembling(correlation, f"before in {', '.join(parts)}"))]
 
 
-def _is_clock(values: pl.Series) -> bool:
-    """Do numbers increase by a constant step from row to row, and start over repeatedly?"""
-    if not values.dtype.is_numeric() or values.null_count() or len(values) < _FEWEST_ROWS:
-        return False
-    steps = np.diff(values.cast(pl.Float64).to_numpy()[:_MOST_ROWS])
-    rising = steps[steps > 0]
-    resets = len(steps) - len(rising)
-    if resets < _FEWEST_ROUNDS or len(rising) < _RISES * len(steps):
-        return False
-    usual = float(np.median(rising))
-    return bool((np.abs(rising - usual) <= _EVEN * usual).mean() >= _RISES)
-
-
-def _alike(frame: pl.DataFrame, target: str, order: Integers) -> float:
+def _autocorrelation(frame: pl.DataFrame, target: str, order: Integers) -> float:
+    """Of the target from row to row in an order."""
     start = max(0, len(order) - _MOST_ROWS) // 2
     return resemblance(as_numbers(frame[target][order[start : start + _MOST_ROWS]]))
 
 
-def _resembling(alike: float, what: str) -> str:
-    return f"the target correlates {alike:.2f} with that {what}: the test is what comes later"
+def _resembling(correlation: float, what: str) -> str:
+    return f"the target correlates {correlation:.2f} with that {what}: the test is what comes later"

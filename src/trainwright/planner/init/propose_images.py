@@ -27,7 +27,7 @@ from trainwright.data.images.resolve_source import holds_idx, is_shard, open_par
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.find_source import read_source
-from trainwright.planner.init.guess_split import PEOPLE, PLACES
+from trainwright.data.statistics.row_structure import UNIT_WORDS
 from trainwright.planner.init.yaml_lines import comment, scalar
 from trainwright.planner.resolve.mirroring import Samples
 
@@ -236,7 +236,7 @@ def _image_column(head: pl.DataFrame) -> str:
 def _group(head: pl.DataFrame, label: str) -> str:
     for series in head.get_columns():
         several = 1 < series.n_unique() <= head.height / 2
-        if series.name != label and name_tokens(series.name) & (PEOPLE | PLACES) and several:
+        if series.name != label and name_tokens(series.name) & UNIT_WORDS and several:
             return series.name
     return ""
 

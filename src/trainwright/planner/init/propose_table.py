@@ -24,9 +24,10 @@ from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TEST, TRAIN, VALIDATION, Shares
-from trainwright.data.split.splits import split_rows
+from trainwright.data.split.splits import key_columns, split_rows
 from trainwright.data.statistics.lag_detection import lags
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
+from trainwright.data.statistics.row_structure import find_structures
 from trainwright.planner.init.guess_split import Division, find_divisions
 from trainwright.planner.init.yaml_lines import comment, flow, scalar
 
@@ -69,7 +70,8 @@ def _parts(division: Division, raw: RawTable, target: str) -> list[Integers]:
         DataMistake: a part would have no rows.
     """
     split = TableData.model_validate_json(json.dumps({"split": division.section})).split
-    frame = with_moments({"train": raw.frames["train"]}, split, IN_MEMORY)["train"]
+    rows = key_columns(raw.frames["train"], raw.columns, split)
+    frame = with_moments({"train": rows}, split, IN_MEMORY)["train"]
     if split.folds == "off":
         return [split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)]
     folds = cut_folds(frame, target, split, 0)
@@ -263,12 +265,13 @@ def _excluded(
     if any(column.name == key and column.kind == "datetime" for column in raw.columns):
         known = lags(frame, [c.name for c in usable if c.kind == "numeric"], target, key)
         usable = [column for column in usable if column.name not in known]
+    structures = find_structures(frame, target)
     rows = frame[spread_rows(frame.height, _MOST_ROWS)]
-    for leak in find_leaks(rows, usable, rows[target]):
+    for leak in find_leaks(rows, usable, target, structures):
         for name in leak.columns:
             found.setdefault(name, f"gives the target away: {leak.message}")
     honest = [column for column in usable if column.name not in found]
-    for suspicion in find_suspicions(rows, honest, rows[target]):
+    for suspicion in find_suspicions(rows, honest, target, structures):
         # Two columns that determine the class together may be a valid rule.
         name, *others = suspicion.columns
         if not others and name_tokens(name) & name_tokens(target):

@@ -3,7 +3,7 @@ target."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -32,7 +32,18 @@ from trainwright.data.statistics.dependence import (
     made_share,
     told_share,
 )
-from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
+from trainwright.data.statistics.leak_tests import (
+    FIRM_LEAK,
+    FIRM_SUSPICION,
+    find_leaks,
+    find_suspicions,
+)
+from trainwright.data.statistics.row_structure import (
+    RowStructure,
+    explained_changes,
+    find_structures,
+    names_rows,
+)
 
 _CODES = 100
 _DENSE = 0.4
@@ -322,34 +333,44 @@ def leaks(data: ExaminedData) -> list[Finding]:
         return []
     looks = [look for look in data.telling if look.kind in ("numeric", "categorical", "datetime")]
     target = data.labels if data.task == "classes" else data.of_name(data.target).values
+    whole = pl.DataFrame([look.values for look in data.looks]).with_columns(
+        target.alias(data.target)
+    )
+    structures = find_structures(whole, data.target)
     rows = target.is_not_null().arg_true()
-    rows = rows.gather(spread_rows(len(rows), _MOST_ROWS))
-    frame = pl.DataFrame([look.values.gather(rows) for look in looks])
-    target = target.gather(rows)
+    frame = whole[rows.gather(spread_rows(len(rows), _MOST_ROWS))]
     columns = [ColumnType(look.name, _kind(look), "", 0, 0, "") for look in looks]
-    found = [_leak(leak.columns, leak.message) for leak in find_leaks(frame, columns, target)]
+    leaking = find_leaks(frame, columns, data.target, structures)
+    found = [_leak(leak.columns, leak.message) for leak in leaking]
     alone = {finding.columns for finding in found}
     honest = [column for column in columns if (column.name,) not in alone]
     suspicions = [
-        _suspicion(each.columns, each.message) for each in find_suspicions(frame, honest, target)
+        _suspicion(each.columns, each.message)
+        for each in find_suspicions(frame, honest, data.target, structures)
     ]
     said = {name for finding in (*found, *suspicions) for name in finding.columns}
-    shares = _shares(frame, [column for column in columns if column.kind != "datetime"], target)
+    candidates = [
+        column.name
+        for column in columns
+        if column.kind != "datetime" and column.name not in names_rows(structures)
+    ]
+    shares = _shares(frame, candidates, data.target, structures)
     return [*found, *suspicions, *(one for one in shares if not said.intersection(one.columns))]
 
 
 def _shares(
-    frame: pl.DataFrame, columns: Iterable[ColumnType], target: pl.Series
+    frame: pl.DataFrame, names: Iterable[str], target: str, structures: Sequence[RowStructure]
 ) -> Iterator[Finding]:
     """Features with a strong non-linear dependence with the target, in either direction."""
-    for column in columns:
-        name, values = column.name, frame[column.name]
-        share = told_share(values, target)
-        if share > SUSPICIOUS:
-            found = _leak if share > LEAK else _suspicion
-            yield found((name,), f"{name!r} alone explains {share:.2%} of the target")
-        elif (share := made_share(values, target)) > MADE_OF:
-            yield _leak((name,), f"{name!r} is {share:.2%} explained by the target: target leakage")
+    for name in names:
+        firm = explained_changes(frame, structures, (name,), target)
+        share = told_share(frame[name], frame[target])
+        if share > LEAK and firm > FIRM_LEAK:
+            yield _leak((name,), f"{name!r} alone explains {share:.2%} of the target")
+        elif share > SUSPICIOUS and firm > FIRM_SUSPICION:
+            yield _suspicion((name,), f"{name!r} alone explains {share:.2%} of the target")
+        elif firm > FIRM_LEAK and (made := made_share(frame[name], frame[target])) > MADE_OF:
+            yield _leak((name,), f"{name!r} is {made:.2%} explained by the target: target leakage")
 
 
 def _kind(look: ColumnView) -> Kind:
