@@ -73,7 +73,7 @@ _NUMBER_ENDING = re.compile(r"code$|num$")
 _FEWEST_MOMENTS = 10
 _FEWEST_UNITS, _FEWEST_UNNAMED = 5, 10
 _TOGETHER = 1.2
-_MANY, _MOST_OF_MANY = 20, 4
+_MANY, _ROWS_OF_MANY, _MOST_OF_MANY = 20, 4, 4
 _EVEN, _MOSTLY_EVEN = 0.02, 0.9
 _CHANCE = math.log(1e-6)
 _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
@@ -161,7 +161,8 @@ class _Column:
     def is_many(self) -> bool:
         """Many values and none much more frequent than the others, unlike those of a count."""
         even = self.sizes.max() <= _MOST_OF_MANY * self.sizes.mean()
-        return self.repeats and len(self.sizes) >= _MANY and bool(even)
+        several = len(self.values) >= _ROWS_OF_MANY * len(self.sizes)
+        return several and len(self.sizes) >= _MANY and bool(even)
 
 
 def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
@@ -354,7 +355,7 @@ def _find_groups(units: Sequence[_Column], columns: Sequence[_Column]) -> list[R
         if fixed:
             why = f"each has one value of {fixed[0]!r}"
         else:
-            why = "they lie together in the file" if unit.lies_together else "all of one size"
+            why = "they lie together in the file" if unit.lies_together else "none is much larger"
         rows = len(unit.values) / unit.distinct
         reason = f"{unit.distinct:,} groups of about {rows:.0f} rows: {why}"
         found.append((unit, len(fixed), RowStructure("group", unit.name, (), False, reason)))

@@ -29,6 +29,7 @@ from trainwright.data.sources.remote_store import is_remote
 from trainwright.data.text.prepare_text import read_tokens
 from trainwright.planner.init.guess_format import looks_headless, read_first, with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
+from trainwright.planner.init.propose_series import propose_series
 from trainwright.planner.init.propose_table import ProposalSettings, propose
 from trainwright.planner.init.yaml_lines import comment, scalar, with_settings
 
@@ -177,6 +178,8 @@ def _for_table(wanted: GivenData) -> str:
     except DataMistake as mistake:
         raw = _with_target(section, folder, mistake)
     _check_classes(raw, target, found)
+    if series := propose_series(raw, folder, found, wanted.written, target, wanted.schema):
+        return series
     raw = _with_texts(section, folder, raw)
     rows = []
     if dropped := raw.facts.target.missing:

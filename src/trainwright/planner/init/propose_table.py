@@ -35,7 +35,10 @@ _FEWEST_OF_A_CLASS = 10
 
 
 def works(division: Division, raw: RawTable, target: str) -> bool:
-    """Whether the rows can be divided so, and every class that is held out trains too."""
+    """Whether the rows can be divided so, with a feature left, and every class that is held out
+    trains too."""
+    if all(column.kind == "ignored" or column.name == division.column for column in raw.columns):
+        return False
     try:
         parts = _parts(division, raw, target)
     except DataMistake:
