@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -16,7 +15,7 @@ from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.quality.copies.duplicates import Agreement, first_of_group
+from trainwright.data.quality.copies.duplicates import EqualPairs, first_of_group
 from trainwright.data.quality.copies.near_duplicates import (
     FEWEST_LETTERS,
     FEWEST_NUMBERS,
@@ -36,17 +35,14 @@ _FEWEST = 3
 """Rows that it takes for a leak: one or two of few held-out rows are a large share by chance, as
 the one flower of 150 irises that was measured like another."""
 
-_COPIES = 0.95
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
 
 
 def same_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows that equal a training row in every feature and the target.
 
-    Rows with few distinct values coincide by chance. Of the training rows that share their features
-    with another, a share `a` also shares its target. By chance so do a F of the F held-out rows
-    with the features of a training row; copies are the excess over a F plus three standard
-    deviations.
+    Rows with few distinct values coincide by chance (see `EqualPairs`): then none is a copy. It is
+    a leak only if more pairs of rows are equal than differ in one column.
     """
     repeats = repeats_of(sides.train, sides.held_out, sides.columns, sides.target)
     equal = np.flatnonzero(repeats.equal)
@@ -56,12 +52,13 @@ def same_rows(sides: Sides) -> list[AuditResult]:
         f"{len(equal):,} of {many(len(repeats.equal), 'held-out row')} "
         f"{'equals' if len(equal) == 1 else 'equal'} a training row in every feature and the target"
     )
-    if copied < len(equal):
+    if round(copied) < len(equal):
         message += f", about {copied:,.0f} more than expected by chance"
+    verdict = verdict_of_share(share, copied)
     return [
         AuditResult(
             "same rows",
-            verdict_of_share(share, copied),
+            "suspicious" if verdict == "leak" and not repeats.are_copies else verdict,
             share,
             message,
             "exact_duplicates",
@@ -75,34 +72,27 @@ def same_rows(sides: Sides) -> list[AuditResult]:
 @final
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Mask [N] of held-out rows that equal a training row in every feature and the target, and the
-    estimated number of copies beyond chance."""
+    """Mask [N] of held-out rows that equal a training row in every feature and the target, the
+    estimated number of copies beyond chance, and whether equal rows outnumber nearly equal ones."""
 
     equal: npt.NDArray[np.bool_]
     copied: float
+    are_copies: bool
 
 
 def repeats_of(
     train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
 ) -> Repeats:
-    """Held-out rows that duplicate training rows."""
-    features = [column.name for column in columns]
-    known = row_hashes(train, features), row_hashes(train, [*features, target])
-    asked = row_hashes(held_out, features), row_hashes(held_out, [*features, target])
-    alike, equal = _among(asked[0], known[0]), _among(asked[1], known[1])
-    by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
-    copied = _copied(int(equal.sum()), int(alike.sum()), min(1.0, by_chance))
-    if copied and _have_few_values(train, columns, target):
-        copied = 0.0
-    return Repeats(equal, copied)
-
-
-def _have_few_values(train: pl.DataFrame, columns: Sequence[ColumnType], target: str) -> bool:
-    """Are most pairs of equal rows expected by chance?"""
-    texts = {column.name for column in columns if column.kind == "text"}
-    rows = train[spread_rows(train.height, _MOST_TRAIN)]
-    names = [*(column.name for column in columns), target]
-    return Agreement.of(rows.select(names), frozenset({*texts, target})).by_chance()
+    """Held-out rows that duplicate training rows. Identifiers and other ignored columns do not
+    count."""
+    names = [*(column.name for column in columns if column.kind != "ignored"), target]
+    equal = _among(row_hashes(held_out, names), row_hashes(train, names))
+    if not equal.any():
+        return Repeats(equal, 0.0, False)
+    texts = [column.name for column in columns if column.kind == "text"]
+    pairs = EqualPairs.of(pl.concat([train.select(names), held_out.select(names)]), texts)
+    honest = 1.0 if pairs.are_chance else min(1.0, pairs.by_chance / max(1.0, pairs.equal))
+    return Repeats(equal, float(equal.sum()) * (1 - honest), pairs.are_copies)
 
 
 def near_rows_of(
@@ -166,7 +156,9 @@ def _but_for_rounding(
         points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
     )
     equal = _among(row_hashes(held_out, fine + others), row_hashes(train, fine + others))
-    found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal
+    # Rows that lack the same numbers have nothing in common.
+    known = held_out.select(pl.sum_horizontal(pl.col(fine).is_not_null())).to_series().to_numpy()
+    found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal & (known >= FEWEST_NUMBERS)
     return found
 
 
@@ -186,19 +178,6 @@ def _among(asked: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.
     """Membership mask of hashes [N] in the known ones."""
     found: npt.NDArray[np.bool_] = pl.Series(asked).is_in(pl.Series(known).implode()).to_numpy()
     return found
-
-
-def _repeated(hashes: npt.NDArray[np.uint64]) -> int:
-    """Number of rows with a duplicate."""
-    return int(pl.Series(hashes).is_duplicated().sum())
-
-
-def _copied(equal: int, alike: int, by_chance: float) -> float:
-    """Estimated number of equal rows beyond chance."""
-    if by_chance > _COPIES:
-        return float(equal)
-    noise = 3 * math.sqrt(alike * by_chance * (1 - by_chance))
-    return max(0.0, (equal - alike * by_chance - noise) / (1 - by_chance))
 
 
 def _points(

@@ -11,7 +11,11 @@ import polars as pl
 import pytest
 
 from trainwright.data.quality.copies import duplicates
-from trainwright.data.quality.copies.duplicates import conflicting_labels, exact_duplicates
+from trainwright.data.quality.copies.duplicates import (
+    EqualPairs,
+    conflicting_labels,
+    exact_duplicates,
+)
 from trainwright.data.quality.copies.near_duplicates import near_duplicates
 from trainwright.data.quality.examined_data import ExaminedData, examine
 
@@ -78,15 +82,18 @@ def table(random: Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("cell", [1.0, None])
-def test_rows_with_one_other_cell(cell: float | None) -> None:
+def test_rows_that_lack_the_same_numbers_are_no_copies() -> None:
     frame = pl.DataFrame(table(np.random.default_rng(0)))
-    assert near_duplicates(examine(frame, "won")) == []
-    copies = frame[:COPIES].with_columns(pl.lit(cell, pl.Float64).alias("income"))
-    (found,) = near_duplicates(examine(pl.concat([frame, copies]), "won"))
-    planted = set(range(ROWS, ROWS + COPIES))
-    assert planted <= set(found.rows)
-    assert len(found.rows) <= COPIES + 2
+    empty = frame[:COPIES].with_columns(
+        height=pl.lit(171.2), weight=pl.lit(None, pl.Float64), city=pl.lit("Bern")
+    )
+    assert near_duplicates(examine(pl.concat([frame, empty]), "won")) == []
+
+
+def test_visits_of_one_patient_are_no_copies() -> None:
+    patients = pl.DataFrame(table(np.random.default_rng(0)))
+    visits = pl.concat([patients.with_columns(visit=pl.lit(number)) for number in (1, 2, 3)])
+    assert near_duplicates(examine(visits, "won")) == []
 
 
 def test_rows_of_few_values_that_differ_in_one_are_no_copies() -> None:
@@ -147,6 +154,29 @@ def test_one_column_of_few_values_is_equal_by_chance(beside: dict[str, str]) -> 
         assert found.severity == "info"
 
 
+def test_a_column_and_its_square_are_one() -> None:
+    """Coarse answers stay coarse where a column is a function of another."""
+    random = np.random.default_rng(0)
+    ages = random.integers(20, 30, 1000)
+    frame = pl.DataFrame(
+        {
+            **{"age": ages, "squared": ages**2, "married": random.integers(0, 2, 1000)},
+            **{"single": 0, "children": random.integers(0, 4, 1000)},
+        }
+    ).with_columns(single=1 - pl.col("married"))
+    rows = EqualPairs.of(frame, ())
+    assert rows.are_chance
+    assert not rows.are_copies
+
+
+def test_copies_in_a_coarse_table_are_no_chance() -> None:
+    random = np.random.default_rng(0)
+    frame = pl.DataFrame({f"x{at}": random.integers(0, 6, 2000) for at in range(8)})
+    assert EqualPairs.of(frame, ()).are_chance
+    rows = EqualPairs.of(pl.concat([frame, frame[:COPIES]]), ())
+    assert not rows.are_chance
+
+
 def copied_across(turned: int) -> ExaminedData:
     """A hundred test rows that equal training rows, but for so many turns of a rare flag."""
     random = np.random.default_rng(0)
@@ -165,30 +195,16 @@ def test_two_edited_copies_do_not_excuse_the_others() -> None:
     assert [(one.count, one.severity) for one in found] == [(98, "warning"), (98, "warning")]
 
 
-def test_measured_again_at_another_time_is_no_copy() -> None:
-    random = np.random.default_rng(0)
-    mixes = np.repeat(random.uniform(100, 500, (250, 6)).round(1), 4, axis=0)
-    frame = pl.DataFrame(mixes, schema=[f"part{at}" for at in range(6)]).with_columns(
-        age=np.tile([3, 7, 28, 90], 250), strength=random.normal(40, 9, 1000)
-    )
-    assert near_duplicates(examine(frame, "strength")) == []
-    # The same numbers without an answer of their own are.
-    (found,) = near_duplicates(examine(frame.drop("strength")))
-    assert found.count == 750
-
-
-def test_what_stays_as_it_was_an_hour_before_is_no_copy() -> None:
-    random = np.random.default_rng(0)
-    hours = pl.DataFrame({f"x{at}": random.normal(size=300).round(3) for at in range(5)})
-    hours = hours.with_columns(hr=pl.int_range(pl.len()) % 24, y=random.normal(size=300).round(2))
-    still = hours[:20].with_columns(hr=(pl.col("hr") + 1) % 24)
-    assert near_duplicates(examine(pl.concat([hours, still]), "y")) == []
-    (found,) = near_duplicates(examine(pl.concat([hours, still]).rename({"hr": "z"}), "y"))
-    assert found.count == 20
+def test_a_row_number_with_gaps_does_not_hide_copies() -> None:
+    frame = pl.DataFrame(table(np.random.default_rng(0)))
+    frame = pl.concat([frame, frame[:COPIES]])
+    numbered = frame.with_columns(obs=3 * pl.int_range(pl.len()) + pl.int_range(pl.len()) % 2)
+    (found,) = exact_duplicates(examine(numbered, "won"))
+    assert found.count == COPIES
 
 
 def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work grows with the columns, not with their square or cube."""
+    """The work grows with the columns, not with their square."""
     sorted_rows = 0
 
     def counting(keys: np.ndarray) -> float:
@@ -200,18 +216,10 @@ def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(duplicates, "_pairs", counting)
     random = np.random.default_rng(0)
     for columns in (30, 60):
-        hashes = random.integers(0, 2**60, (500, columns)).astype(np.uint64)
-        hashes[250:300] = hashes[:50]
-        rows = duplicates.Agreement(hashes, (True,) * columns)
-        assert not rows.by_chance()
-        assert sorted_rows <= 500 * 50
-        sorted_rows = 0
-        for at in range(columns):
-            hashes[300 + at] = hashes[at]
-            hashes[300 + at, at] = 1
-        found = duplicates.Agreement(hashes, (True,) * columns).but_for_one(np.arange(columns))
-        assert len(found) >= columns
-        assert sorted_rows <= 500 * 23 * (columns + 1)
+        frame = pl.DataFrame(random.integers(0, 2**60, (500, columns)))
+        rows = EqualPairs.of(pl.concat([frame, frame[:50]]), ())
+        assert (rows.equal, rows.are_copies, rows.are_chance) == (50, True, False)
+        assert sorted_rows <= 550 * (columns + 10)
         sorted_rows = 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal, final
 
 import numpy as np
@@ -15,112 +16,85 @@ from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
 
-MOSTLY = 0.6
-"""Equal rows are coincidences if this share of their pairs is expected by chance."""
+_EXPECTED = 0.5
+"""Equal rows are coincidences if at least this share of their pairs is expected by chance."""
 
-_HARDLY = 0.1
-"""The same for rows that agree in all columns but one."""
+_MOST_ROWS = 50_000
+"""Larger data is subsampled evenly to count its pairs."""
 
-_MOST_ROWS, _MOST_COLUMNS = 50_000, 20
-"""Larger data is subsampled evenly to estimate the expected agreement."""
-
-_BESIDE = 5
-"""A column repeats if a row shares its value with this many others on average."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """N rows of F columns: a 64-bit hash of every cell, uint64 [N, F], and which columns may agree
-    by chance: not texts, and not labels, in which a copy may differ."""
-
-    hashes: np.ndarray
-    explains: tuple[bool, ...]
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame, no_chance: frozenset[str]) -> Agreement:
-        """Hash the cells of a frame; `no_chance` are its text and label columns."""
-        # The column index is in the seed so that equal cells of two columns do not cancel out.
-        columns = [series.hash(seed=at).to_numpy() for at, series in enumerate(frame)]
-        return cls(
-            np.stack(columns, axis=1), tuple(name not in no_chance for name in frame.columns)
-        )
-
-    def by_chance(self) -> bool:
-        """Are most pairs of equal rows expected by chance, since the columns have few values?
-
-        Two columns must agree on this: a single nearly constant column would excuse every copy
-        because of the few rows in which it differs. With only one usable column, its values must
-        repeat.
-        """
-        chance = _Chance.of(self)
-        if len(chance.agree) == 1 and min(chance.agree.values()) * len(self.hashes) < _BESIDE:
-            return False
-        shares = chance.shares(_pairs(_whole(self.hashes)))
-        return sum(share >= MOSTLY for share in shares) >= min(2, max(1, len(chance.agree)))
-
-    def but_for_one(self, columns: Integers) -> Integers:
-        """Pairs [P, 2] of consecutive rows that agree in all columns but one of `columns`, beyond
-        chance."""
-        whole, chance = _whole(self.hashes), _Chance.of(self)
-        found = [np.empty((0, 2), dtype=np.int64)]
-        for at in columns.tolist():
-            keys = whole - self.hashes[:, at]
-            order = np.argsort(keys, kind="stable")
-            same = keys[order[1:]] == keys[order[:-1]]
-            if not same.any():
-                continue
-            if all(share < _HARDLY for share in chance.shares(_pairs(keys), at)):
-                found.append(np.stack([order[:-1][same], order[1:][same]], axis=1))
-        return np.concatenate(found)
+_ESTIMATES = 4
+_FEWEST_COLUMNS = 3
+_REPEATS = 0.5
+_ROWS_TO_COMPARE, _MOST_DETERMINING = 2_000, 20
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Chance:
-    """Expected agreement by chance, estimated on an even subsample of rows [n] (`hashes`, `whole`)
-    and of non-constant columns: for each column the probability that two rows agree in it. `scale`
-    is the number of pairs in all rows per sampled pair."""
+class EqualPairs:
+    """Numbers of pairs of rows that agree in all columns (`equal`) and in all but one (`nearly`),
+    and how many equal ones chance explains.
 
-    hashes: np.ndarray
-    whole: np.ndarray
-    agree: Mapping[int, float]
-    scale: float
+    Among pairs that agree in all columns but j and k, N(j), N(k) and N(j, k) differ in j alone, in
+    k alone and in both. If agreement in j says nothing about agreement in k, N(j) N(k) / N(j, k) of
+    them are equal by chance. Copies of rows add to none of these numbers.
+    """
+
+    equal: float
+    nearly: float
+    by_chance: float
 
     @classmethod
-    def of(cls, rows: Agreement) -> _Chance:
-        size = len(rows.hashes)
-        hashes = rows.hashes[spread_rows(size, _MOST_ROWS)]
-        able = np.flatnonzero(rows.explains)
-        chosen = able[spread_rows(len(able), _MOST_COLUMNS)].tolist()
-        every = len(hashes) * (len(hashes) - 1) / 2
-        agree = {at: _pairs(hashes[:, at]) / every for at in chosen}
-        telling = {at: chance for at, chance in agree.items() if chance < 1}
-        return cls(hashes, _whole(hashes), telling, (size / len(hashes)) ** 2)
+    def of(cls, frame: pl.DataFrame, texts: Collection[str]) -> EqualPairs:
+        """Count the pairs of a frame's rows. In `texts`, its columns of text, only copies agree."""
+        frame = frame[spread_rows(frame.height, _MOST_ROWS)]
+        # The column index is the seed so that equal cells of two columns do not cancel out.
+        hashes = {name: frame[name].hash(at).to_numpy() for at, name in enumerate(frame.columns)}
+        kept = _without_determined([hashes[name] for name in frame.columns if name not in texts])
+        words = [hashes[name] for name in texts]
+        # Unsigned sums wrap, so subtracting a column's hash removes it exactly.
+        whole = sum([*kept, *words], start=np.zeros(frame.height, dtype=np.uint64))
+        equal = _pairs(whole)
+        alone = [_pairs(whole - column) - equal for column in kept]
+        if len(kept) < _FEWEST_COLUMNS and not words:
+            repeats = len(np.unique(whole)) < _REPEATS * len(whole)
+            is_coarse = sum(alone) >= equal if len(kept) == _FEWEST_COLUMNS - 1 else repeats
+            return cls(equal, sum(alone), equal if is_coarse else 0.0)
+        by_chance = 0.0
+        for j, k in combinations(np.argsort(alone, kind="stable")[-_ESTIMATES:].tolist(), 2):
+            both = _pairs(whole - kept[j] - kept[k]) - equal - alone[j] - alone[k]
+            by_chance = max(by_chance, alone[j] * alone[k] / max(1.0, both))
+        return cls(equal, sum(alone), by_chance)
 
-    def shares(self, pairs: float, *without: int) -> Iterator[float]:
-        """Share of the `pairs` that agree in all columns but `without` that is expected by chance,
-        one estimate for each remaining column.
+    @property
+    def are_chance(self) -> bool:
+        """Are equal rows expected, since the columns have few values?"""
+        return self.by_chance > 0 and self.by_chance >= _EXPECTED * self.equal
 
-        The expectation is the number of pairs that agree in one column fewer, times the probability
-        of agreeing in that column: higher than under full independence where columns are
-        correlated.
-        """
-        keys = self.whole
-        for at in without:
-            keys = keys - self.hashes[:, at]
-        seen = _pairs(keys)
-        for at, agree in self.agree.items():
-            if at not in without:
-                others = self.scale * (_pairs(keys - self.hashes[:, at]) - seen)
-                yield others * agree / (1 - agree) / max(1.0, pairs)
+    @property
+    def are_copies(self) -> bool:
+        """Are there more equal pairs than pairs that differ in one column? A sample may have
+        neither."""
+        return self.equal > self.nearly or not self.nearly
 
 
-def _whole(hashes: np.ndarray) -> np.ndarray:
-    """Row hash [N] of cell hashes [N, F], equal where rows agree in all columns. Unsigned sums
-    wrap, so subtracting a column's hash removes it exactly."""
-    keys: np.ndarray = hashes.sum(axis=1, dtype=np.uint64)
-    return keys
+def _without_determined(columns: list[np.ndarray]) -> list[np.ndarray]:
+    """Hashed columns without constants and without those that another column determines, as an age
+    determines its square: these never differ alone."""
+    if not columns:
+        return []
+    rows = spread_rows(len(columns[0]), _ROWS_TO_COMPARE)
+    sampled = [column[rows] for column in columns]
+    distinct = [len(np.unique(column)) for column in sampled]
+    kept, determining = list[int](), list[int]()
+    for at in sorted(range(len(columns)), key=lambda at: -distinct[at]):
+        if distinct[at] < 2 or any(
+            len(np.unique(sampled[at] + 3 * sampled[of])) == distinct[of] for of in determining
+        ):
+            continue
+        kept.append(at)
+        if distinct[at] <= _REPEATS * len(rows) and len(determining) < _MOST_DETERMINING:
+            determining.append(at)
+    return [columns[at] for at in sorted(kept)]
 
 
 def _pairs(keys: np.ndarray) -> float:
@@ -150,7 +124,7 @@ def exact_duplicates(data: ExaminedData) -> list[Finding]:
     copies = np.flatnonzero(first != np.arange(len(data)))
     if not len(copies):
         return []
-    chance = _by_chance(data, frame)
+    chance = EqualPairs.of(frame, _texts(data, names)).are_chance
     originals = len(np.unique(first[copies]))
     text = many(len(copies), "row repeats", "rows repeat")
     text += f" an earlier row ({many(originals, 'different row')})"
@@ -171,10 +145,8 @@ def exact_duplicates(data: ExaminedData) -> list[Finding]:
     return [finding, *across]
 
 
-def _by_chance(data: ExaminedData, frame: pl.DataFrame) -> bool:
-    """Are the equal rows expected by chance, given so few distinct values?"""
-    texts = {look.name for look in data.looks if look.kind == "text"}
-    return Agreement.of(frame, frozenset({*texts, data.target})).by_chance()
+def _texts(data: ExaminedData, names: Iterable[str]) -> list[str]:
+    return [name for name in names if data.of_name(name).kind == "text"]
 
 
 def across_parts(
@@ -220,7 +192,7 @@ def conflicting_labels(data: ExaminedData) -> list[Finding]:
         return []
     groups = table.filter(split)["group"].n_unique()
     often = len(rows) > _FEW * len(data)
-    chance = often and _by_chance(data, frame)
+    chance = often and EqualPairs.of(frame, _texts(data, names)).are_chance
     return [
         Finding(
             "conflicting_labels",

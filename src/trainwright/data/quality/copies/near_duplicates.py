@@ -13,14 +13,13 @@ from trainwright.core.files import hash_bytes
 from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.copies.duplicates import (
-    Agreement,
     across_parts,
     compared,
     first_of_each,
     first_of_group,
     typed_frame,
 )
-from trainwright.data.quality.examined_data import HOURS, ColumnView, ExaminedData
+from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
 
 SHARED = 0.8
@@ -124,7 +123,6 @@ MOST_ROWS = 1_000_000
 FEWEST_LETTERS = 20
 """Shorter texts are near duplicates only with identical letters and digits."""
 
-_FEWEST_COLUMNS, _MOST_COLUMNS = 4, 100
 _TARGET = "\x00target"
 _SHINGLE = 5
 _PERMUTATIONS = 64
@@ -142,9 +140,8 @@ def near_duplicates(data: ExaminedData) -> list[Finding]:
     with 64 permutations in bands of 4, then computed exactly), or the words are nearly the same
     (see `word_pairs`). Other features: every number is within 0.002 standard deviations, words are
     equal up to case, blanks and punctuation, and dates and the target's class are equal; this needs
-    three columns of fine-grained numbers, otherwise such pairs arise by chance. Also, rows that
-    agree in the target and in all columns but one, beyond chance. More than 1,000,000 rows are not
-    compared, which is a finding.
+    three columns of fine-grained numbers that both rows have, otherwise such pairs arise by chance.
+    More than 1,000,000 rows are not compared, which is a finding.
     """
     if len(data) > MOST_ROWS:
         text = f"no near-duplicate check: {len(data):,} rows, limit {MOST_ROWS:,}"
@@ -183,11 +180,8 @@ def near_groups(data: ExaminedData) -> tuple[Integers, Integers, str]:
         pairs = _of_equal_numbers(looks, firsts, text_pairs(_joined(looks).gather(firsts)))
         what = f"their letters or words have a similarity of at least {SIMILAR}"
     else:
-        pairs = np.concatenate([row_pairs(data, looks, firsts), _but_for_one(data, looks, firsts)])
-        what = (
-            f"every number is within {TOLERANCE} deviations and every word the same, or one column "
-            "differs"
-        )
+        pairs = row_pairs(data, looks, firsts)
+        what = f"every number is within {TOLERANCE} deviations and every word the same"
     group = np.arange(len(data))
     group[firsts] = firsts[first_of_group(len(firsts), pairs)]
     return exact, group[exact], what
@@ -307,28 +301,12 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
     points = [scaled(look.numbers) for look in numeric]
     # Different words are a whole unit apart along an extra dimension, near numbers far less.
     points.append(blocks.astype(np.float64))
-    tree = cKDTree(np.stack(points, axis=1)[rows])
+    known = np.isfinite([look.numbers for look in numeric]).sum(axis=0)
+    # Rows that lack the same numbers have nothing in common.
+    able = np.flatnonzero(known[rows] >= FEWEST_NUMBERS)
+    tree = cKDTree(np.stack(points, axis=1)[rows[able]])
     pairs = tree.query_pairs(TOLERANCE, p=np.inf, output_type="ndarray")
-    return np.asarray(pairs, dtype=np.int64)
-
-
-def _but_for_one(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> Integers:
-    """Pairs [P, 2] among `rows` (positions in it) that agree in the target and all columns but one.
-    With few columns one difference is substantial."""
-    if not _FEWEST_COLUMNS <= len(looks) <= _MOST_COLUMNS or len(rows) < 2:
-        return np.empty((0, 2), dtype=np.int64)
-    columns = [
-        normalised(one.values) if one.values.dtype == pl.String else one.values for one in looks
-    ]
-    if data.task == "classes":
-        columns.append(data.labels.alias(_TARGET))
-    elif data.task == "numbers":
-        # A repeated measurement under another condition is not a copy.
-        columns.append(data.of_name(data.target).values.alias(_TARGET))
-    agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_TARGET}))
-    # Equal values at another time are unchanged, not a copy.
-    times = [one.kind == "datetime" or one.name.lower() in HOURS for one in looks]
-    return agreement.but_for_one(np.flatnonzero(~np.array(times)))
+    return able[np.asarray(pairs, dtype=np.int64)]
 
 
 def scaled(values: Floats) -> Floats:
