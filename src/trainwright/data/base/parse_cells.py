@@ -309,6 +309,15 @@ def folded(values: pl.Series, accents: Literal["kept", "dropped"]) -> pl.Series:
     return plain.zip_with(plain.str.contains(r"\p{L}"), values)
 
 
+def may_be_misspelt(plain: pl.Expr) -> pl.Expr:
+    """Are folded words long enough to be one word in several spellings? `Aa` and `AA` are two
+    genotypes, `a` and `A` two classes."""
+    return (plain.str.len_chars() > _LETTERS_OF_A_CODE) | (plain == "no")
+
+
+_LETTERS_OF_A_CODE = 2
+
+
 def _composed(word: str) -> str:
     """A word of composed letters of the usual width. What stands above the line stays there: a
     square metre is no m2."""

@@ -16,7 +16,13 @@ from trainwright.core.formatting import many
 from trainwright.data.base.categories import counted_slices
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
 from trainwright.data.base.messages import quoted, some
-from trainwright.data.base.parse_cells import LARGEST, folded, to_labels, to_numbers
+from trainwright.data.base.parse_cells import (
+    LARGEST,
+    folded,
+    may_be_misspelt,
+    to_labels,
+    to_numbers,
+)
 from trainwright.data.base.row_storage import RowStorage, spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.doubts import Doubt, find_doubt
@@ -70,10 +76,9 @@ def _yes_or_no(counts: pl.DataFrame) -> Mapping[str, str]:
 
 def one_spelling(spellings: pl.DataFrame) -> Mapping[str, str]:
     """Map from each word of `counted` that is a variant (case, blanks, hyphens or a final full
-    stop) of a more frequent one to that one. Single letters are distinct classes: `a` is not
-    `A`."""
+    stop) of a more frequent one to that one."""
     spellings = spellings.with_columns(folded(spellings["value"], "kept").alias("plain"))
-    spellings = spellings.filter(pl.col("plain").str.len_chars() > 1)
+    spellings = spellings.filter(may_be_misspelt(pl.col("plain")))
     first = pl.col("value").first().over("plain").alias("first")
     others = spellings.with_columns(first).filter(pl.col("value") != pl.col("first"))
     return dict(zip(others["value"].to_list(), others["first"].to_list(), strict=True))

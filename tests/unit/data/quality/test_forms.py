@@ -66,12 +66,31 @@ def test_several_units_as_text() -> None:
     assert (finding.kind, finding.rows) == ("mixed_units", (6, 60))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["1st", "3rd"], ["1st", "2nd", "3rd"], ["7am", "8pm"], ["10a", "10b", "11a"]),
+        *(["34M", "28F"], ["12B", "14C"], ["5H", "10D", "3S"], ["2D", "3D", "4K"]),
+    ],
+)
+def test_letters_after_a_number_that_are_no_units(words: list[str]) -> None:
+    cells = [words[row % len(words)] for row in range(ROWS)]
+    assert value_formats.units_as_text(made(grade=cells)) == []
+
+
 def test_sign_and_code_of_a_currency_are_one_unit() -> None:
     prices = [f"€{at}.5" if at % 2 else f"{at}.5 EUR" for at in range(ROWS)]
     assert only(value_formats.units_as_text(made(weight=prices))).kind == "wrong_type"
     assert "'$'" in only(value_formats.units_as_text(made(weight=["$1.5"] * ROWS))).message
     others = [f"${at}.5" if at % 2 else f"{at}.5 AUD" for at in range(ROWS)]
     assert only(value_formats.units_as_text(made(weight=others))).kind == "mixed_units"
+
+
+def test_codes_of_two_letters_are_no_spellings() -> None:
+    genes = [("AA", "Aa", "aa")[row % 3] for row in range(ROWS)]
+    assert value_formats.variant_spellings(made(gene=genes)) == []
+    answers = [("no", "yes", "No")[row % 3] for row in range(ROWS)]
+    assert only(value_formats.variant_spellings(made(answer=answers))).columns == ("answer",)
 
 
 def test_spellings_of_one_word() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Set
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.parse_cells import (
     FORMS,
     folded,
+    may_be_misspelt,
     one_unit,
     parse_moments,
     to_labels,
@@ -37,6 +39,24 @@ _YES, _NO = frozenset({"yes", "y", "true"}), frozenset({"no", "n", "false"})
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$|^[+-]?\d{1,3}(\.\d{3})+,\d+$"
 THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
 WITH_UNIT = r"^[+-]?\d+(?:[.,]\d+)?\s*(\p{L}{1,5}|[%°€$£¥]\p{L}?)$|^([€$£¥])\s*\d+(?:[.,]\d+)?$"
+
+_QUANTITIES = (
+    ("mass", "MG G KG LB LBS OZ T"),
+    ("length", "MM CM M KM IN FT YD MI"),
+    ("volume", "ML CL DL L GAL"),
+    (
+        "time",
+        "MS SEC MIN MINS HR HRS HOUR HOURS DAY DAYS WEEK WEEKS MONTH MONTHS YR YRS YEARS",
+    ),
+    ("temperature", "°C °F"),
+    ("bytes", "KB MB GB TB"),
+    ("share", "%"),
+    ("money", "EUR USD GBP JPY CHF CAD AUD CNY INR SEK NOK DKK PLN CZK BRL ₹ ₩ ₽"),
+)
+QUANTITY_OF = MappingProxyType(
+    {unit: quantity for quantity, units in _QUANTITIES for unit in units.split()}
+)
+"""What a unit measures. Other letters after a number name a class, a place or a rank: 1st, 2B."""
 
 
 def wrong_type(data: ExaminedData) -> list[Finding]:
@@ -189,22 +209,24 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
 
 
 def units_as_text(data: ExaminedData) -> list[Finding]:
-    """Numbers written with a unit, or with several units."""
+    """Numbers written with a unit, or with several units of one quantity."""
     found = []
     for look in _kept(data):
         if look.cells.dtype != pl.String or look.kind == "numeric":
             continue
         units = look.cells.str.extract_groups(WITH_UNIT)
         unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
-        written = count_values(unit.drop_nulls())
-        unit = one_unit(unit)
-        counts = count_values(unit.drop_nulls())
+        written, unit = unit, one_unit(unit)
+        quantity = unit.replace_strict(QUANTITY_OF, default=None, return_dtype=pl.String)
+        common = quantity.drop_nulls().mode().sort().head(1)
+        counts = count_values(unit.filter(quantity.is_in(common.implode())))
         present = len(look.cells) - look.cells.null_count()
-        if not counts.height or int(counts["count"].sum()) < _HALF * present:
+        least = max(_HALF * present, _MOSTLY * (present - unit.null_count()))
+        if not counts.height or int(counts["count"].sum()) < least:
             continue
         if counts.height > 1:
-            names, common = counts["value"].to_list(), counts["value"][0]
-            rows = (unit.is_not_null() & (unit != common)).fill_null(False)
+            names = counts["value"].to_list()
+            rows = unit.is_in(names[1:]).fill_null(False)
             text = f"{look.name!r} mixes units: {quoted(names)}"
             found.append(
                 Finding(
@@ -213,16 +235,19 @@ def units_as_text(data: ExaminedData) -> list[Finding]:
                 )
             )  # fmt: skip
         else:
-            rows = unit.is_not_null().arg_true().cast(pl.Int64).to_numpy()
-            text = f"{look.name!r} holds numbers with the unit {written['value'][0]!r}"
+            here = unit == counts["value"][0]
+            rows = here.arg_true().cast(pl.Int64).to_numpy()
+            shown = written.filter(here).mode().sort()[0]
+            text = f"{look.name!r} holds numbers with the unit {shown!r}"
             found.append(_finding(data, look, rows, text))
     return found
 
 
 def variant_spellings(data: ExaminedData) -> list[Finding]:
     """Spelling variants of one category: words equal up to case, blanks, hyphens, a final full
-    stop, accents or homoglyphs. The rows are those of the rarer spellings. An error in the target,
-    unless only accents differ, which can separate two words."""
+    stop, accents or homoglyphs, of three letters or more. The rows are those of the
+    rarer spellings. An error in the target, unless only accents differ, which can separate two
+    words."""
     found = []
     for look in _kept(data):
         values = look.values
@@ -235,7 +260,8 @@ def variant_spellings(data: ExaminedData) -> list[Finding]:
         ).with_columns(
             first.over("plain").alias("first"), first.over("accented").alias("first_accented")
         )
-        rarer = spellings.filter(pl.col("value") != pl.col("first"))
+        differs = pl.col("value") != pl.col("first")
+        rarer = spellings.filter(differs & may_be_misspelt(pl.col("plain")))
         if not rarer.height:
             continue
         shown = [
