@@ -57,6 +57,21 @@ def test_a_row_counter_is_an_identifier(start: int) -> None:
     assert column.reason.startswith("identifier")
 
 
+@pytest.mark.parametrize("name", ["X", "Unnamed: 0", "rownames", "obs", "row_number", "id"])
+def test_a_row_number_with_gaps_is_an_identifier(name: str) -> None:
+    numbers = [str(3 * i + i % 2) for i in range(50)]
+    assert infer(name, numbers).reason.startswith("identifier")
+
+
+@pytest.mark.parametrize("name", ["year", "time", "dose", "x", "days_of_snow"])
+def test_rising_numbers_of_another_name_are_no_row_numbers(name: str) -> None:
+    assert infer(name, [str(1900 + 3 * i + i % 2) for i in range(50)]).kind == "numeric"
+
+
+def test_a_time_from_one_on_numbers_no_rows() -> None:
+    assert infer("time", [str(i + 1) for i in range(50)]).kind == "numeric"
+
+
 def shuffled(numbers: Sequence[int]) -> list[object]:
     return [str(number) for number in np.random.default_rng(0).permutation(numbers)]
 

@@ -21,9 +21,18 @@ _OWNERS = frozenset(
     | {"employee", "student", "subject", "household"}
 )
 _IDENTIFIERS = frozenset({"id", "uid", "rowid", *(f"{owner}id" for owner in _OWNERS)})
-_AMOUNTS = frozenset(
-    {"time", "timestamp", "ts", "date", "year", "month", "week", "day", "days", "hour", "hours"}
-    | {"minute", "minutes", "second", "seconds", "ms", "elapsed", "duration", "age", "rank"}
+_ROW_NUMBERS = frozenset(
+    {"row", "rowname", "rownames", "unnamed", "index", "idx", "obs", "observation", "case"}
+    | {"record", "number", "num", "nr", "no", "0"}
+)
+CLOCKS = frozenset(
+    {"time", "timestamp", "ts", "date", "year", "yr", "quarter", "month", "week", "day", "hour"}
+    | {"minute", "second"}
+)
+"""Words that name a time."""
+
+_AMOUNTS = CLOCKS | frozenset(
+    {"days", "hours", "minutes", "seconds", "ms", "elapsed", "duration", "age", "rank"}
     | {"ranking", "position", "price", "cost", "amount", "cents", "total", "count", "size"}
     | {"length", "width", "height", "weight", "distance", "score", "temperature", "population"}
 )
@@ -42,17 +51,20 @@ def identifying(cells: Cells, words: frozenset[str]) -> str:
     """Why a unique numeric column is an identifier; empty if it may be informative. `words` are the
     tokens of its name.
 
-    A counter increases by one from row to row. In any order, unique numbers are assigned rather
-    than measured if they fill a fifth of their range and independent draws would give at least 20
-    equal pairs: n (n - 1) / 2 pairs, each equal with probability at least 1 / (high - low + 1).
-    Monotonic numbers may be times or cumulative sums and are exempt. Years, and names of amounts
-    and times, stay features.
+    A counter increases by one from row to row, or rises and is named as one. In any order, unique
+    numbers are assigned rather than measured if they fill a fifth of their range and independent
+    draws would give at least 20 equal pairs: n (n - 1) / 2 pairs, each equal with probability at
+    least 1 / (high - low + 1). Other monotonic numbers may be times or cumulative sums and are
+    exempt. Years, and names of amounts and times, stay features.
     """
     numbers = _read(cells)
     if numbers is None:
         return ""
     low, high, count = numbers.low, numbers.high, len(cells)
-    if numbers.by_one and low in (0, 1):
+    counts = numbers.by_one and low in (0, 1) and not words & CLOCKS
+    # As R and pandas call the row number, or people do.
+    named = cells.name == "X" or (words and words <= _ROW_NUMBERS)
+    if counts or (named and numbers.in_order):
         return "identifier: it numbers the rows"
     if says_id(words):
         return "identifier: unique integers, and its name says id"
