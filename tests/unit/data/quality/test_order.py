@@ -10,11 +10,16 @@ from trainwright.data.quality.columns import time_series
 from trainwright.data.quality.examined_data import examine
 from trainwright.data.quality.labels import label_noise
 
+CLOCK = 1900 + np.arange(ROWS)
+
 
 def test_a_sensor_that_stands_still() -> None:
     values = np.cumsum(np.random.default_rng(0).normal(size=ROWS))
     values[100:140] = values[100]
-    assert only(time_series.stuck(made(sensor=values))).rows == tuple(range(100, 140))
+    assert only(time_series.stuck(made(sensor=values, time=CLOCK))).rows == tuple(range(100, 140))
+    # Sorted by anything else, rows in a row share a value.
+    assert time_series.stuck(made(sensor=values)) == []
+    assert time_series.stuck(made(sensor=values, time=CLOCK % 50)) == []
 
 
 def test_a_number_that_stands_still_while_its_twin_moves() -> None:
@@ -22,9 +27,10 @@ def test_a_number_that_stands_still_while_its_twin_moves() -> None:
     one = np.repeat(np.round(random.normal(size=ROWS // 8), 2), 8)
     other = one + random.normal(0, 0.05, ROWS)
     one[160:184] = one[160]
-    finding = only(time_series.frozen(made(one=one, other=other)))
+    finding = only(time_series.frozen(made(one=one, other=other, time=CLOCK)))
     assert (finding.columns, set(finding.rows)) == (("one",), set(range(160, 184)))
-    assert time_series.frozen(made(one=one)) == []
+    assert time_series.frozen(made(one=one, time=CLOCK)) == []
+    assert time_series.frozen(made(one=one, other=other)) == []
 
 
 def test_moments_that_are_absent() -> None:

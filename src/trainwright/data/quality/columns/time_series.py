@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.formatting import many
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.identifiers import CLOCKS
 from trainwright.data.quality.columns.useless_columns import correlations
 from trainwright.data.quality.examined_data import HOURS, ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
@@ -23,14 +25,14 @@ _WORKDAYS = 5
 
 
 def stuck(data: ExaminedData) -> list[Finding]:
-    """Stuck values: a run far longer than the others, from a frozen sensor or a value not yet
-    recorded.
+    """Stuck values in a series: a run far longer than the others, from a frozen sensor or a value
+    not yet recorded. Without a clock, a file may be sorted by anything.
 
     The longest run of one value has at least 10 rows and more than 3 times the 99.9th percentile of
     the run lengths; unordered rows hardly have such a run, whatever the value frequencies.
     """
     found = []
-    for look in data.looks:
+    for look in data.looks if _is_series(data) else ():
         if look.kind != "numeric" or look.name in data.left_out:
             continue
         if look.values.n_unique() < _DISTINCT:
@@ -64,14 +66,14 @@ def stuck(data: ExaminedData) -> list[Finding]:
 
 
 def frozen(data: ExaminedData) -> list[Finding]:
-    """Values frozen for at least 10 rows while a column correlated beyond 0.95 takes at least 5
-    distinct values."""
+    """Values of a series frozen for at least 10 rows while a column correlated beyond 0.95 takes at
+    least 5 distinct values."""
     looks = [
         look
         for look in data.telling
         if look.kind == "numeric" and look.values.n_unique() >= _DISTINCT
     ]
-    if len(looks) < 2 or len(data) < 5 * _LONG:
+    if len(looks) < 2 or len(data) < 5 * _LONG or not _is_series(data):
         return []
     related = correlations(data, looks) - np.eye(len(looks))
     found = []
@@ -103,6 +105,21 @@ def frozen(data: ExaminedData) -> list[Finding]:
             Finding("stuck", "warning", text, len(rows), data.places(rows), (look.name,), fix)
         )
     return found
+
+
+def _is_series(data: ExaminedData) -> bool:
+    """Do the rows lie in the order of a clock: a date, or a number named as a time, that never
+    turns back?"""
+    clocks = (
+        look.values.drop_nulls()
+        for look in data.looks
+        if look.kind == "datetime" or (look.kind == "numeric" and name_tokens(look.name) & CLOCKS)
+    )
+    return any(
+        clock.n_unique() >= _FEWEST_MOMENTS
+        and (clock.is_sorted() or clock.is_sorted(descending=True))
+        for clock in clocks
+    )
 
 
 def _usual(lengths: np.ndarray) -> float:
