@@ -252,6 +252,23 @@ def test_numbers_of_a_heavy_tail_are_not_called_wrong(
     assert named == [0] * 10
 
 
+def test_the_large_ones_of_a_heavy_tailed_target_are_not_called_wrong() -> None:
+    """A few rows are far larger than any model says: imports by country, costs by patient."""
+    random = np.random.default_rng(0)
+    country = np.repeat(np.arange(150), 20)
+    size = random.lognormal(0, 3, 150)[country]
+    frame = pl.DataFrame(
+        {
+            "country": [f"c{number}" for number in country],
+            "x": random.normal(size=3000),
+            "year": np.tile(np.arange(1990, 2010), 150),
+            "imports": size * random.lognormal(0, 0.1, 3000),
+        }
+    )
+    (finding,) = label_errors(examine(frame, "imports"))
+    assert (finding.severity, finding.rows) == ("info", ())
+
+
 def test_numbers_that_nothing_tells_are_not_called_wrong() -> None:
     frame, _, _ = measured(1000, 0.0)
     noise = np.random.default_rng(1).lognormal(0, 1.5, 1000)

@@ -71,6 +71,12 @@ _ROWS_OF_A_PART = 100
 _MOST_PARTS = 20
 
 
+_HEAVY = 10.0
+"""Distance of the 99 % quantile from the median, over that of the upper quartile, beyond which a
+tail is too heavy to tell its values from errors: 3.4 if normal, 5.6 if exponential, 9.6 if
+log-normal with a deviation of 1."""
+
+
 def wrong_numbers(given: Floats, guesses: Floats) -> BeyondTail:
     """Numbers [N] farther from their predictions [N] than the tail of the residuals explains."""
     return beyond_tail(_standardised(given, guesses), _FAR)
@@ -290,6 +296,9 @@ def _wrong_numbers(data: ExaminedData) -> Suspects | Unjudged:
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
     if len(rows) < _FEWEST_NUMBERS:
         return nothing
+    middle, quarter, most = np.quantile(given, (0.5, _QUARTILE, 0.99))
+    if most - middle > _HEAVY * max(quarter - middle, 1e-300):
+        return Unjudged("miss the few large ones of a heavy-tailed target")
     guesses = number_guesses(Known.of(data.take(rows)), given)
     if not len(guesses):
         return nothing
