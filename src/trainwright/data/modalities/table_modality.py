@@ -124,7 +124,6 @@ def table_faults(
         examine_prepared,
         find_faults,
         find_target_faults,
-        unanswered,
     )
 
     others = other_targets(section) if prepared.target.target_columns[1:] else ()
@@ -141,7 +140,7 @@ def table_faults(
         most_judged=most_judged,
         subset=subset,
     )
-    return unanswered(worst_first([*found, *of_others]), section.split)
+    return worst_first([*found, *of_others])
 
 
 def _audit_sample(
@@ -284,12 +283,11 @@ class TableModality(Modality[TableData, RawTable]):
     ) -> tuple[Finding, ...]:
         """Faults of all cells, and leaks of the split."""
         # Imported here, as in `look_at_table`.
-        from trainwright.data.quality.run_checks import examine_table, find_faults, unanswered
+        from trainwright.data.quality.run_checks import examine_table, find_faults
 
         data = examine_table(section, folder)
         data, audited = _divided(section, folder, data, split, tell)
         faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
-        faults = unanswered(faults, section.split)
         return worst_first((*faults, *findings_beside(audited, faults)))
 
     def rows_as_given(self, raw: RawTable, part: Part, /) -> Iterator[pl.DataFrame]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from trainwright.contract.sections.data.quality import FindingKind
-from trainwright.contract.sections.data.split import Split
 from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake
 from trainwright.core.process import one_blas_thread
@@ -148,7 +147,6 @@ QUICK: tuple[Check, ...] = (
     constant_columns,
     identifier,
     redundant_columns,
-    few_rows,
     rare_category,
     value_formats.wrong_type,
     value_formats.mixed_formats,
@@ -167,7 +165,6 @@ QUICK: tuple[Check, ...] = (
     outliers.skewed,
     label_noise.class_imbalance,
     label_noise.rare_class,
-    label_noise.ordered_target,
     text_quality.short_text,
     text_quality.long_text,
     text_quality.repeated_text,
@@ -178,11 +175,7 @@ QUICK: tuple[Check, ...] = (
 """Checks about as cheap as reading the data. Leaks are separate: the audit of a split checks for
 them too."""
 
-OF_A_TARGET: tuple[Check, ...] = (
-    label_noise.class_imbalance,
-    label_noise.rare_class,
-    label_noise.ordered_target,
-)
+OF_A_TARGET: tuple[Check, ...] = (label_noise.class_imbalance, label_noise.rare_class)
 """Checks of the target by itself, made of each of several."""
 
 SLOW: tuple[tuple[str, Check], ...] = (
@@ -197,6 +190,7 @@ SLOW: tuple[tuple[str, Check], ...] = (
 BY_MODELS = ("rows unlike all others", "label errors")
 """Those that fit models on the rows."""
 
+_COPIES = ("exact_duplicates", "near_duplicates")
 
 CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
     {
@@ -263,14 +257,19 @@ def find_faults(
     subset: Subset = "all",
 ) -> tuple[Finding, ...]:
     """All findings, most severe first. `tell` receives the label of each expensive check;
-    `audited`: the leakage audit also runs on these rows and finds leaks itself. Labels of more rows
-    than `most_judged` are judged on an even subsample."""
+    `audited`: the leakage audit also runs on these rows. It finds leaks and rows in order itself,
+    and says which copies matter to the split: here they are informational. Labels of more rows than
+    `most_judged` are judged on an even subsample."""
     if not len(data):
         return ()
     found: list[Finding] = []
     if subset != "by_models":
         found += implausible_values.against_schema(data, columns)
-        found += [] if audited else leaks(data)
+        found += few_rows(data)
+        if audited:
+            data = replace(data, parts=np.zeros_like(data.parts))
+        else:
+            found += [*leaks(data), *label_noise.ordered_target(data)]
         for check in QUICK:
             found += check(data)
     for what, slow in SLOW if effort == "all" else ():
@@ -279,6 +278,8 @@ def find_faults(
         tell(what)
         is_judged = slow is label_errors and len(data) > most_judged
         found += slow(data.take(spread_rows(len(data), most_judged)) if is_judged else data)
+    if audited:
+        found = [replace(one, severity="info") if one.kind in _COPIES else one for one in found]
     return worst_first(found)
 
 
@@ -286,13 +287,6 @@ def find_faults(
 def find_target_faults(data: ExaminedData) -> tuple[Finding, ...]:
     """Findings on the target alone, for another one of several."""
     return worst_first(one for check in OF_A_TARGET for one in check(data))
-
-
-def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
-    """Findings without those that the split already fixes."""
-    if split.kind not in ("time", "group", "stratified_group"):
-        return tuple(found)
-    return tuple(one for one in found if one.kind != "ordered_target")
 
 
 @one_blas_thread()
