@@ -56,7 +56,7 @@ def preflight(
             *_packing(decided, prepared),
             *_padding(decided, prepared),
             *_validations(decided),
-            _disk(decided, runs),
+            *_disk(decided, runs),
         )
     )
 
@@ -94,7 +94,10 @@ def _undecidable(prepared: Prepared, metric: str, *, can_fold: bool) -> Iterator
         return
     which = f" of class {target.classes[code]!r}" if code >= 0 else ""
     alone = count_units(test.units) == len(test)
-    have = many(units, "test row" if alone else "independent unit of test rows")
+    unit = ("test row", "test rows")
+    if not alone:
+        unit = ("independent unit of test rows", "independent units of test rows")
+    have = many(units, *unit)
     parts = (prepared.train, prepared.validation, test)
     if can_fold and _deciding_class(prepared, metric, parts).units >= LEAST_UNITS:
         more = "data.split.folds tests every row"
@@ -238,8 +241,9 @@ def _another_context(verb: str, split_fix: str, write: str = "") -> str:
     return f"{verb} model.context" + (f", or {write}{split_fix}" if split_fix else "")
 
 
-def _disk(decided: Plan, runs: Path) -> Finding:
-    """Disk space for the weights, the optimizer's two moments and the kept checkpoints, in fp32."""
+def _disk(decided: Plan, runs: Path) -> Iterator[Finding]:
+    """Too little disk space for the weights, the optimizer's two moments and the kept checkpoints,
+    in fp32."""
     folder = runs.absolute()
     while not folder.exists():
         folder = folder.parent
@@ -248,6 +252,7 @@ def _disk(decided: Plan, runs: Path) -> Finding:
     keeps = decided.contract.training.checkpointing.keep_top_k + 2
     needed = _SPARE_BYTES + (0 if parameters == "unknown" else parameters * 4 * 3 * keeps)
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "warning", f"{folder} is not writable")
-    message = f"{show_bytes(free)} free in {folder}, about {show_bytes(needed)} needed"
-    return Finding("disk", "info" if free >= needed else "warning", message)
+        yield Finding("disk", "warning", f"{folder} is not writable")
+    elif free < needed:
+        message = f"{show_bytes(free)} free in {folder}, about {show_bytes(needed)} needed"
+        yield Finding("disk", "warning", message)

@@ -55,6 +55,14 @@ def test_a_clause_with_too_few_test_rows_of_its_class(tmp_path: Path) -> None:
     assert found(tmp_path, "undecidable", accuracy, counts) == []
 
 
+def test_room_on_the_disk_is_worth_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = HEAD + SPLIT % "" + TREES + PRECISION
+    assert found(tmp_path, "disk", written, (60, 60)) == []
+    monkeypatch.setattr("trainwright.doctor.preflight._SPARE_BYTES", 2**62)
+    (message,) = checked(tmp_path, "disk", written)
+    assert "needed" in message
+
+
 @pytest.mark.extended
 def test_folds_are_advised_only_where_they_are_possible_and_help(tmp_path: Path) -> None:
     written = HEAD + SPLIT % "" + TREES + PRECISION
