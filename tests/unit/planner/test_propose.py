@@ -47,6 +47,21 @@ def test_the_target_of_the_day_before_stays_a_feature(tmp_path: Path) -> None:
     assert contract.data.exclude == ("copy",)
 
 
+@pytest.mark.parametrize("names", [("S5M5", "S5M4"), ("y_2010", "z_2010"), ("z.A", "y.A")])
+def test_a_shared_letter_or_digit_is_no_other_form_of_the_target(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    target, feature = names
+    random = np.random.default_rng(1)
+    values = random.normal(size=400)
+    columns = {feature: values + random.normal(0, 0.25, 400), "b": random.normal(size=400)}
+    _, text = from_frame(tmp_path, pl.DataFrame({**columns, target: values}), target)
+    assert "another form of the target" not in text
+    renamed = {"price_net": columns[feature], "b": columns["b"], "price": values}
+    _, text = from_frame(tmp_path, pl.DataFrame(renamed), "price")
+    assert "another form of the target" in text
+
+
 @pytest.mark.extended
 @pytest.mark.real_data
 def test_adult(tmp_path: Path) -> None:

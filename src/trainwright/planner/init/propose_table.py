@@ -277,7 +277,8 @@ def _excluded(
     for suspicion in find_suspicions(rows, honest, target, structures):
         # Two columns that determine the class together may be a valid rule.
         name, *others = suspicion.columns
-        if not others and name_tokens(name) & name_tokens(target):
+        shared = name_tokens(name) & name_tokens(target)
+        if not others and any(len(word) > 1 and not word.isdigit() for word in shared):
             found[name] = f"another form of the target: {suspicion.message}"
     features = {column.name for column in usable} | ({key} if division.is_time and key else set())
     if features <= set(found):
