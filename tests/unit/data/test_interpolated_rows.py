@@ -65,6 +65,17 @@ def test_rows_of_smote_are_found(tmp_path: Path, rare: int, common: int) -> None
     assert len(one.rows) == one.count
 
 
+def test_a_sum_of_columns_is_no_dimension(tmp_path: Path) -> None:
+    """Credits at two schools and both together: of those who went to one, two numbers vary."""
+    draws = np.random.default_rng(0)
+    first, second = (np.round(draws.integers(0, 140, 1500) / 30, 6) for _ in range(2))
+    first[draws.random(1500) < 0.7] = 0.0
+    test = np.where(draws.random(1500) < 0.3, 0.0, draws.normal(size=1500).round(2))
+    frame = table(np.stack([first, second, test, first + second], axis=1), np.empty((0, 4)))
+    frame = frame.with_columns(kind=pl.Series(draws.choice(["a", "b"], 1500)))
+    assert found(tmp_path, frame).verdict == "clean"
+
+
 def grid() -> Floats:
     """Fine fractional numbers of which rows stand between others at a half and at thirds."""
     axis = np.arange(110) / 100

@@ -96,9 +96,9 @@ def interpolated_rows_of(
 
 
 class _Scale(NamedTuple):
-    """What standardizes the columns that vary."""
+    """What standardizes the columns that vary independently: a sum of others is no dimension."""
 
-    varies: npt.NDArray[np.bool_]
+    chosen: Integers
     mean: Floats
     spread: Floats
 
@@ -108,14 +108,18 @@ class _Scale(NamedTuple):
         if len(points) <= FEWEST_NUMBERS:
             return None
         # A deviation of equal numbers may be above zero by rounding.
-        varies = points.max(axis=0) > points.min(axis=0)
-        points = points[:, varies]
-        scale = cls(varies, points.mean(axis=0), points.std(axis=0))
-        return scale if _has_three_dimensions((points - scale.mean) / scale.spread) else None
+        varies = np.flatnonzero(points.max(axis=0) > points.min(axis=0))
+        mean, spread = points[:, varies].mean(axis=0), points[:, varies].std(axis=0)
+        scaled = (points[:, varies] - mean) / spread
+        alone = np.abs(np.diag(np.linalg.qr(scaled, mode="r"))) / np.sqrt(len(points))
+        kept = np.flatnonzero(alone > _VARIES)
+        if not _has_three_dimensions(scaled[:, kept]):
+            return None
+        return cls(varies[kept], mean[kept], spread[kept])
 
     def apply(self, points: Floats) -> Floats:
-        """Points [N, F], without the columns that do not vary."""
-        return np.asarray((points[:, self.varies] - self.mean) / self.spread)
+        """Points [N, F] in the chosen columns."""
+        return np.asarray((points[:, self.chosen] - self.mean) / self.spread)
 
 
 def _rows_of_classes(target: pl.Series) -> dict[Any, Integers]:
