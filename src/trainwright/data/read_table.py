@@ -26,7 +26,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_pyarrow
-from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cleaned_cells import Cells, Cleaning, unchanged
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import (
@@ -160,11 +160,13 @@ def read_table(
     if problems := name_problems(section, sources):
         raise DataMistake(problems)
     placing, space = _placed(section, sources, folder)
+    sources = _with_answers(section, sources, space)
     proposed = decide_columns(section, sources["train"], space)
     section, doubts = proposed.section, proposed.doubts
     known = proposed.cells
     if proposed.reads_anew:
-        sources, known = read_sources(section, folder, given), {}
+        sources = _with_answers(section, read_sources(section, folder, given), space)
+        known = {}
     typed = _typed(section, sources, space, known)
     if later := decide_problems(section, typed.problems, typed.cells, doubts):
         anew = {doubt.column for doubt in later}
@@ -179,6 +181,23 @@ def read_table(
     frames = with_moments(frames, section.split, space)
     raw = _raw(sources, frames, (typed.columns, typed.targets, typed.cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
+
+
+def _with_answers(
+    section: TableData, sources: Mapping[PartName, SourceFile], space: RowStorage
+) -> dict[PartName, SourceFile]:
+    """The files without the rows that lack a target and are to be dropped: types are inferred from
+    the others."""
+    found = dict(sources)
+    if section.missing_target == "fail" or section.labels.empty == "none":
+        return found
+    clean = Cleaning.of(section).cells
+    for part, source in sources.items():
+        kept = _with_target(source.frame.select(section.target_columns), space, clean)
+        if 0 < len(kept) < source.frame.height:
+            frame = space.frame(taken(source.frame, kept))
+            found[part] = replace(source, frame=frame, kept=kept)
+    return found
 
 
 @final
@@ -359,10 +378,12 @@ def _raw(
     places: dict[PartName, Integers] = {}
     notes, dropped = list[str](), 0
     for part, frame in frames.items():
-        places[part] = _with_target(frame.select([one.name for one in targets]), space)
+        answered = _with_target(frame.select([one.name for one in targets]), space)
         kept[part] = frame
-        if left := frame.height - len(places[part]):
-            kept[part] = space.frame(taken(frame, places[part]))
+        if len(answered) < frame.height:
+            kept[part] = space.frame(taken(frame, answered))
+        places[part] = sources[part].positions(answered)
+        if left := sum(file.rows for file in sources[part].files) - len(answered):
             dropped += left
             notes.append(f"{many(left, 'row')} of {sources[part].version.path} excluded: no target")
     notes += [note for source in sources.values() for note in skipped_notes(source)]
@@ -381,13 +402,15 @@ def _raw(
     return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
 
 
-def _with_target(targets: pl.DataFrame, space: RowStorage) -> Integers:
-    """Rows [N] without a missing target."""
+def _with_target(
+    targets: pl.DataFrame, space: RowStorage, clean: Callable[[pl.Series], pl.Series] = unchanged
+) -> Integers:
+    """Rows [N] without a missing target, after `clean`."""
 
     def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
         rows = targets.slice(start, stop - start)
         has_all: npt.NDArray[np.bool_] = np.logical_and.reduce(
-            [one.is_not_null().to_numpy() for one in rows]
+            [clean(one).is_not_null().to_numpy() for one in rows]
         )
         return has_all
 

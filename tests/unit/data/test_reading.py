@@ -91,6 +91,29 @@ def test_rows_without_target_are_dropped_and_counted_when_asked(tmp_path: Path) 
     assert any("2 rows" in note for note in raw.notes)
 
 
+def test_types_are_those_of_the_rows_with_a_target(tmp_path: Path) -> None:
+    """A value that only rows without a target have makes no column a word, a date or a feature."""
+    lines = [f"{1 + row % 7},,c,{'yes' if row % 2 else 'no'}" for row in range(40)]
+    lines[5], lines[9] = "unknown,3.5,d,", "n.a.,4.5,e,"
+    (tmp_path / "a.csv").write_text(rows("a,later,site,y", *lines))
+    raw = read_table(TableData(path="a.csv", target="y", missing_target="drop"), tmp_path)
+    assert kinds(raw) == {"a": "numeric", "later": "ignored", "site": "ignored"}
+    assert [column.missing for column in raw.columns] == [0, 38, 0]
+    assert raw.positions["train"].tolist() == [row for row in range(40) if row not in (5, 9)]
+
+
+def test_problems_name_the_lines_of_the_file_where_rows_were_dropped(tmp_path: Path) -> None:
+    text = rows("a,y", "1,", "2,yes", "3,", *["4,no", "5,yes"] * 20, "x,no")
+    (tmp_path / "a.csv").write_text(text)
+    numbers = {"a": Column(kind="numeric")}
+    section = TableData(path="a.csv", target="y", missing_target="drop", columns=numbers)
+    with pytest.raises(DataMistake) as caught:
+        read_table(section, tmp_path)
+    (problem,) = caught.value.problems
+    assert "line 45" in problem.found
+    assert problem.place.line == 45
+
+
 def test_a_column_without_values_is_left_out_and_said(tmp_path: Path) -> None:
     raw = read(tmp_path, rows("a,b,y", "1,,no", "2,NA,yes"))
     (column,) = (column for column in raw.columns if column.name == "b")

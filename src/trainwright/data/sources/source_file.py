@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Protocol, final
 from urllib.parse import unquote
@@ -84,12 +84,18 @@ class SourceFile:
 
     `version` is of all of them; `lines` int64 [N] holds the line each row starts on and is empty
     for rows without lines. Rows that came in several parts have a version for each in `parts`.
+    `kept` int64 [N] is the position in the file of each row of `frame`; empty: it holds them all.
     """
 
     frame: pl.DataFrame
     version: FileVersion
     lines: Integers
     parts: tuple[FileVersion, ...] = ()
+    kept: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def positions(self, rows: Integers) -> Integers:
+        """Positions in the file of rows of `frame`."""
+        return self.kept[rows] if len(self.kept) else rows
 
     @property
     def files(self) -> tuple[FileVersion, ...]:
@@ -98,6 +104,7 @@ class SourceFile:
 
     def place(self, row: int = -1) -> Place:
         """Where a row (0-based) stands; without one, the file."""
+        row = int(self.kept[row]) if 0 <= row < len(self.kept) else row
         known = 0 <= row < len(self.lines)
         line = int(self.lines[row]) if known else 0
         if row < 0 or not self.parts:
@@ -108,10 +115,9 @@ class SourceFile:
 
     def rows_text(self, rows: Integers, most: int = 5) -> str:
         """`lines 4, 7 and 3 more`, or `rows` counted from 1 where a file has no lines."""
-        if len(self.lines):
-            word, numbers = "line", self.lines[rows[:most]]
-        else:
-            word, numbers = "row", rows[:most] + 1
+        numbers = self.positions(rows[:most])
+        word = "line" if len(self.lines) else "row"
+        numbers = self.lines[numbers] if len(self.lines) else numbers + 1
         plural = "s" if len(rows) > 1 else ""
         return f"{word}{plural} {some([int(n) for n in numbers], most, len(rows))}"
 
