@@ -39,7 +39,7 @@ from trainwright.data.split.random_split import (
 )
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.split_report import SplitReport, check_crossing, report_split
-from trainwright.data.split.splits import key_columns, row_units, split_rows
+from trainwright.data.split.splits import row_units, split_rows, without_ignored
 from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
 from trainwright.data.versions.snapshot import data_version
@@ -91,7 +91,7 @@ def prepare_fold(
     from trainwright.data.split.fold_split import cut_folds
 
     table = _Table.of(raw, section, task, seed, texts)
-    folds = cut_folds(table.rows_to_split, section.target_name, section.split, seed)
+    folds = cut_folds(table.to_divide, section.target_name, section.split, seed)
     codes = folds.parts(number)
     return table.prepared(rows_of_parts(codes), left_out_of(codes))
 
@@ -101,7 +101,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
     from trainwright.data.split.fold_split import check_fold_classes, cut_folds
 
     section = table.section
-    folds = cut_folds(table.rows_to_split, section.target_name, section.split, seed)
+    folds = cut_folds(table.to_divide, section.target_name, section.split, seed)
     codes = folds.whole()
     rows = rows_of_parts(codes) | {"test": folds.tested}
     whole = table.prepared(rows, left_out_of(codes), apart=False)
@@ -167,13 +167,13 @@ class _Table:
         return cls(raw, typed, section, task, columns, history, seed, texts)
 
     @property
-    def rows_to_split(self) -> pl.DataFrame:
-        """Rows of the training file, with the columns that the split may go by."""
-        return key_columns(self.typed["train"], self.raw.columns, self.section.split)
+    def to_divide(self) -> pl.DataFrame:
+        """Rows of the training file with the columns that the split may need."""
+        return without_ignored(self.typed["train"], self.section.split, self.raw.columns)
 
     def divided(self) -> Integers:
         """The part of each row of the training file, int64 [N]."""
-        section, raw, train = self.section, self.raw, self.rows_to_split
+        section, raw, train = self.section, self.raw, self.to_divide
         shares = Shares.of(section.split, raw.facts.given)
         codes = split_rows(train, section.target_name, section.split, shares, self.seed, raw.space)
         if isinstance(section.split, TimeSplit) and raw.facts.given:

@@ -205,6 +205,19 @@ def test_equal_rows_are_on_one_side_by_their_cells() -> None:
     assert np.abs(np.bincount(parts) / (2 * ROWS) - [0.7, 0.15, 0.15]).max() < 0.05
 
 
+@pytest.mark.parametrize("folds", ["off", 3])
+def test_a_row_number_parts_no_equal_rows(tmp_path: Path, folds: int) -> None:
+    twice = pl.concat([FRAME, FRAME]).with_row_index("rownames", offset=1)
+    twice.write_csv(tmp_path / "a.csv")
+    data = section(RandomSplit.model_validate({"kind": "random", "key": "*", "folds": folds}))
+    raw = read_table(data, tmp_path)
+    prepared = prepare_table(raw, data, "classification", 0)
+    if folds != "off":
+        prepared = prepare_fold(raw, data, "classification", 0, 1)
+    held_out = set(prepared.test.rows.tolist())
+    assert {(row + ROWS) % (2 * ROWS) for row in held_out} == held_out
+
+
 DECIDED = Features(numeric="none", impute="median")
 
 

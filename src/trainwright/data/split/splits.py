@@ -139,19 +139,21 @@ def _random(
     return draw_parts(codes, [frame.height], [_wanted(frame.height, shares)], seed, space)
 
 
+def without_ignored(
+    frame: pl.DataFrame, split: Split, columns: Sequence[ColumnType]
+) -> pl.DataFrame:
+    """Rows for a key of all cells, without row numbers and other ignored columns: copies differ in
+    these."""
+    if not isinstance(split, RandomSplit) or split.key != EVERY_COLUMN:
+        return frame
+    return frame.drop(column.name for column in columns if column.kind == "ignored")
+
+
 def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
     """Key of each row as text."""
     if split.key == EVERY_COLUMN:
         return row_texts(frame.drop(PART_COLUMN, strict=False))
     return to_labels(frame[split.key])
-
-
-def key_columns(frame: pl.DataFrame, columns: Sequence[ColumnType], split: Split) -> pl.DataFrame:
-    """The columns that a split may go by: equal rows have the key `*` in common whatever identifies
-    them, so that ignored columns are no part of it."""
-    if not isinstance(split, RandomSplit) or split.key != EVERY_COLUMN:
-        return frame
-    return frame.drop([column.name for column in columns if column.kind == "ignored"])
 
 
 def _by_key(

@@ -24,7 +24,7 @@ from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TEST, TRAIN, VALIDATION, Shares
-from trainwright.data.split.splits import key_columns, split_rows
+from trainwright.data.split.splits import split_rows, without_ignored
 from trainwright.data.statistics.lag_detection import lags
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
 from trainwright.data.statistics.row_structure import find_structures
@@ -73,7 +73,7 @@ def _parts(division: Division, raw: RawTable, target: str) -> list[Integers]:
         DataMistake: a part would have no rows.
     """
     split = TableData.model_validate_json(json.dumps({"split": division.section})).split
-    rows = key_columns(raw.frames["train"], raw.columns, split)
+    rows = without_ignored(raw.frames["train"], split, raw.columns)
     frame = with_moments({"train": rows}, split, IN_MEMORY)["train"]
     if split.folds == "off":
         return [split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)]

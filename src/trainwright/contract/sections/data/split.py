@@ -36,10 +36,10 @@ class RandomSplit(_Parts):
 
     key: str = ""
     """What tells a row from the others. Empty: its place in the file, and the parts have exactly
-    the size that is asked for. A column, or `"*"` for features and target together: the side is a
-    function of `split_seed` and key alone, so that no row changes sides when others are added,
-    removed or reordered; equal keys are on one side, and the sizes are about right. A column is
-    never a feature then."""
+    the size that is asked for. A column, or `"*"` for all its cells but those of ignored columns,
+    such as a row number: the side is a function of `split_seed` and key alone, so that no row
+    changes sides when others are added, removed or reordered; equal keys are on one side, and the
+    sizes are about right. A column is never a feature then."""
 
 
 class StratifiedSplit(_Parts):
