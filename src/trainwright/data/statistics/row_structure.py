@@ -262,7 +262,9 @@ def _is_part(column: _Column, largest: int) -> bool:
     if not _is_numeric(column) or not column.is_whole:
         return False
     numbers = column.values.to_numpy()
-    return 0 <= float(numbers.min()) < float(numbers.max()) <= largest
+    low, high = float(numbers.min()), float(numbers.max())
+    varies = low < high or largest == _LARGEST[0]
+    return varies and low >= 0 and high <= largest
 
 
 def _find_series(clocks: Sequence[_Clock]) -> Iterator[RowStructure]:

@@ -144,7 +144,8 @@ def _by_content(raw: RawTable, target: str) -> list[Division]:
     held = frame.filter(pl.Series(parts != TRAIN))
     features = [column for column in raw.columns if column.kind != "ignored"]
     repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, features, target)
-    if verdict_of_share(repeats.copied / max(1, held.height), repeats.copied) != "leak":
+    share = repeats.copied / max(1, held.height)
+    if not repeats.are_copies or verdict_of_share(share, repeats.copied) != "leak":
         return []
     copies = int(repeats.equal.sum())
     reason = (
