@@ -140,6 +140,18 @@ def test_a_unit_and_a_clock_that_name_the_rows_make_a_panel() -> None:
     assert split_of(nr=persons, year=1980 + drawn)[0] == "group", "years of one person coincide"
 
 
+def test_a_panel_whose_units_have_one_target_each_is_split_by_unit() -> None:
+    frame = pl.DataFrame(
+        {
+            "state": np.tile([f"S{state}" for state in range(50)], 20),
+            "year": np.repeat(np.arange(1920.0, 2000, 4), 50),
+            "south": np.tile(RANDOM.choice(["yes", "no"], 50), 20),
+        }
+    )
+    (structure,) = find_structures(frame, "south")
+    assert (structure.kind, structure.entity) == ("group", "state")
+
+
 def test_excluded_columns_and_the_target_count() -> None:
     frame = pl.DataFrame(
         {

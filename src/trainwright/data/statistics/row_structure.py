@@ -185,8 +185,12 @@ def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
         if column.name not in used and _could_be_unit(column) and not _numbers_rows(column)
     ]
     panels = _find_panels(frame.height, units, clocks)
-    found = panels[:1] or ([series] if series else [])
-    return found + _find_groups(units, columns)
+    for unit in units:
+        if panels and unit.name == panels[0].entity and target in _fixed_by(unit, columns):
+            # The past of a unit would show its target.
+            reason = f"each {unit.name!r} has one value of the target"
+            return [RowStructure("group", unit.name, (), False, reason)]
+    return (panels[:1] or ([series] if series else [])) + _find_groups(units, columns)
 
 
 @final
