@@ -45,7 +45,7 @@ def test_what_is_proposed_reads_the_column(tmp_path: Path, name: str) -> None:
     kind, values = column(raw, name)
     assert kind == shape.kind
     assert values[: len(shape.read)] == list(shape.read)
-    sure = name in ("plain", "swapped")
+    sure = name in ("plain", "swapped", "month")
     assert [one.column for one in raw.facts.doubts] == ([] if sure else [name])
     # What was proposed, written down, reads the same and leaves nothing open.
     again = read_table(with_doubts(section, raw.facts.doubts), tmp_path)
