@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainwright.core.redaction import holds_secret, redact
+from trainwright.core.redaction import holds_secret, redact, redact_named
 
 LONG = 30_000
 MOST_SECONDS = 1.0
@@ -51,3 +51,23 @@ def test_long_text_takes_no_long_time(word: str) -> None:
 )
 def test_secrets_are_found_wherever_they_begin(text: str, shown: str) -> None:
     assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "pk-lf-1a2b3c4d-5e6f-7a8b-9c0d",
+        "bot123456:" + "AbCdEf_GhI" * 3,
+        "ghp_a1b2c3d4e5f6",
+        "eyJhbGciOiJIUzI1NiJ9.e30",
+    ],
+)
+def test_a_token_is_hidden_and_refused_by_the_same_pattern(token: str) -> None:
+    assert redact_named(f"note {token}") == "note ***"
+    assert holds_secret(token)
+
+
+@pytest.mark.parametrize("name", ["ASIA_population_2020", "npm_package_downloads", "hf_simulation"])
+def test_a_name_with_the_prefix_of_a_token_is_none(name: str) -> None:
+    assert redact_named(name) == name
+    assert not holds_secret(name)
