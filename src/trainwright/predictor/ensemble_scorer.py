@@ -1,10 +1,8 @@
-"""Scorer of an ensemble: an average of models, or a second level over them.
+"""Scorer of an ensemble, whose models have features of their own.
 
-Second level of a stack: one weight a candidate, on the scale on which models are linear (Wolpert
+It is the weighted mean of their scores (Caruana et al. 2004, doi:10.1145/1015330.1015432), or a
+second level over them: one weight a candidate, on the scale on which models are linear (Wolpert
 1992, Stacked generalization, doi:10.1016/S0893-6080(05)80023-1).
-
-Scorer of an ensemble, whose models have features of their own: their weighted mean (Caruana et
-al. 2004, doi:10.1145/1015330.1015432), or a second level over it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Values of a column: categories as codes (0 unknown, 1 missing, 2 rare, then the kept ones),
-counts, and distributions in which no row can be recognised.
-
-Values of a column: categories as codes, counts, and distributions in which no row can be
-recognised.
-"""
+counts, and distributions in which no row can be recognised."""
 
 from __future__ import annotations
 

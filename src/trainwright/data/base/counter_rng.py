@@ -1,6 +1,8 @@
 """Counter-based random numbers, and a shuffle order without a list: each a function of (seed,
 purpose, epoch, position).
 
+There is no generator state to save, and the numbers of a row do not depend on its batch.
+
 The shuffle order is a keyed permutation with random access in constant time. Row i of epoch e is
 P(i), with P a permutation of 0..N-1 keyed by (seed, e): a Feistel network over the smallest power
 of two that holds N, walked again from values outside (Black and Rogaway 2002, "Ciphers with
@@ -9,11 +11,9 @@ and the low bits, so odd bit widths work too. A network of a few bits reaches on
 permutations, so up to 1,024 rows P sorts the rows by a keyed hash instead, which reaches all
 uniformly.
 
-Counter-based random numbers: each is a function of (seed, purpose, epoch, row), so there is no
-generator state to save, and a row's numbers do not depend on its batch.
-
-After Salmon et al. 2011 ("Parallel random numbers: as easy as 1, 2, 3"): the row is the counter, a
-hash of the rest the key, mixed by two rounds of the SplitMix64 finalizer (Steele et al. 2014).
+Random numbers follow Salmon et al. 2011 ("Parallel random numbers: as easy as 1, 2, 3"): the row is
+the counter, a hash of the rest the key, mixed by two rounds of the SplitMix64 finalizer (Steele et
+al. 2014).
 """
 
 from __future__ import annotations

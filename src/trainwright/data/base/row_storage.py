@@ -1,13 +1,9 @@
-"""Row storage during preparation and training, in memory or files; sorting beyond memory.
-
-Files that are mapped into memory to be read, and their pages, which count as memory of the
-process until they are given back.
+"""Row storage during preparation and training, in memory or in memory-mapped files; sorting beyond
+memory.
 
 Memory and files are processed in the same chunks by the same code, so that no bit depends on the
-storage. Files are unlinked: the disk space is freed when the process ends, however it ends.
-
-External sort: numbers that may exceed memory, sorted in a `RowStorage` and processed in
-chunks.
+storage. Files are unlinked: the disk space is freed when the process ends, however it ends. Mapped
+pages count as memory of the process until `release_pages` gives them back.
 """
 
 from __future__ import annotations

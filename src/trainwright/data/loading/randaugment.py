@@ -2,14 +2,14 @@
 
 Images are uint8 [B, C, H, W]; numbers are float64 [B] on the host. Sums run over whole numbers, and
 everything else is one rounded operation for each pixel, so that an image comes out the same to the
-bit whatever stands beside it.
+bit whatever the others of its batch are.
 
 RandAugment is that of Cubuk et al. 2019, arXiv:1909.13719, section 3: of K = 14 operations N are
 drawn for each image and applied one after the other with the strength M. The ranges at full
 strength (M = 10 here) are those of AutoAugment (arXiv:1805.09501, table 6): 30 degrees, a shear of
-0.3, a move of 150 / 331 of the side, factors from 0.1 to 1.9, 4 bits, and every value above the
-threshold turned. What comes in is black; the sign of a change is drawn too. Images are uint8 [B, C,
-H, W]; pixels are taken from the nearest place, so that an image does not depend on those beside it.
+0.3, a translation by 150 / 331 of the side, factors from 0.1 to 1.9, 4 bits, and every value above
+the threshold inverted. Uncovered pixels are black, geometric operations take the nearest pixel, and
+the sign of a change is drawn too.
 """
 
 from __future__ import annotations

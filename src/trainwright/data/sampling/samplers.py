@@ -1,10 +1,8 @@
 """Samplers: class-balanced, mixture, weighted, curriculum, and blocks of files.
 
-All are stateless: sample i of epoch
-e is a function of (seed, e, i), with random access, independent of batches, workers and ranks.
-
-The order of rows that lie in files larger than memory: whole blocks are read, and not one page
-for each row.
+All are stateless: sample i of epoch e is a function of (seed, e, i), with random access,
+independent of batches, workers and ranks. Of rows in files larger than memory whole blocks are
+read, not one page for each row.
 """
 
 from __future__ import annotations

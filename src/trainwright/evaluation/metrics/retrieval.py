@@ -1,17 +1,15 @@
-"""Metrics of a retrieval: of images and texts in both directions, and of passages by queries.
+"""Metrics of retrieval: images and texts in both directions, and passages by queries.
 
-In both directions: a query is the image, or the text, of a pair; its candidates are all different
+Candidates of equal scores stand in a random order: values are the expected ones over all such
+orders, so that embeddings that are all alike score as chance.
+
+In both directions a query is the image, or the text, of a pair; its candidates are all different
 texts, or images, of the judged part, so that a value depends on their number. Right is every
-candidate that stands beside an equal query in some pair. Candidates of equal scores stand in a
-random order: values are the expected ones over all such orders, so that embeddings that are all
-alike are worth chance.
+candidate that is paired with an equal query.
 
-Retrieval of passages by queries, as in a search engine.
-
-The candidates of a query are all different passages of the judged part. Right is every passage that
-stands beside the query in some pair of the part. Candidates of equal scores stand in a random
-order: values are the expected ones over all such orders. A query with several passages counts once:
-each of its pairs has the values of the query, and a weight of one over their number.
+For passages the candidates of a query are all different passages of the judged part, and right is
+every passage that is paired with the query. A query with several passages counts once: each of its
+pairs has the values of the query, and a weight of one over their number.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
-"""LightGBM callbacks: monitoring, early stopping, and recomputed validation values of kept
-trees.
+"""LightGBM callbacks: monitoring, early stopping, and the continuation of kept trees.
 
-Validation values of kept trees are computed again: a stored best iteration and curve are not
-trusted.
+A training goes on from kept trees (`init_model`) with the scores that they produce, bit-identical
+to those of the run that grew them: LightGBM adds the same leaf values in the same order. It does
+not restore the RNG of `bagging_fraction` and `feature_fraction`, which would start anew. So the
+random numbers are redrawn first, and the last kept round is grown a second time, which must give
+the same trees.
 
-Training values are trusted: they decide nothing, and would cost a prediction of all training rows.
-
-The losses are LightGBM's (4.7, src/metric: regression_metric.hpp, binary_metric.hpp,
-multiclass_metric.hpp), on float32 targets as there.
-
-LightGBM continues from given trees (`init_model`) with the scores that they produce, bit-identical
-to those of the run that grew them: it adds the same leaf values in the same order. It does not
-restore the RNG of `bagging_fraction` and `feature_fraction`, which would start anew. So the random
-numbers are redrawn first, and the last kept round is grown a second time, which must give the same
-trees. Best iteration and curve are recomputed from the rows (`Replay`).
+Best iteration and validation curve are not trusted as stored, but recomputed from the rows
+(`Replay`), with LightGBM's losses (4.7, src/metric: regression_metric.hpp, binary_metric.hpp,
+multiclass_metric.hpp) on float32 targets as there. Training values are trusted: they decide
+nothing, and would cost a prediction of all training rows.
 """
 
 from __future__ import annotations
