@@ -72,7 +72,6 @@ class Permutation:
         return permuted.astype(np.int64)
 
 
-@lru_cache
 @lru_cache(maxsize=1024)
 def even_pieces(rows: int, most: int) -> tuple[int, ...]:
     """The fewest pieces of at most `most` rows, as even as possible: batch normalisation fails on a
