@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from trainwright.run.script.same_settings import OnChange
     from trainwright.tracking.events import Ended
 
+ContractGiven = PreparedData | str | Path | Sections
+"""A contract from Python: its file, sections or object, or data that was prepared for it."""
+
 
 @final
 @dataclass(frozen=True, repr=False)
@@ -171,10 +174,6 @@ class FittedRun:
         metric = self.fitted.ready.plan.contract.metric.name
         how = f"{self.reason} ({self.kind}), {show_seconds(self.seconds)}"
         return f"FittedRun({self.name}: validation {metric} {show_number(self.score)}; {how})"
-
-
-ContractGiven = PreparedData | str | Path | Sections
-"""A contract from Python: its file, sections or object, or data that was prepared for it."""
 
 
 def train(

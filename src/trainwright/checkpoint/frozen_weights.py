@@ -16,6 +16,12 @@ from torch.nn.functional import pad
 
 from trainwright.checkpoint.snapshot_buffers import later_copy_of
 
+_WORDS_AT_ONCE = 1 << 16
+"""Words of 8 bytes that are copied while a checksum is computed: half a megabyte."""
+
+# Odd factors, as signed words, of SplitMix64 (Steele, Lea and Flood, 2014).
+_GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -125,12 +131,6 @@ class _Added:
     version: int
     copy: Tensor
 
-
-_WORDS_AT_ONCE = 1 << 16
-"""Words of 8 bytes that are copied while a checksum is computed: half a megabyte."""
-
-# Odd factors, as signed words, of SplitMix64 (Steele, Lea and Flood, 2014).
-_GOLDEN, _MIX_1, _MIX_2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 _BASE: ContextVar[FrozenBase | NotInBase] = ContextVar("frozen base", default=NotInBase())  # noqa: B039
 

@@ -10,6 +10,11 @@ from typing import Final, Protocol, final
 import torch
 from torch import Tensor
 
+Promise = Callable[[str, Tensor, Tensor], object]
+"""Receives the name of a tensor, the tensor, and its destination."""
+
+_Key = tuple[torch.dtype, torch.Size, bool]
+
 
 class SnapshotMemory(Protocol):
     """Allocates copies of tensors, on the CPU and contiguous, that nothing else writes to."""
@@ -36,10 +41,6 @@ class FreshMemory:
     def copy_later(self, name: str, tensor: Tensor) -> Tensor:  # noqa: ARG002
         """Copy that is complete at once."""
         return self.copy(tensor)
-
-
-Promise = Callable[[str, Tensor, Tensor], object]
-"""Receives the name of a tensor, the tensor, and its destination."""
 
 
 def at_once(name: str, tensor: Tensor, copy: Tensor) -> None:  # noqa: ARG001
@@ -114,7 +115,6 @@ class ReusedMemory:
         return buffer
 
 
-_Key = tuple[torch.dtype, torch.Size, bool]
 _FRESH: Final = FreshMemory()
 _MEMORY: ContextVar[SnapshotMemory] = ContextVar("memory of snapshots", default=_FRESH)
 

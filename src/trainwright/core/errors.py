@@ -31,6 +31,18 @@ from trainwright.core.redaction import hide_in_urls, redact, redact_named
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3
 EXIT_DATA_FAULTY = 4
+ProblemKind = Literal[
+    "",
+    "no_feature",
+    "broken_quotes",
+    "nested_values",
+    "encoding",
+    "control_characters",
+    "repeated_names",
+    "ragged_rows",
+    "infinite",
+    "unreadable_target",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +58,6 @@ class Place:
 
 
 NOWHERE = Place("")
-
-ProblemKind = Literal[
-    "",
-    "no_feature",
-    "broken_quotes",
-    "nested_values",
-    "encoding",
-    "control_characters",
-    "repeated_names",
-    "ragged_rows",
-    "infinite",
-    "unreadable_target",
-]
 
 
 @dataclass(frozen=True, slots=True)

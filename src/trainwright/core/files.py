@@ -19,6 +19,16 @@ from trainwright.core.errors import DamagedFile, Mistake, Problem, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.limits import MOST_JSON_BYTES
 
+Json = Any
+"""Types that `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of
+them."""
+
+FILE_MODE, FOLDER_MODE = 0o666, 0o777
+"""Mode of the files of a run: the umask decides who else may read them, as teams share run
+folders."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
 
 @contextmanager
 def opened_regular(path: Path, *, follow: bool = True) -> Iterator[BinaryIO]:
@@ -46,15 +56,6 @@ def read_regular(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     if len(data) > most_bytes:
         raise ValueError(f"{path.name} holds more than {most_bytes} bytes")
     return data
-
-
-Json = Any
-"""Types that `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of
-them."""
-
-FILE_MODE, FOLDER_MODE = 0o666, 0o777
-"""Mode of the files of a run: the umask decides who else may read them, as teams share run
-folders."""
 
 
 @contextlib.contextmanager
@@ -204,9 +205,6 @@ def hash_value(value: Json) -> str:
     """SHA-256 of a JSON value in canonical form: sorted keys, no spaces."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hash_bytes(text.encode())
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def check_name(name: str, what: str) -> str:

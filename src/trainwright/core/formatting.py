@@ -7,6 +7,17 @@ import re
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
+_WRITTEN_OUT = 1e9
+"""Numbers from here on are written with an exponent."""
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+# Control characters of C0 and C1 except tab and newline; line separators; bidirectional marks;
+# surrogate halves.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
 
 def show_bytes(count: float) -> str:
     """`1536` -> `1.5 KiB`."""
@@ -53,10 +64,6 @@ def many(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
-_WRITTEN_OUT = 1e9
-"""Numbers from here on are written with an exponent."""
-
-
 def show_number(value: float) -> str:
     """A metric's value with at most four significant decimals; none for large values, an exponent
     for very large ones."""
@@ -70,14 +77,6 @@ def show_number(value: float) -> str:
     if size >= 10:
         return f"{value:.2f}"
     return f"{value:.4f}" if size >= 0.001 or size == 0 else f"{value:.2e}"
-
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# Control characters of C0 and C1 except tab and newline; line separators; bidirectional marks;
-# surrogate halves.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 
 
 def show_safely(text: str) -> str:

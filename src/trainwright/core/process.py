@@ -17,6 +17,15 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_LARGE_BYTES = 2 * 2**20
+_MMAP_THRESHOLD = -3
+_TORCH = "THP_MEM_ALLOC_ENABLE"
+_OF_GLIBC = "MALLOC_MMAP_THRESHOLD_"
+_HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_LASTING = ContextVar("_LASTING", default=False)
+_FOLDERS: ContextVar[Literal["refused"] | tuple[Path, ...]] = ContextVar("code", default="refused")
+
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
@@ -26,9 +35,6 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1, user_api="blas"):
         yield
-
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_bytes() -> int:
@@ -48,13 +54,6 @@ def resident_bytes() -> int:
             return int(stream.read().split()[1]) * _PAGE_BYTES
     except OSError:
         return 0
-
-
-_LARGE_BYTES = 2 * 2**20
-_MMAP_THRESHOLD = -3
-_TORCH = "THP_MEM_ALLOC_ENABLE"
-_OF_GLIBC = "MALLOC_MMAP_THRESHOLD_"
-_HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def give_back_large_tensors() -> bool:
@@ -84,9 +83,6 @@ def _has_huge_pages() -> bool:
         return "[never]" not in _HUGE.read_text(encoding="ascii")
     except OSError:
         return False
-
-
-_LASTING = ContextVar("_LASTING", default=False)
 
 
 @contextmanager
@@ -120,9 +116,6 @@ def lasting() -> Iterator[None]:
     finally:
         _LASTING.reset(before)
         gc.unfreeze()
-
-
-_FOLDERS: ContextVar[Literal["refused"] | tuple[Path, ...]] = ContextVar("code", default="refused")
 
 
 @contextmanager

@@ -44,6 +44,24 @@ KNOWN_TOKEN = re.compile(
 """Tokens by their prefixes. A name in words, such as `ASIA_population_2020`, is none: a contract
 that holds a token is refused."""
 
+# `token` stays in the singular: `max_tokens` is a setting.
+_WORD = (
+    r"(?:api[-_]?keys?|access[-_]?key(?:[-_]id)?|secrets?(?:[-_]?key)?|token|passw(?:or)?ds?|passphrase"
+    r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
+)
+
+_SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
+
+# A closing quotation mark or bracket after the value stays.
+_SECRET_VALUE = re.compile(
+    rf"({_WORD}[\"']?\s*[=:]\s*)(\"[^\"\n]+\"|'[^'\n]+'|[^\s&,;]*[^\s&,;'\")\]}}])",
+    re.IGNORECASE,
+)
+
+_USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-]):/{1,2})[^/\s?#]*@")
+_BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
+_LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{32,}(?![\w/.\-])")
+
 
 def hide_in_urls(text: str) -> str:
     """`text` with the secrets of its URLs replaced: passwords, users if the user is a secret,
@@ -96,22 +114,6 @@ def _looks_drawn(word: str) -> bool:
         return False
     turns = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", word))
     return len(word) >= 10 and turns >= 4
-
-
-# `token` stays in the singular: `max_tokens` is a setting.
-_WORD = (
-    r"(?:api[-_]?keys?|access[-_]?key(?:[-_]id)?|secrets?(?:[-_]?key)?|token|passw(?:or)?ds?|passphrase"
-    r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
-)
-_SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
-# A closing quotation mark or bracket after the value stays.
-_SECRET_VALUE = re.compile(
-    rf"({_WORD}[\"']?\s*[=:]\s*)(\"[^\"\n]+\"|'[^'\n]+'|[^\s&,;]*[^\s&,;'\")\]}}])",
-    re.IGNORECASE,
-)
-_USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-]):/{1,2})[^/\s?#]*@")
-_BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
-_LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{32,}(?![\w/.\-])")
 
 
 def redact(text: str) -> str:

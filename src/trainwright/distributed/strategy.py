@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol, final
 import torch
 from torch import Tensor, nn
 
+_ALONE = nullcontext()
+_CPU = torch.device("cpu")
+
 
 class Packet(NamedTuple):
     """Numbers of one step that every rank has to know: of one rank, or of all.
@@ -85,10 +88,6 @@ class Strategy(Protocol):
         """L2 norm of the whole gradient, over all parameters and shards: a number where reading it
         is free (on a CPU), else a 0-d tensor on the device."""
         ...
-
-
-_ALONE = nullcontext()
-_CPU = torch.device("cpu")
 
 
 @final

@@ -16,6 +16,11 @@ from trainwright.core.files import Json, hash_bytes, hash_value, is_unchanged, r
 WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 """Exceptions raised on reading corrupt content."""
 
+TREES = re.compile(r"trees-([0-9]{10})\.json")
+_STEP = re.compile(r"step-([0-9]{10,18})")
+_BASE = re.compile(r"base-[0-9a-f]{32}\.safetensors")
+_WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,6 @@ def note(what: str, message: str) -> Checked:
 def broken(what: str, message: str) -> Checked:
     """A damaged item."""
     return Checked(what, "broken", message)
-
-
-TREES = re.compile(r"trees-([0-9]{10})\.json")
 
 
 def verify_trees(folder: Path, lineage: str = "") -> Iterator[Checked]:
@@ -82,11 +84,8 @@ def _wrong(path: Path, lineage: str) -> str:
     return ""
 
 
-_STEP = re.compile(r"step-([0-9]{10,18})")
-_BASE = re.compile(r"base-[0-9a-f]{32}\.safetensors")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
 _BYTES |= {"U8": 1, "BOOL": 1}
-_WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 
 class _Broken(ValueError):

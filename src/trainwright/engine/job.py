@@ -24,6 +24,11 @@ from trainwright.engine.update.step import Step
 from trainwright.optim.schedule import Knob
 from trainwright.tracking.events import Observer, StepOutcome
 
+_UNMEASURED = nullcontext()
+
+Validate = Callable[[], Mapping[str, float]]
+"""Scores the model on validation rows. Called in evaluation mode without gradients."""
+
 
 def read_values(given: object, watched: str) -> Mapping[str, float]:
     """Validation results by name, as floats; 0-d torch and NumPy values are accepted.
@@ -65,9 +70,6 @@ class Never:
     def due(self, progress: Progress) -> bool:  # noqa: ARG002
         """False."""
         return False
-
-
-_UNMEASURED = nullcontext()
 
 
 @final
@@ -180,10 +182,6 @@ class At:
     def due(self, progress: Progress) -> bool:
         """Is this step due?"""
         return progress.step in self.steps
-
-
-Validate = Callable[[], Mapping[str, float]]
-"""Scores the model on validation rows. Called in evaluation mode without gradients."""
 
 
 @final

@@ -40,6 +40,8 @@ from trainwright.evaluation.metrics.predictions import Answers, answers_of, coun
 MOST_VALUES = 100
 """Maximum number of slices of a column."""
 
+MODEL = "model"
+
 
 @dataclass(frozen=True, slots=True)
 class SliceRows:
@@ -156,9 +158,6 @@ def _show(value: object) -> str:
 
 def _positions(chosen: pl.Series) -> Integers:
     return np.flatnonzero(chosen.fill_null(value=False).to_numpy()).astype(np.int64)
-
-
-MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)

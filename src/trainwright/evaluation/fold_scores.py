@@ -21,6 +21,8 @@ from trainwright.evaluation.intervals.bootstrap import Interval
 from trainwright.evaluation.metrics.metric_values import measure, metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of
 
+NOT_DECIDED: Mapping[int, Integers] = MappingProxyType({})
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -160,9 +162,6 @@ class SeedScores:
             f"{len(self.seeds)} seeds on the same split, and {sum(self.reached)} of them reach the "
             "target",
         )
-
-
-NOT_DECIDED: Mapping[int, Integers] = MappingProxyType({})
 
 
 def score_seeds(

@@ -14,6 +14,24 @@ from torch.nn import functional
 
 Pair = tuple[Float[Tensor, "B H L d"], Float[Tensor, "B H L d"]]
 
+Heads = Float[Tensor, "B H L D"]
+"""Queries, keys, values or outputs: B rows of H heads at L positions."""
+
+Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
+"""Keys that a query attends to: `past`, those that are not after it, or where a mask is true."""
+
+_PIECE = 2**19
+"""Attention weights per block: 1 MB in bf16."""
+
+_ROWS = 128
+"""Query positions per block. Of the past, keys after the last of them are skipped, which saves up
+to half of the work; with fewer positions the matrix products become too small to be fast."""
+
+_LONGEST_KEPT = 512
+"""Longest window for which the attention weights are stored in bf16 on a CPU. Torch's fused kernel
+never stores them, which saves memory for long windows; with its backward pass it takes 5 times as
+long at 64 positions, and 2 to 3 times from 128 to 512."""
+
 
 @final
 class KeyValueCache:
@@ -33,13 +51,6 @@ class KeyValueCache:
             values = torch.cat([earlier[1], values], dim=2)
         self._blocks[block] = (keys, values)
         return keys, values
-
-
-Heads = Float[Tensor, "B H L D"]
-"""Queries, keys, values or outputs: B rows of H heads at L positions."""
-
-Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
-"""Keys that a query attends to: `past`, those that are not after it, or where a mask is true."""
 
 
 def attend_whole(
@@ -64,14 +75,6 @@ def attend_whole(
     if dropout:
         weights = functional.dropout(weights, dropout)
     return torch.bmm(weights, values.flatten(0, 1)).view(queries.shape)
-
-
-_PIECE = 2**19
-"""Attention weights per block: 1 MB in bf16."""
-
-_ROWS = 128
-"""Query positions per block. Of the past, keys after the last of them are skipped, which saves up
-to half of the work; with fewer positions the matrix products become too small to be fast."""
 
 
 def takes_pieces(queries: Heads) -> bool:
@@ -164,12 +167,6 @@ def _hidden(seen: Seen, piece: _Piece, queries: Tensor) -> Tensor:
 
 def _scale(flat: Tensor) -> float:
     return float(flat.shape[2] ** -0.5)
-
-
-_LONGEST_KEPT = 512
-"""Longest window for which the attention weights are stored in bf16 on a CPU. Torch's fused kernel
-never stores them, which saves memory for long windows; with its backward pass it takes 5 times as
-long at 64 positions, and 2 to 3 times from 128 to 512."""
 
 
 def attend(

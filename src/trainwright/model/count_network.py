@@ -25,6 +25,8 @@ _NUMBER_BYTES = 4
 _ROWS = 2
 """Fewest rows that a batch norm takes."""
 
+Call = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+
 
 class Builder(Protocol):
     """Builds a network, as `NetworkFamily` does."""
@@ -46,9 +48,6 @@ class NetworkCounts:
     frozen: int
     products: int
     activations: int
-
-
-Call = Callable[[nn.Module, Sequence[Tensor]], Tensor]
 
 
 def call_in_order(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:

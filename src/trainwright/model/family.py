@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from trainwright.model.count_network import NetworkCounts
 
+S = TypeVar("S", bound=ModelSection)
+MemoryFormat = Literal["contiguous", "channels_last"]
+
 
 class Scorer(Protocol):
     """Fitted model without its features.
@@ -56,11 +59,6 @@ class AttributingScorer(Protocol):
         second of two classes, the raw score of each of several, or a value before the objective's
         link."""
         ...
-
-
-S = TypeVar("S", bound=ModelSection)
-
-MemoryFormat = Literal["contiguous", "channels_last"]
 
 
 @final

@@ -14,6 +14,11 @@ from trainwright.data.types import Prepared
 if TYPE_CHECKING:
     from torch import Tensor
 
+PERIODIC_FREQUENCIES = 48
+
+PERIODIC_WIDTH = 16
+"""Learned frequencies, and embedding width, of each number with `numeric_embedding: periodic`."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
@@ -287,11 +292,6 @@ def shape_from_json(json: Json) -> Shape:
             return TextPairShape(*sizes, int(json["negatives"]), outputs)
         case kind:
             raise ValueError(f"inputs of kind {kind!r}")
-
-
-PERIODIC_FREQUENCIES = 48
-PERIODIC_WIDTH = 16
-"""Learned frequencies, and embedding width, of each number with `numeric_embedding: periodic`."""
 
 
 def embedding_width(categories: int) -> int:

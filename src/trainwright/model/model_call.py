@@ -15,6 +15,17 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.batch import name_positions
 from trainwright.model.causal_attention import KeyValueCache
 
+_Arguments = tuple[
+    Literal["in order", "named", "passed on"], tuple[int, ...], tuple[tuple[str, int], ...], bool
+]
+"""Whether all tensors are passed in order and nothing else, or else the positions of those that are
+passed by position, names and positions of those that are passed by keyword, and whether the model
+has a cache to be switched off. A model that passes on what it gets is asked for its only child."""
+
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_ANYTHING = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+_KNOWN: dict[tuple[type, tuple[str, ...]], _Arguments] = {}
+
 
 @runtime_checkable
 class TokenDecoder(Protocol):
@@ -67,17 +78,6 @@ class WithAttention(Protocol):
         ...
 
 
-_Arguments = tuple[
-    Literal["in order", "named", "passed on"], tuple[int, ...], tuple[tuple[str, int], ...], bool
-]
-"""Whether all tensors are passed in order and nothing else, or else the positions of those that are
-passed by position, names and positions of those that are passed by keyword, and whether the model
-has a cache to be switched off. A model that passes on what it gets is asked for its only child."""
-
-_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-_ANYTHING = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
-
-
 def call_model(model: nn.Module, names: tuple[str, ...], tensors: Sequence[Tensor]) -> Tensor:
     """Output of a model for the inputs of a batch.
 
@@ -102,9 +102,6 @@ def call_model(model: nn.Module, names: tuple[str, ...], tensors: Sequence[Tenso
     if caches:
         named["use_cache"] = False
     return outputs_of(model(*(tensors[at] for at in positions), **named))
-
-
-_KNOWN: dict[tuple[type, tuple[str, ...]], _Arguments] = {}
 
 
 def _arguments(kind: type, names: tuple[str, ...]) -> _Arguments:

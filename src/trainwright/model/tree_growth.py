@@ -39,6 +39,15 @@ _USUAL: Final = "squared_error"
 OF_QUERIES: Final = frozenset({"lambdarank", "rank_xendcg"})
 """Losses of the order of the rows of a query."""
 
+FEWEST_TREES = 2
+"""Trees needed to continue: one that is grown again for verification, and one before it."""
+
+CURVE_EVERY = 10
+
+CURVE_SHARE = 0.2
+"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
+because evaluating the training rows takes time."""
+
 
 def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str, tuple[Json, str]]:
     """The loss follows the metric, where it is among the `known` losses of the library."""
@@ -187,15 +196,6 @@ def weights_of_rows(
     if not len(row_weights):
         return of_class
     return row_weights if of_class is None else of_class * row_weights
-
-
-FEWEST_TREES = 2
-"""Trees needed to continue: one that is grown again for verification, and one before it."""
-
-CURVE_EVERY = 10
-CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
-because evaluating the training rows takes time."""
 
 
 def next_point(trees: int) -> float:

@@ -13,6 +13,8 @@ from trainwright.objective.losses import LossSum, in_fp32
 _PIECE = 2**19
 """Elements per chunk: 2 MB in fp32."""
 
+_TORCH_IGNORES = -100
+
 
 def takes_chunks(logits: Tensor) -> bool:
     """Is chunking faster? Yes on a CPU, where torch writes three fp32 matrices of the size of the
@@ -64,9 +66,6 @@ def _differentiable(logits: Tensor, target: Tensor, gradient: Tensor) -> Tensor:
     """Twice-differentiable version, for example for a gradient penalty."""
     wanted = functional.one_hot(target, logits.shape[1])
     return ((torch.softmax(logits.float(), dim=1) - wanted) * gradient).to(logits.dtype)
-
-
-_TORCH_IGNORES = -100
 
 
 @final

@@ -29,6 +29,7 @@ TEACHER_STATE = "teacher_state"
 """Name of its hidden states."""
 
 _BESIDE = frozenset({SOFT_TARGET, TEACHER_STATE, "weight"})
+_BESIDE_TOKENS = frozenset({TEACHER_TOKENS, TEACHER_LOGS})
 
 
 @final
@@ -106,9 +107,6 @@ class DistilledStates:
         if "weight" in batch:
             rows = batch["weight"] * rows
         return LossSum(loss.sum + rows.sum(), loss.targets)
-
-
-_BESIDE_TOKENS = frozenset({TEACHER_TOKENS, TEACHER_LOGS})
 
 
 @final

@@ -27,6 +27,8 @@ from trainwright.optim.parameter_groups import (
     split_groups,
 )
 
+_Options = list[dict[str, Any]]
+
 
 @final
 class MultiOptimizer:
@@ -105,9 +107,6 @@ def batch_scale(rule: Literal["none", "linear", "sqrt"], ratio: float) -> float:
             return math.sqrt(ratio)
         case _:
             assert_never(rule)
-
-
-_Options = list[dict[str, Any]]
 
 
 def _options(groups: Sequence[Group], weight_decay: float, rate: float) -> _Options:

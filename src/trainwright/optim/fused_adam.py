@@ -11,6 +11,8 @@ from torch.optim import optimizer as torch_optimizer
 
 from trainwright.optim.optimizer_protocol import Optimizer
 
+_Lists = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+
 
 def stepping_of(optimizer: Optimizer) -> Callable[[], object]:
     """The function that makes one update: the fused kernel itself where that is equivalent."""
@@ -61,9 +63,6 @@ class FusedAdam:
         finally:
             torch._C._set_grad_enabled(tracked)
         return None
-
-
-_Lists = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
 
 def _lists(optimizer: torch.optim.Adam, group: dict[str, Any]) -> _Lists:

@@ -12,6 +12,21 @@ from trainwright.core.files import Json
 
 Rows = Literal["all"] | int
 
+MARGIN = 0.9
+"""Share of the budget that is planned for; the rest is for a machine that gets slower."""
+
+MOST_FOR_JUDGING, MOST_FOR_VALIDATION = 0.25, 0.15
+"""Shares of the time left that judging and validations may take where they can take less."""
+
+LEAST_VALIDATED, LEAST_JUDGED = 50, 100
+"""Rows of a sample that is validated or judged, at least."""
+
+_FEW_VALIDATIONS = 10
+"""Of fewer rows, where those of all rows at the usual steps take too long."""
+
+_ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
+"""For writing bundle, predictions and report, beside what is measured."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -71,22 +86,6 @@ class Allotment:
         if not content:
             return cls()
         return replace(cls(), **{**content, "lines": tuple(content["lines"])})
-
-
-MARGIN = 0.9
-"""Share of the budget that is planned for; the rest is for a machine that gets slower."""
-
-MOST_FOR_JUDGING, MOST_FOR_VALIDATION = 0.25, 0.15
-"""Shares of the time left that judging and validations may take where they can take less."""
-
-LEAST_VALIDATED, LEAST_JUDGED = 50, 100
-"""Rows of a sample that is validated or judged, at least."""
-
-_FEW_VALIDATIONS = 10
-"""Of fewer rows, where those of all rows at the usual steps take too long."""
-
-_ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
-"""For writing bundle, predictions and report, beside what is measured."""
 
 
 @final

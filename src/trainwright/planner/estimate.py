@@ -22,6 +22,8 @@ from trainwright.planner.kinds.data_planner import planner_of
 if TYPE_CHECKING:
     from trainwright.data.sampling.step_ramps import Stages
 
+_VALIDATIONS_WANTED = 10
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,6 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
-
-
-_VALIDATIONS_WANTED = 10
 
 
 @final

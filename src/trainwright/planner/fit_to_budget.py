@@ -40,6 +40,9 @@ _TRAINING_SHARE = 0.6
 _SPACINGS = tuple(f"training.validate_every_n_{unit}" for unit in ("epochs", "steps", "tokens"))
 _SPANS, _ROWS = "training.stop.schedule_spans", "training.validation.rows"
 
+BY_BUDGET = "what fits into the budget"
+"""The reason of what a budget decides."""
+
 
 @final
 class PartRows(NamedTuple):
@@ -191,10 +194,6 @@ def _settings(
     if share.validation_rows < asked.validation_rows:
         settings[_ROWS] = share.validation_rows
     return settings
-
-
-BY_BUDGET = "what fits into the budget"
-"""The reason of what a budget decides."""
 
 
 def _rate_at_end(plan: Plan, settings: dict[str, Json], share: BudgetShare) -> Json:

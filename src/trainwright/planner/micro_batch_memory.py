@@ -28,6 +28,8 @@ from trainwright.model.families import network_family
 from trainwright.model.input_shape import Shape
 from trainwright.planner.resolve.training_choices import Choice
 
+_NUMBER = 4
+
 
 def state_bytes(section: AnyOptimizer) -> float:
     """Bytes of optimizer state per trained parameter."""
@@ -44,9 +46,6 @@ def state_bytes(section: AnyOptimizer) -> float:
             return 2.1
         case _:
             assert_never(section)
-
-
-_NUMBER = 4
 
 
 @final

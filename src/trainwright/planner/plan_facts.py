@@ -22,6 +22,14 @@ _FP8_CAPABILITY = (8, 9)
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What Linux calls instructions that multiply bf16 numbers, on x86 and on ARM."""
 
+SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "regression": ("r2", "the targets count alike, whatever their units"),
+        "multilabel": ("average_precision", "each label is ranked by itself"),
+    }
+)
+"""The usual metric of several targets, by their task, and why."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -114,15 +122,6 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         targets=facts.target.targets,
         fuses_head=contract.training.memory.head_loss == "fused",
     )
-
-
-SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "regression": ("r2", "the targets count alike, whatever their units"),
-        "multilabel": ("average_precision", "each label is ranked by itself"),
-    }
-)
-"""The usual metric of several targets, by their task, and why."""
 
 
 def several_task(kind: str) -> tuple[str, str]:

@@ -26,6 +26,21 @@ from trainwright.predictor.predictor import Predictor
 
 _MOST_FILES = 1000
 _FIX = "copy the bundle again, or train again"
+_SHOWN: Final = 12
+_LIBRARIES: Final = (
+    "trainwright",
+    "numpy",
+    "polars",
+    "scikit-learn",
+    "lightgbm",
+    "xgboost",
+    "xgboost-cpu",
+    "catboost",
+    "torch",
+    "safetensors",
+    "transformers",
+    "tokenizers",
+)
 
 
 def changes_of_files(folder: Path, listed: Mapping[str, Json]) -> Iterator[Problem]:
@@ -109,23 +124,6 @@ def check_predictor(predictor: Predictor) -> None:
             raise ValueError(f"the scores of the model have the shape {scores.shape}")
         if not np.isfinite(scores).all():
             raise ValueError("the scores of the model are not finite")
-
-
-_SHOWN: Final = 12
-_LIBRARIES: Final = (
-    "trainwright",
-    "numpy",
-    "polars",
-    "scikit-learn",
-    "lightgbm",
-    "xgboost",
-    "xgboost-cpu",
-    "catboost",
-    "torch",
-    "safetensors",
-    "transformers",
-    "tokenizers",
-)
 
 
 @final

@@ -31,6 +31,9 @@ from trainwright.predictor.bundle_files import (
 )
 
 _BLOCK = 2**22
+FORMAT = 1
+_ABOUT, _EMBEDDINGS, _ROWS = "index.json", "embeddings.npy", "rows.parquet"
+_BUILD = "build it again: trainwright index RUN DATA"
 
 
 def best_matches(queries: Floats, candidates: Floats, names: pl.Series, top: int) -> pl.DataFrame:
@@ -66,11 +69,6 @@ def best_matches(queries: Floats, candidates: Floats, names: pl.Series, top: int
             pl.Series(f"cosine_{at + 1}", cosines[:, at]),
         ]
     return pl.DataFrame(columns)
-
-
-FORMAT = 1
-_ABOUT, _EMBEDDINGS, _ROWS = "index.json", "embeddings.npy", "rows.parquet"
-_BUILD = "build it again: trainwright index RUN DATA"
 
 
 class IndexFacts(NamedTuple):

@@ -26,6 +26,16 @@ Link = Literal["identity", "log", "softmax"]
 
 _LEAST = 1e-9
 
+MEMBERS = "members"
+"""The folder of their bundles."""
+
+_FILE = "ensemble.json"
+
+_FORMAT, _STACK_FORMAT = 1, 2
+"""Earlier versions would read a stack and take the weighted mean."""
+
+_TOLERANCE = 1e-9
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -107,16 +117,6 @@ def from_linear(link: Link, linear: Floats) -> Floats:
         case "softmax":
             powers = np.exp(linear - linear.max(axis=1, keepdims=True, initial=-np.inf))
             return np.asarray(powers / powers.sum(axis=1, keepdims=True))
-
-
-MEMBERS = "members"
-"""The folder of their bundles."""
-
-_FILE = "ensemble.json"
-_FORMAT, _STACK_FORMAT = 1, 2
-"""Earlier versions would read a stack and take the weighted mean."""
-
-_TOLERANCE = 1e-9
 
 
 @final

@@ -39,6 +39,9 @@ _CONTRACT_LETTERS = 20_000
 _SHOWN_FACTS = ("hardware", "threads", "active time", "price", "started", "ended", "extended")
 _REPEATED_FACTS = ("source", "seeds", "Python", "main libraries")
 
+CARD = "model_card.md"
+"""Its name in the folder of a run for production."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -321,10 +324,6 @@ def _files(bundle: Mapping[str, Json]) -> str:
         for name, one in (bundle.get("files") or {}).items()
     )
     return table(("File of the bundle", "Size", "SHA-256"), rows)
-
-
-CARD = "model_card.md"
-"""Its name in the folder of a run for production."""
 
 
 def make_card(folder: RunFolder) -> str:

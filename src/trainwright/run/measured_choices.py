@@ -30,6 +30,9 @@ from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, describe_choice
 from trainwright.tracking.run_folder import RunFolder
 
+_DETERMINISM = "resume.determinism"
+_BRIEF_ROWS = 16
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,6 @@ class Beforehand:
     def baselines(self, prepared: Prepared, data: Data, rows: Rows) -> Baselines:
         """Baselines of the run."""
         return self.fitted[0] if self.fitted else fit_beside(prepared, data, rows)
-
-
-_DETERMINISM = "resume.determinism"
-_BRIEF_ROWS = 16
 
 
 def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:

@@ -28,6 +28,8 @@ Unit = Literal["epoch", "step", "token"]
 ScheduleRule = Literal["hold", "redraw"]
 
 _WRITTEN = re.compile(r"\s*(\d[\d,_]{0,18})\s*(epoch|step|token)s?\s*", re.ASCII)
+_REMOTE = "training.checkpointing.remote"
+_MOST_SHOWN = 5
 
 
 @final
@@ -197,10 +199,6 @@ def _contract_of(folder: RunFolder, plan: Json) -> Path | ContractText:
         return Path(plan["contract_path"])
     text = folder.contract.read_text(encoding="utf-8")
     return ContractText(text, Path(plan["contract_folder"]))
-
-
-_REMOTE = "training.checkpointing.remote"
-_MOST_SHOWN = 5
 
 
 def request_recovered(folder: RunFolder, url: str, command: Sequence[str]) -> Request:

@@ -35,6 +35,8 @@ _WIDTH_UNKNOWN = 80
 _LEAST_SHOWN = 0.05
 """Seconds that `show_seconds` does not round to 0."""
 
+_MOST_NAMES = 4
+
 
 class Screen(Protocol):
     """Where a run reports progress. Results go elsewhere."""
@@ -114,9 +116,6 @@ class StageTimes:
             shown["other"] = other
         shown["total"] = total
         return " · ".join(f"{name} {show_seconds(time)}" for name, time in shown.items())
-
-
-_MOST_NAMES = 4
 
 
 def labelled(label: str, text: str) -> str:

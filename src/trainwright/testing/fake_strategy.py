@@ -21,6 +21,12 @@ Found = TypeVar("Found")
 
 _PATIENCE_SECONDS = 120.0
 
+STEP_ROWS: Final = (18, 7, 3, 5)
+"""Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
+
+NO_MEMORY: Final = "DefaultCPUAllocator: can't allocate memory"
+_FAR = 1e-12
+
 
 @final
 class FakeStrategy:
@@ -146,13 +152,6 @@ def add_gradients(gradients: Sequence[Tensor | None]) -> Tensor | None:
     for gradient in there[1:]:
         total += gradient
     return total
-
-
-STEP_ROWS: Final = (18, 7, 3, 5)
-"""Rows of each step: four ranks have no equal shares, and one has no row of the third step."""
-
-NO_MEMORY: Final = "DefaultCPUAllocator: can't allocate memory"
-_FAR = 1e-12
 
 
 def network_of_rank(seed: int) -> nn.Module:

@@ -51,6 +51,15 @@ _SETTINGS: Mapping[str, Json] = {
 }
 """Networks that would train for minutes at their usual size."""
 
+_SLICES: Mapping[str, Json] = {
+    "table": {"column": "city"},
+    "images": {"column": "label"},
+    "pairs": {"column": "shade"},
+    "text_pairs": {"column": "thing"},
+    "captions": {"column": "shade"},
+    "tokens": {"where": "position > 100", "name": "late"},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FamilyCase:
@@ -208,14 +217,6 @@ def _write_text_pairs(folder: Path) -> tuple[Json, str, str]:
     return {"kind": "text_pairs", "path": str(folder / "texts.csv")}, "retrieval", "passage_mrr"
 
 
-_SLICES: Mapping[str, Json] = {
-    "table": {"column": "city"},
-    "images": {"column": "label"},
-    "pairs": {"column": "shade"},
-    "text_pairs": {"column": "thing"},
-    "captions": {"column": "shade"},
-    "tokens": {"where": "position > 100", "name": "late"},
-}
 _WRITERS = {
     "table": _write_table,
     "images": _write_images,

@@ -21,6 +21,8 @@ from trainwright.tracking.identity import Identity, read_identity
 from trainwright.tracking.run_folder import RunFolder
 
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
+_FORMAT = 1
+_FOLDERS = ("data", "baselines", "bundle", "endings")
 
 
 def remove_unfinished_of_run(folder: RunFolder) -> None:
@@ -52,10 +54,6 @@ def remove_unfinished(*places: Path) -> None:
 def _is_of_another(pid: int) -> bool:
     """Whether another process of this number is alive: it may be writing just now."""
     return pid != os.getpid() and Path(f"/proc/{pid}").exists()
-
-
-_FORMAT = 1
-_FOLDERS = ("data", "baselines", "bundle", "endings")
 
 
 def write_checksums(folder: RunFolder, identity: Identity) -> None:

@@ -12,6 +12,12 @@ from typing import Protocol, final
 
 from trainwright.core.errors import StorageFailed
 
+BEAT_SECONDS = 10.0
+"""Longest time between two beats."""
+
+_FIRST_SECONDS = 1.0
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+
 
 class Clock(Protocol):
     """Dates for display, and a monotonic count of seconds for durations."""
@@ -44,12 +50,6 @@ def show_time(moment: datetime) -> str:
     return utc.removesuffix("+00:00") + "Z"
 
 
-BEAT_SECONDS = 10.0
-"""Longest time between two beats."""
-
-_FIRST_SECONDS = 1.0
-
-
 @contextmanager
 def beating(beat: Callable[[], None], most_seconds: float = BEAT_SECONDS) -> Iterator[None]:
     """Inside the block `beat` is called in a thread: after one second, then whenever the elapsed
@@ -73,9 +73,6 @@ def beating(beat: Callable[[], None], most_seconds: float = BEAT_SECONDS) -> Ite
     finally:
         ended.set()
         thread.join()
-
-
-_NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 @final

@@ -28,6 +28,39 @@ from typing import final
 
 from trainwright.core.files import Json, opened_regular, read_regular
 
+_GIT_SECONDS = 10.0
+_MOST_HASHED_BYTES = 2**30
+_MOST_CONFIG_BYTES = 2**20
+_BLOCK = 2**20
+_POINTER = re.compile(r"gitdir: (.+)")
+
+# What git must know to compare files with its index; none of these settings names a program.
+_COMPARING = frozenset(
+    f"core.{name}"
+    for name in (
+        "autocrlf",
+        "checkstat",
+        "eol",
+        "filemode",
+        "ignorecase",
+        "precomposeunicode",
+        "symlinks",
+        "trustctime",
+    )
+)
+
+_FORMAT = "extensions.objectformat"
+_WORD = re.compile(r"[A-Za-z0-9]{0,16}")
+_STATUS = (
+    "status",
+    "--porcelain",
+    "-z",
+    "--no-renames",
+    "--untracked-files=normal",
+    # Checking a submodule for changes would run git under the submodule's configuration.
+    "--ignore-submodules=dirty",
+)
+
 
 def describe_environment() -> Json:
     """The interpreter and every installed distribution as `name==version`, sorted."""
@@ -85,38 +118,6 @@ def _field_of(path: str, name: str) -> str:
         return ""
     values = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
     return next(values, "")
-
-
-_GIT_SECONDS = 10.0
-_MOST_HASHED_BYTES = 2**30
-_MOST_CONFIG_BYTES = 2**20
-_BLOCK = 2**20
-_POINTER = re.compile(r"gitdir: (.+)")
-# What git must know to compare files with its index; none of these settings names a program.
-_COMPARING = frozenset(
-    f"core.{name}"
-    for name in (
-        "autocrlf",
-        "checkstat",
-        "eol",
-        "filemode",
-        "ignorecase",
-        "precomposeunicode",
-        "symlinks",
-        "trustctime",
-    )
-)
-_FORMAT = "extensions.objectformat"
-_WORD = re.compile(r"[A-Za-z0-9]{0,16}")
-_STATUS = (
-    "status",
-    "--porcelain",
-    "-z",
-    "--no-renames",
-    "--untracked-files=normal",
-    # Checking a submodule for changes would run git under the submodule's configuration.
-    "--ignore-submodules=dirty",
-)
 
 
 class _Unreadable(Exception):

@@ -11,6 +11,8 @@ from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 
+_NONFINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
 
 class Scalar(Protocol):
     """Number that may still be on the device; `item` waits for it."""
@@ -276,8 +278,6 @@ RareEvent = (
     | Noted
 )
 Event = StepKept | RareEvent
-
-_NONFINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def number_to_json(value: float) -> float | Literal["nan", "inf", "-inf"]:

@@ -14,6 +14,8 @@ from trainwright.core.files import Json, hash_value, read_json
 from trainwright.tracking.run_folder import RunFolder
 
 _KEY = "identity"
+_REQUEST_KEY = "request"
+_BOUND = ("overrides", "contract_path", "contract_folder")
 
 
 @final
@@ -93,10 +95,6 @@ def identity_from_json(value: Json) -> Identity:
     bound = value.get("request") == "bound"
     run, plan, data = (str(value[key]) for key in ("run", "plan", "data"))
     return RunIdentity(run, plan, data, binds_request=bound)
-
-
-_REQUEST_KEY = "request"
-_BOUND = ("overrides", "contract_path", "contract_folder")
 
 
 def bind_request(request: Mapping[str, Json], identity: Identity) -> dict[str, Json]:

@@ -21,6 +21,11 @@ from trainwright.core.errors import Mistake, Problem, RunLocked, StorageFailed
 from trainwright.core.files import FILE_MODE
 from trainwright.tracking.clock import SystemClock, show_time
 
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOLDER_BYTES = 4096
+_WAIT_FOR_NAME_SECONDS = 1.0
+_held: set[int] = set()
+
 
 def check_contents(path: Path) -> None:
     """Refuse a run folder with a link that leads outside, a pipe, a socket or a device: writing
@@ -69,13 +74,6 @@ def _refused(path: Path, found: str) -> Mistake:
             fix="remove it, or put the file itself in its place",
         )
     )
-
-
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_HOLDER_BYTES = 4096
-_WAIT_FOR_NAME_SECONDS = 1.0
-
-_held: set[int] = set()
 
 
 def _close_in_child() -> None:

@@ -34,6 +34,37 @@ from trainwright.tracking.events import (
 OWN = "own/"
 """Prefix of user-defined signals in `signals.jsonl` and `windows.jsonl`."""
 
+SIGNALS = (
+    "step",
+    "epoch",
+    "loss",
+    "learning_rate",
+    "gradient_norm",
+    "nonfinite",
+    "clipped",
+    "step_seconds",
+    "data_seconds",
+    "memory_bytes",
+    "time",
+    "samples",
+    "targets",
+)
+
+_ADDED = frozenset({"time", "samples", "targets"})
+"""What the lines of earlier versions lack."""
+
+_MEMORY_SECONDS = 1.0
+
+ReadScalars = Callable[[Sequence[Number]], list[float]]
+"""Reads many scalars in one go, or none: with tensors, `torch.stack(list(scalars)).tolist()`."""
+
+# One format for all lines: json.dumps takes four times as long, and this runs for every step.
+_LINE = (
+    '{"step": %d, "epoch": %d, "loss": %s, "learning_rate": %s, "gradient_norm": %s, '
+    '"nonfinite": %s, "clipped": %.0f, "step_seconds": %.4g, "data_seconds": %.4g, '
+    '"memory_bytes": %d, "time": %.3f, "samples": %d, "targets": %d%s}\n'
+)
+
 
 def own_totals(outcomes: Sequence[StepOutcome]) -> list[Number]:
     """Totals of the user-defined signals of all steps in order, to be read.
@@ -110,29 +141,6 @@ def _changed(name: str) -> Mistake:
             fix="pass a copy: tensor.detach().clone()",
         )
     )
-
-
-SIGNALS = (
-    "step",
-    "epoch",
-    "loss",
-    "learning_rate",
-    "gradient_norm",
-    "nonfinite",
-    "clipped",
-    "step_seconds",
-    "data_seconds",
-    "memory_bytes",
-    "time",
-    "samples",
-    "targets",
-)
-_ADDED = frozenset({"time", "samples", "targets"})
-"""What the lines of earlier versions lack."""
-_MEMORY_SECONDS = 1.0
-
-ReadScalars = Callable[[Sequence[Number]], list[float]]
-"""Reads many scalars in one go, or none: with tensors, `torch.stack(list(scalars)).tolist()`."""
 
 
 def read_each(numbers: Sequence[Number]) -> list[float]:
@@ -289,14 +297,6 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
             place=Place(str(path), line),
         )
     )
-
-
-# One format for all lines: json.dumps takes four times as long, and this runs for every step.
-_LINE = (
-    '{"step": %d, "epoch": %d, "loss": %s, "learning_rate": %s, "gradient_norm": %s, '
-    '"nonfinite": %s, "clipped": %.0f, "step_seconds": %.4g, "data_seconds": %.4g, '
-    '"memory_bytes": %d, "time": %.3f, "samples": %d, "targets": %d%s}\n'
-)
 
 
 def _show(value: float) -> str:

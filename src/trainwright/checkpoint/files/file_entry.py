@@ -24,6 +24,13 @@ QUARANTINE: Final = "quarantine-"
 
 TREES: Final = re.compile(r"trees-([0-9]{10})\.json")
 _STEP = re.compile(r"step-[0-9]{10,18}")
+Bytes = bytes | bytearray | mmap
+
+ReadFile = Callable[[str, int], Bytes]
+"""Reads a file of one checkpoint by name, up to a size limit; raises `Damaged` if it is lost or
+larger, `StorageFailed` if it cannot be read at the moment."""
+
+_LOST = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO})
 
 
 def name_of(step: int) -> str:
@@ -39,13 +46,6 @@ def step_of(name: str) -> int:
 def is_checkpoint(name: str) -> bool:
     """Is this a valid checkpoint name?"""
     return bool(_STEP.fullmatch(name))
-
-
-Bytes = bytes | bytearray | mmap
-
-ReadFile = Callable[[str, int], Bytes]
-"""Reads a file of one checkpoint by name, up to a size limit; raises `Damaged` if it is lost or
-larger, `StorageFailed` if it cannot be read at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,6 @@ def read_verified(read: ReadFile, file: FileEntry) -> Bytes:
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise Damaged(f"{file.name}: its hash is not that of the manifest")
     return data
-
-
-_LOST = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO})
 
 
 def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:

@@ -46,6 +46,9 @@ VALUES = "values.json"
 _MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 _READERS = 2
 
+Frozen = Mapping[str, Mapping[str, BaseTensor]]
+"""Tensors of each part that stand in a base, by name."""
+
 
 def base_file_of(sha256: str) -> str:
     """File name of a base; a safe name has at most 64 characters."""
@@ -55,10 +58,6 @@ def base_file_of(sha256: str) -> str:
 def tensor_file_of(part: str) -> str:
     """File name of a part's tensors."""
     return f"{part}.safetensors"
-
-
-Frozen = Mapping[str, Mapping[str, BaseTensor]]
-"""Tensors of each part that stand in a base, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,23 @@ _ARCHITECTURES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
 connection, starts a program, or reaches another process; `newfstatat` can query the size of a file,
 and the C library needs it for open files."""
 
+_ROOM = 4
+_SMALL_BYTES = 64 * 2**20
+_MOST_SAID = 300
+_PATIENCE = 5
+_TORCH_BYTES = 6 * 2**30
+_CPU_SECONDS = 8
+_BYTES_A_SECOND = 20 * 2**20
+
+_READER = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from trainwright.checkpoint.foreign.torch_import_child import main
+main()
+"""
+
+_CONTROL = re.compile(r"[^\x20-\x7e]+")
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -93,22 +110,6 @@ def _program(audit: int, calls: tuple[int, ...]) -> bytes:
         lines.append((_JUMP_EQUAL, len(calls) - index, 0, number))
     lines += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *line) for line in lines)
-
-
-_ROOM = 4
-_SMALL_BYTES = 64 * 2**20
-_MOST_SAID = 300
-_PATIENCE = 5
-_TORCH_BYTES = 6 * 2**30
-_CPU_SECONDS = 8
-_BYTES_A_SECOND = 20 * 2**20
-_READER = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
-from trainwright.checkpoint.foreign.torch_import_child import main
-main()
-"""
-_CONTROL = re.compile(r"[^\x20-\x7e]+")
 
 
 def convert_foreign(source: Path, output: Path) -> list[str]:

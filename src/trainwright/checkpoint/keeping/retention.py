@@ -10,6 +10,8 @@ from typing import Final, Literal, final
 from trainwright.contract.sections.metric import Direction
 from trainwright.core.files import Json
 
+FEWEST_NEWEST = 2
+
 
 @dataclass(frozen=True, slots=True)
 class NotScored:
@@ -41,9 +43,6 @@ def score_from_json(value: Json) -> float | NotScored:
 
 def _is_name(value: Json) -> bool:
     return value in ("nan", "inf", "-inf")
-
-
-FEWEST_NEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,11 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 
 _SHOWN = 5
+_EXTRA = "extra"
+_ORIGIN = "origin"
+
+_SUFFIX = "_extra_state"
+"""What torch calls the extra state of a module in its `state_dict`."""
 
 
 def check_same_names(what: str, expected: Iterable[str], found: Iterable[str]) -> None:
@@ -58,12 +63,6 @@ def _problem(what: str, found: str, expected: str = "") -> Problem:
         expected=expected,
         fix="resume with the contract and the version that the run was started with",
     )
-
-
-_EXTRA = "extra"
-_ORIGIN = "origin"
-_SUFFIX = "_extra_state"
-"""What torch calls the extra state of a module in its `state_dict`."""
 
 
 @final

@@ -36,6 +36,9 @@ from trainwright.checkpoint.storages.storage import Block, CheckpointStorage, Fi
 from trainwright.checkpoint.strict_json import Damaged, write_canonical
 from trainwright.core.files import Json, check_name
 
+_CHUNK_BYTES = 4 * 1024 * 1024
+_HASHERS = 2
+
 
 @runtime_checkable
 class SharedFiles(Protocol):
@@ -128,10 +131,6 @@ def copy_bases(files: Sequence[FileEntry], source: object, to: object) -> None:
             raise Damaged(f"{file.name}: a storage that keeps no base")
         if not to.holds(file):
             to.keep(file, [read_verified(source.read_shared, file)])
-
-
-_CHUNK_BYTES = 4 * 1024 * 1024
-_HASHERS = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ _FIX = (
     "key is downloaded first, and the file named"
 )
 
+_LONGEST_NAME = 56
+"""Leaves room in a run's name for `-` and its number."""
+
 
 def secrets_of(written: ParsedYaml, text: str, file: str) -> list[Problem]:
     """One problem for each value that holds a secret, or else for each line of the text, as a
@@ -84,10 +87,6 @@ def _problem(text: str, path: str = "", place: Place = NOWHERE) -> Problem:
         fix=_FIX,
         place=place,
     )
-
-
-_LONGEST_NAME = 56
-"""Leaves room in a run's name for `-` and its number."""
 
 
 @dataclass(frozen=True, slots=True)

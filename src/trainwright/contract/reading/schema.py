@@ -25,6 +25,8 @@ from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.section import Section, SectionUnion
 from trainwright.core.files import Json
 
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
 
 @dataclass(frozen=True, slots=True)
 class AnnotationShape:
@@ -263,9 +265,6 @@ def _texts_of_class(defined: ast.ClassDef) -> dict[str, str]:
         and isinstance(text.value, ast.Constant)
         and isinstance(text.value.value, str)
     }
-
-
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def contract_schema() -> Json:

@@ -70,13 +70,6 @@ RULES_BY_DATA: Mapping[str, tuple[SectionRule, ...]] = LazyTable(
 )
 """A line for each kind of data that has rules of its own."""
 
-
-def data_section_rules(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    """The rules of the contract's kind of data."""
-    for rule in RULES_BY_DATA.get(contract.data.kind, ()):
-        yield from rule(contract, contract.data, written)
-
-
 MOST: Mapping[str, int] = MappingProxyType(
     {
         "training.num_epochs": MOST_EPOCHS,
@@ -87,6 +80,15 @@ MOST: Mapping[str, int] = MappingProxyType(
     }
 )
 """The largest value of each key."""
+
+Problems: TypeAlias = Iterator[Problem]
+Rule: TypeAlias = Callable[[Contract, frozenset[str]], Problems]
+
+
+def data_section_rules(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """The rules of the contract's kind of data."""
+    for rule in RULES_BY_DATA.get(contract.data.kind, ()):
+        yield from rule(contract, contract.data, written)
 
 
 def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -129,10 +131,6 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Iterator[P
             expected="price_per_hour above 0 beside cost",
             fix="add for example: price_per_hour: 2.5",
         )
-
-
-Problems: TypeAlias = Iterator[Problem]
-Rule: TypeAlias = Callable[[Contract, frozenset[str]], Problems]
 
 
 def problems_of_rules(contract: Contract, written: frozenset[str]) -> list[Problem]:

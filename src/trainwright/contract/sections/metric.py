@@ -30,6 +30,23 @@ TaskKind = Literal[
 NUMERIC_TASKS = ("regression", "forecasting")
 """Tasks whose target is a number."""
 
+_SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
+
+COST = "cost"
+"""The metric of `metric.costs`: the mean cost of a row's decision."""
+
+ONE_SIDED = frozenset({"coverage", "interval_width"})
+"""Those of them that say half: a wide interval covers more, and a narrow one misses more."""
+
+OF_CHOICES = ("acc", "acc_norm", "acc_bytes", "acc_tokens")
+"""Metrics of questions with choices: the likeliest of them is the answer."""
+
+OF_ANSWERS = ("exact_match", "token_f1")
+"""Metrics of questions with reference answers, of what the model writes."""
+
+QuestionMetric = Literal["acc", "acc_norm", "acc_bytes", "acc_tokens", "exact_match", "token_f1"]
+Labels = Literal["text", "index", "letter"]
+
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
@@ -54,9 +71,6 @@ class MetricFact:
         if task == "multilabel" and self.task == "classification":
             return self.of_several
         return self.task in tasks_of_metrics(task)
-
-
-_SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
 
 
 METRICS = MappingProxyType(
@@ -124,14 +138,9 @@ METRICS_OF_COUNTS = frozenset(name for name, fact in METRICS.items() if fact.of 
 METRICS_OF_RANKS = frozenset(name for name, fact in METRICS.items() if fact.of == "ranks")
 """Metrics of ordered classes, by how far apart their ranks are."""
 
-COST = "cost"
-"""The metric of `metric.costs`: the mean cost of a row's decision."""
 
 METRICS_OF_QUANTILES = frozenset(name for name, fact in METRICS.items() if fact.of == "quantiles")
 """Metrics of several predicted quantiles, most of them of the interval between the outer two."""
-
-ONE_SIDED = frozenset({"coverage", "interval_width"})
-"""Those of them that say half: a wide interval covers more, and a narrow one misses more."""
 
 
 def steering_metric(name: str) -> str:
@@ -224,16 +233,6 @@ class Slice(Section):
 
     min_rows: Count = 30
     """Slices with fewer rows are reported and not judged: their floor stays undecided."""
-
-
-OF_CHOICES = ("acc", "acc_norm", "acc_bytes", "acc_tokens")
-"""Metrics of questions with choices: the likeliest of them is the answer."""
-
-OF_ANSWERS = ("exact_match", "token_f1")
-"""Metrics of questions with reference answers, of what the model writes."""
-
-QuestionMetric = Literal["acc", "acc_norm", "acc_bytes", "acc_tokens", "exact_match", "token_f1"]
-Labels = Literal["text", "index", "letter"]
 
 
 class FewShot(Section):

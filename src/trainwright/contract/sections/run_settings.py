@@ -9,6 +9,11 @@ from pydantic import Field
 
 from trainwright.contract.sections.section import Auto, Count, NonNegative, Positive, Section
 
+Determinism = Literal["bitwise", "run_to_run", "off"]
+
+NoticePath = Annotated[str, Field(pattern="/")]
+"""A file path with a slash, so that no misspelt cloud is taken for one."""
+
 
 class Budget(Section):
     """What the run may use. Before the training starts, a few of its steps are measured, and what
@@ -47,12 +52,6 @@ class Distributed(Section):
 
     backend: Auto | Literal["gloo", "nccl"] = "auto"
     """Communication backend between devices."""
-
-
-Determinism = Literal["bitwise", "run_to_run", "off"]
-
-NoticePath = Annotated[str, Field(pattern="/")]
-"""A file path with a slash, so that no misspelt cloud is taken for one."""
 
 
 class Resume(Section):

@@ -19,6 +19,13 @@ from trainwright.data.base.row_storage import slices_of
 
 UNKNOWN, MISSING, RARE, FIRST_KEPT = 0, 1, 2, 3
 
+FEWEST_ROWS: Final = 5
+"""Rows below which a category or a tail is not listed."""
+
+_LEVELS: Final = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_MOST_CATEGORIES = 50
+_DIGITS = 6
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -92,14 +99,6 @@ def counted_slices(slices: Iterable[pl.Series]) -> pl.DataFrame:
 
 def _ordered(counts: pl.DataFrame) -> pl.DataFrame:
     return counts.sort("count", "value", descending=[True, False])
-
-
-FEWEST_ROWS: Final = 5
-"""Rows below which a category or a tail is not listed."""
-
-_LEVELS: Final = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-_MOST_CATEGORIES = 50
-_DIGITS = 6
 
 
 def safe_quantiles(values: Floats) -> dict[str, float]:

@@ -36,6 +36,12 @@ _SHIFT = np.uint64(29)
 Positions = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""Increment of SplitMix64: 2 ** 64 over the golden ratio."""
+
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -111,13 +117,6 @@ def _scramble(values: Words, key: np.uint64) -> Words:
     mixed *= _MULTIPLIER
     mixed ^= mixed >> np.uint64(32)
     return mixed
-
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""Increment of SplitMix64: 2 ** 64 over the golden ratio."""
-
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def uniform(seed: int, purpose: str, epoch: int, rows: Positions) -> Floats:

@@ -16,6 +16,19 @@ import polars as pl
 from trainwright.data.base.levels import NO_LEVELS, Levels
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+PartName = Literal["train", "validation", "test"]
+_BLOCK_BYTES = 16 * 2**20
+
+NO_WEIGHTS: Floats = np.empty(0)
+"""Weights of rows that all count alike."""
+
+NO_SOFT_TARGETS: Floats = np.empty((0, 0))
+"""Those of rows without a teacher."""
+
+NO_STATES: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
+"""Hidden states of rows without a teacher that shows them."""
 
 
 @final
@@ -87,13 +100,6 @@ def below(blocks: Sequence[SparseColumns]) -> SparseColumns:
     from scipy.sparse import vstack
 
     return sparse_of(vstack([one.matrix() for one in blocks], format="csr"))
-
-
-Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-PartName = Literal["train", "validation", "test"]
-
-_BLOCK_BYTES = 16 * 2**20
 
 
 class Inputs(ABC):
@@ -336,16 +342,6 @@ def as_columns(inputs: Inputs) -> TableInputs:
     """Inputs as columns, for tabular models: an image is its pixels in [0, 1], row by row. A text
     has no columns."""
     return inputs.columns()
-
-
-NO_WEIGHTS: Floats = np.empty(0)
-"""Weights of rows that all count alike."""
-
-NO_SOFT_TARGETS: Floats = np.empty((0, 0))
-"""Those of rows without a teacher."""
-
-NO_STATES: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
-"""Hidden states of rows without a teacher that shows them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
+_FEWEST_OF_STEP = 20
 
 
 def _none() -> Values:
@@ -59,8 +60,6 @@ class Levels:
 
 
 NO_LEVELS = Levels()
-
-_FEWEST_OF_STEP = 20
 
 
 def quantiles_by_step(

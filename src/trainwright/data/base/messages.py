@@ -14,6 +14,9 @@ from trainwright.core.files import Json
 
 _MOST_TOLD = 5
 
+MOST_LISTED = 100_000
+"""Limit of the rows listed; `count` still counts all."""
+
 
 def nearest_option(name: str, options: Iterable[str]) -> str:
     """The option closest to `name`, ignoring case; empty if none is close."""
@@ -54,10 +57,6 @@ class Wrong:
         """The first values in quotes, and whether there are others."""
         others = " and others" if len(self.first) > _MOST_TOLD else ""
         return quoted(self.first[:_MOST_TOLD]) + others
-
-
-MOST_LISTED = 100_000
-"""Limit of the rows listed; `count` still counts all."""
 
 
 @final

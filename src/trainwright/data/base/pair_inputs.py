@@ -16,6 +16,17 @@ from trainwright.data.base.inputs import ImageInputs, Inputs, Integers, TableInp
 from trainwright.data.base.levels import Levels
 from trainwright.data.base.token_inputs import TextInputs, TokenInputs
 
+Side = Literal["images", "texts", "queries", "passages"]
+
+WantedSide = Literal[Side, "given", "found"]
+"""A side; or the one that a file has, and where it has both, what is asked (`given`) or what is
+found (`found`)."""
+
+OTHER_IMAGES: Final = "other_images"
+"""The model that sees, with each caption, the image of another one."""
+
+_SEED = 0
+
 
 @dataclass(frozen=True, slots=True)
 class PairInputs(Inputs):
@@ -50,12 +61,6 @@ class PairInputs(Inputs):
     def scoring_order(self) -> Integers:
         """Their own."""
         return np.zeros(0, dtype=np.int64)
-
-
-Side = Literal["images", "texts", "queries", "passages"]
-WantedSide = Literal[Side, "given", "found"]
-"""A side; or the one that a file has, and where it has both, what is asked (`given`) or what is
-found (`found`)."""
 
 
 @final
@@ -111,12 +116,6 @@ class TextPairInputs(Inputs):
 
 def _named(side: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     return {f"{side}_ids": arrays["input_ids"], f"{side}_mask": arrays["attention_mask"]}
-
-
-OTHER_IMAGES: Final = "other_images"
-"""The model that sees, with each caption, the image of another one."""
-
-_SEED = 0
 
 
 @dataclass(frozen=True, slots=True)

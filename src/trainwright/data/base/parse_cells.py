@@ -61,6 +61,35 @@ _FIRST_YEAR = 1000
 FIRST_DATES, FIRST_VALUES = 20, 100
 """Number of values used to find the closest date format."""
 
+_PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = MappingProxyType(
+    {
+        "": _PLAIN,
+        "thousands_comma": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
+        "accounting": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
+        "decimal_comma": (
+            r"(?:[0-9]{1,3}(?:[.' \u00a0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:,[0-9]+)?)"
+        ),
+    }
+)
+
+_CODES = MappingProxyType({"€": "EUR", "£": "GBP", "¥": "JPY", "$": "USD", "US$": "USD"})
+"""Signs of currencies, which mean one code each. A sign that others share (`$` of AUD, `¥` of CNY)
+is not one unit with their codes."""
+
+INVISIBLE = r"[\u{00ad}\u{180e}\u{200b}\u{2060}-\u{2064}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{feff}]"
+"""Characters that show nothing: soft hyphens, blanks without width, marks of direction. The joiners
+U+200C and U+200D are letters of some scripts and parts of emoji."""
+
+_ALPHABET = frozenset(ascii_lowercase)
+_LOOKALIKES = str.maketrans(
+    # Letters of Cyrillic and Greek that look like Latin ones (Unicode TS 39, confusables).
+    dict(zip("асеһіјкмоорԛѕтухԝνοαρτυχικ", "acehijkmoopqstyxwvoaptuxik", strict=True))
+)
+
+_USUAL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""Full-width forms (U+FF01 to U+FF5E) as the letters of ASCII that they are."""
+
 
 def plain_type(series: pl.Series) -> pl.Series:
     """Cast to one of the few types used by the data packages."""
@@ -207,24 +236,6 @@ def _rows(positions: pl.Series) -> Integers:
     return positions.cast(pl.Int64).to_numpy()
 
 
-_PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_NUMBER = MappingProxyType(
-    {
-        "": _PLAIN,
-        "thousands_comma": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
-        "accounting": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
-        "decimal_comma": (
-            r"(?:[0-9]{1,3}(?:[.' \u00a0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:,[0-9]+)?)"
-        ),
-    }
-)
-
-
-_CODES = MappingProxyType({"€": "EUR", "£": "GBP", "¥": "JPY", "$": "USD", "US$": "USD"})
-"""Signs of currencies, which mean one code each. A sign that others share (`$` of AUD, `¥` of CNY)
-is not one unit with their codes."""
-
-
 def one_unit(units: pl.Series) -> pl.Series:
     """Units in capitals, the sign of a currency as its code: `€` and `eur` are `EUR`."""
     return units.str.to_uppercase().replace(list(_CODES), list(_CODES.values()))
@@ -276,19 +287,6 @@ class Unit:
     def from_json(cls, value: Json) -> Unit:
         """The unit that `to_json` wrote."""
         return cls(value["text"], value["commas"])
-
-
-INVISIBLE = r"[\u{00ad}\u{180e}\u{200b}\u{2060}-\u{2064}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{feff}]"
-"""Characters that show nothing: soft hyphens, blanks without width, marks of direction. The joiners
-U+200C and U+200D are letters of some scripts and parts of emoji."""
-
-_ALPHABET = frozenset(ascii_lowercase)
-_LOOKALIKES = str.maketrans(
-    # Letters of Cyrillic and Greek that look like Latin ones (Unicode TS 39, confusables).
-    dict(zip("асеһіјкмоорԛѕтухԝνοαρτυχικ", "acehijkmoopqstyxwvoaptuxik", strict=True))
-)
-_USUAL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-"""Full-width forms (U+FF01 to U+FF5E) as the letters of ASCII that they are."""
 
 
 def folded(values: pl.Series, accents: Literal["kept", "dropped"]) -> pl.Series:

@@ -29,6 +29,18 @@ from trainwright.data.base.inputs import Integers
 
 _MAPPED: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
+SLICE_ROWS = 65_536
+"""Chunk size in rows. Sums over rows are accumulated by chunk, so another size gives other bits."""
+
+_NUMBER_BYTES = 8
+
+_COPIES = 10
+"""Peak memory of the preparation over the size of the table's numbers."""
+
+Array = npt.NDArray[Any]
+Chosen = Callable[[int, int], npt.NDArray[np.bool_]]
+Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
+
 
 def map_to_read(file: Path) -> mmap.mmap:
     """Bytes of a non-empty file that is not written to."""
@@ -43,18 +55,6 @@ def release_pages() -> None:
     system's cache."""
     for mapped in tuple(_MAPPED):
         mapped.madvise(mmap.MADV_DONTNEED)
-
-
-SLICE_ROWS = 65_536
-"""Chunk size in rows. Sums over rows are accumulated by chunk, so another size gives other bits."""
-
-_NUMBER_BYTES = 8
-_COPIES = 10
-"""Peak memory of the preparation over the size of the table's numbers."""
-
-Array = npt.NDArray[Any]
-Chosen = Callable[[int, int], npt.NDArray[np.bool_]]
-Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
 
 
 class Placing(NamedTuple):

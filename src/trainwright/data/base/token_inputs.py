@@ -21,14 +21,16 @@ TokenDtype = Literal["uint16", "uint32"]
 Mask = npt.NDArray[np.bool_] | Literal["all"]
 """Which tokens count as targets, bool [T]; "all" where every token does."""
 
+DOCUMENT_END = "\x1e"
+"""What stands behind each document where there are several: U+001E, the ASCII record separator."""
+
+TEACHER_TOKENS, TEACHER_LOGS = "teacher_tokens", "teacher_logs"
+"""Names of the teacher's tokens and log-probabilities in a batch."""
+
 
 def token_dtype(size: int) -> TokenDtype:
     """Narrowest type for the tokens of a vocabulary of this size."""
     return "uint16" if size <= 2**16 else "uint32"
-
-
-DOCUMENT_END = "\x1e"
-"""What stands behind each document where there are several: U+001E, the ASCII record separator."""
 
 
 def from_the_beginning() -> Integers:
@@ -304,10 +306,6 @@ class PreferenceInputs(Inputs):
     def arrays(self, _start: int, _stop: int, /) -> Mapping[str, npt.NDArray[Any]]:
         """Answers are scored by their segments."""
         raise AssertionError("answers are scored by their segments")
-
-
-TEACHER_TOKENS, TEACHER_LOGS = "teacher_tokens", "teacher_logs"
-"""Names of the teacher's tokens and log-probabilities in a batch."""
 
 
 @final

@@ -32,6 +32,7 @@ _MESSAGES = ("messages", "conversations")
 _INSTRUCTION, _INPUT, _OUTPUT = "instruction", "input", "output"
 _SPELLINGS = (("role", "content"), ("from", "value"))
 _MOST_PROBLEMS = 6
+ANSWERS: tuple[Role, ...] = ("assistant", "function_call")
 
 
 class Message(NamedTuple):
@@ -234,9 +235,6 @@ def no_column(path: str, name: str, source: SourceFile) -> Problem:
         fix=f"did you mean {near!r}?" if near else f"name one of {quoted(names)}",
         place=source.place(),
     )
-
-
-ANSWERS: tuple[Role, ...] = ("assistant", "function_call")
 
 
 @final

@@ -24,6 +24,7 @@ _MOST_BYTES = 2**20
 _NAMES: Mapping[Role, str] = MappingProxyType({"function_call": "assistant", "observation": "tool"})
 _FIX = "choose data.template: chatml, llama3 or plain"
 _PROBE = (Message("user", "question"), Message("assistant", "answer"))
+NO_ANSWER = -1
 
 
 @final
@@ -207,9 +208,6 @@ def _not_allowed() -> Mistake:
             fix=f"{_FIX}, or add --allow-code",
         )
     )
-
-
-NO_ANSWER = -1
 
 
 class Piece(NamedTuple):

@@ -35,6 +35,11 @@ _KEY_BYTES = 8
 _BETWEEN = "\x1f"
 _PARTS = 3
 
+ROLE, TURN, TOKENS = "role", "turn", "tokens"
+"""Columns of an answer: who wrote it, the number of its message, and its length."""
+
+_SCHEMA = pl.Schema({ROLE: pl.String(), TURN: pl.Int64(), TOKENS: pl.Int64()})
+
 
 class PromptGroups(NamedTuple):
     """The prompt of each chat and its part (0 training, 1 validation, 2 test), int64 [N]."""
@@ -100,10 +105,6 @@ def _too_few(prompts: int, chats: int) -> DataMistake:
             fix="give more chats",
         )
     )
-
-
-ROLE, TURN, TOKENS = "role", "turn", "tokens"
-"""Columns of an answer: who wrote it, the number of its message, and its length."""
 
 
 @final
@@ -233,9 +234,6 @@ def _answers(
     return Part(
         name, pl.concat([own, others], how="horizontal"), inputs, target, rows, prompts[rows]
     )
-
-
-_SCHEMA = pl.Schema({ROLE: pl.String(), TURN: pl.Int64(), TOKENS: pl.Int64()})
 
 
 def read_template(

@@ -22,6 +22,9 @@ from trainwright.data.columns.typed_rows import Limit, limited
 from trainwright.data.encoders.scaling import NumberRows
 from trainwright.data.encoders.time_features import DatePart, LagFeatures
 
+NumberColumn = Callable[[pl.DataFrame], pl.Series]
+"""What takes one numeric column from rows."""
+
 
 class NewRows(Protocol):
     """Rows that a caller gives to a predictor, in the form that an encoding reads."""
@@ -233,10 +236,6 @@ class FrameEncoding(Encoding):
     @abstractmethod
     def identity(self) -> Json:
         """What decides every encoded row, for the version of the data."""
-
-
-NumberColumn = Callable[[pl.DataFrame], pl.Series]
-"""What takes one numeric column from rows."""
 
 
 def names_of_kind(columns: tuple[ColumnType, ...], kind: str) -> list[str]:

@@ -16,6 +16,11 @@ from trainwright.data.base.categories import safe_quantiles
 from trainwright.data.base.inputs import Bytes, Floats, ImageInputs, Inputs, Part, TableInputs
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
 
+_MOST_TRIAL_PIXELS = 2**18
+"""Of a blank image; on larger ones a score takes too long for a check."""
+
+_BINS = 16
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -56,10 +61,6 @@ class Rule:
             }
         )
         return Rule.of(section).sized(int(height), int(width))
-
-
-_MOST_TRIAL_PIXELS = 2**18
-"""Of a blank image; on larger ones a score takes too long for a check."""
 
 
 @final
@@ -172,9 +173,6 @@ def fit_pixels(images: ImageInputs, rule: Rule) -> Pixels:
     deviations[deviations == 0] = 1.0
     known = replace(rule, size=(height, width), channels="grey" if channels == 1 else "rgb")
     return Pixels(channels, height, width, tuple(means.tolist()), tuple(deviations.tolist()), known)
-
-
-_BINS = 16
 
 
 @final

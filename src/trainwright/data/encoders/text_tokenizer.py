@@ -35,6 +35,16 @@ _NAME = "tokenised texts"
 _ROWS = 4096
 """Texts that are tokenised at once."""
 
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+_BLANK: Final = "\u2581"
+"""What SentencePiece writes for a blank."""
+
+_DROPPING: Final = frozenset(
+    {"BertPreTokenizer", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit"}
+)
+"""Pre-tokenizers that leave out what stands between words."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -140,16 +150,6 @@ def _opened(content: str, max_length: int) -> Tokenizer:
         if max_length:
             tokenizer.enable_truncation(max_length)
     return tokenizer
-
-
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-_BLANK: Final = "\u2581"
-"""What SentencePiece writes for a blank."""
-
-_DROPPING: Final = frozenset(
-    {"BertPreTokenizer", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit"}
-)
-"""Pre-tokenizers that leave out what stands between words."""
 
 
 @lru_cache(maxsize=4)

@@ -32,6 +32,8 @@ _PERIODS: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 """The first value of a part that comes again, and after how many values it does."""
 
+_PATH = "data.features.history"
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,6 @@ def _part(dates: pl.Series, part: str) -> pl.Series:
             return times.minute()
         case _:
             raise AssertionError(f"no part of a date: {part}")
-
-
-_PATH = "data.features.history"
 
 
 @final

@@ -25,6 +25,18 @@ from trainwright.data.formats.file_format import damaged_file
 MAPPED_FROM_BYTES = 16 * 2**20
 """A smaller file is read: that takes less time than loading the library that maps."""
 
+_MAGIC = b"ARROW1"
+_CONTINUED = b"\xff\xff\xff\xff"
+
+_KIND, _CONTENT, _BODY_BYTES = 1, 2, 3
+"""The fields of a message."""
+
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+"""Its kinds."""
+
+_FIELDS = 1
+"""The field of a schema that holds those of the table."""
+
 
 def open_arrow(file: Path, mapped_from: int = MAPPED_FROM_BYTES) -> pl.DataFrame:
     """Rows of an uncompressed Arrow file that is not being written to.
@@ -40,18 +52,6 @@ def open_arrow(file: Path, mapped_from: int = MAPPED_FROM_BYTES) -> pl.DataFrame
     frame = pl.from_arrow(table, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-_MAGIC = b"ARROW1"
-_CONTINUED = b"\xff\xff\xff\xff"
-_KIND, _CONTENT, _BODY_BYTES = 1, 2, 3
-"""The fields of a message."""
-
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
-"""Its kinds."""
-
-_FIELDS = 1
-"""The field of a schema that holds those of the table."""
 
 
 def check_arrow(file: Path, written: str, reading: Reading) -> None:

@@ -26,6 +26,9 @@ from trainwright.data.formats.file_format import BadRecords, ParseResult
 _BLOCK_BYTES = 8 * 2**20
 _LINE_FEED = 10
 _SPECIAL = (b'"', b"\r", b"\0")
+_OTHER_SEPARATORS = (";", "\t", "|")
+_SHOWN = 5
+_BLOCK_RECORDS = 50_000
 
 
 def count_plain_lines(file: Path, separator: str, width: int) -> int:
@@ -59,11 +62,6 @@ def _lines_of(text: bytes, separator: str, width: int) -> int:
     lines = len(marks) // width
     plain = len(marks) == lines * width and marks.reshape(lines, width)[:, -1].all()
     return lines if plain and int(marks.sum()) == lines else 0
-
-
-_OTHER_SEPARATORS = (";", "\t", "|")
-_SHOWN = 5
-_BLOCK_RECORDS = 50_000
 
 
 class Records(Protocol):

@@ -27,6 +27,12 @@ _MOST_WINDOW = 2**27
 _ZSTD_BLOCK = 2**11
 """A block of zstd makes at most 128 KiB of 4 bytes, so these make 64 MiB."""
 
+_MARK = "\ufeff"
+_NEAR = 400
+_MANY_HIGH_BYTES = 3
+_LOWER_CYRILLIC = 0xE0
+_CONTROL = dict.fromkeys([*(set(range(32)) - set(b"\t\n\r")), 127])
+
 
 def decompress_file(
     file: Path, compression: Compression, written: str, reading: Reading, target: Path
@@ -143,13 +149,6 @@ def _zstd_blocks(stream: BinaryIO) -> Iterator[bytes]:
             frame = unpacker.decompressobj()
     if not frame.eof:
         raise EOFError("the file ends before its last block")
-
-
-_MARK = "\ufeff"
-_NEAR = 400
-_MANY_HIGH_BYTES = 3
-_LOWER_CYRILLIC = 0xE0
-_CONTROL = dict.fromkeys([*(set(range(32)) - set(b"\t\n\r")), 127])
 
 
 def plain_text(file: Path, written: str, reading: Reading, target: Path) -> Path:

@@ -15,46 +15,8 @@ from trainwright.core.errors import DataMistake, Place, Problem, ProblemKind
 from trainwright.data.base.inputs import Integers
 
 NO_LINES: Integers = np.empty(0, dtype=np.int64)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ParseResult:
-    """Beside the N rows that were written to an Arrow file, of text files all as strings: `lines`
-    int64 [N] holds the line each row starts on; it is empty for files without lines. `skipped` are
-    the lines of records that could not be read and were skipped."""
-
-    lines: Integers
-    skipped: tuple[int, ...] = ()
-
-
-@final
-class BadRecords:
-    """Unreadable records, of which up to `most` are skipped."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.lines: list[int] = []
-
-    def leave_out(self, line: int) -> bool:
-        """Whether the record on this line may be skipped; it is counted either way."""
-        self.lines.append(line)
-        return len(self.lines) <= self._most
-
-    @property
-    def too_many(self) -> bool:
-        """Whether more were met than may be skipped."""
-        return len(self.lines) > self._most
-
-    def check(self, problems: list[Problem]) -> None:
-        """Raise the problems if there were too many."""
-        if self.too_many:
-            raise DataMistake(problems)
-
-
 Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
 Compression = Literal["", ".gz", ".zst"]
-
 FORMATS: MappingProxyType[str, Format] = MappingProxyType(
     {
         ".csv": "csv",
@@ -69,11 +31,11 @@ FORMATS: MappingProxyType[str, Format] = MappingProxyType(
         ".ipc": "arrow",
     }
 )
+
 DELTA_LOG = "_delta_log"
 """The folder in that of a Delta table which holds its log."""
 
 EXPECTED = "CSV, TSV, JSON Lines (.jsonl), Parquet or Arrow, also .gz or .zst"
-
 _LIST = "write one object on each line: jq -c '.[]' {name} > rows.jsonl"
 _SHEET = "save the sheet as CSV"
 _UNPACK = "unpack it, and name the file or the folder"
@@ -111,6 +73,7 @@ _MAGIC = (
     (b"\x7fELF", "program"),
     (b"\xd0\xcf\x11\xe0", "Excel 97 workbook"),
 )
+
 _MAGIC_OF_LETTERS = (
     (b"PAR1", "Parquet"),
     (b"ARROW1", "Arrow"),
@@ -125,7 +88,6 @@ _BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")
 _ASIDE = ("_", ".")
 _PICKLE_PROTOCOLS = (2, 3, 4, 5)
 _HEAD_BYTES = 65_536
-
 _WANTED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
     {
         ".gz": ("gzip",),
@@ -143,6 +105,41 @@ _NUL = (
     "bytes, set data.reading.control_characters to remove"
 )
 _WIDE_TEXT = ("UTF-16 text", "UTF-32 text")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ParseResult:
+    """Beside the N rows that were written to an Arrow file, of text files all as strings: `lines`
+    int64 [N] holds the line each row starts on; it is empty for files without lines. `skipped` are
+    the lines of records that could not be read and were skipped."""
+
+    lines: Integers
+    skipped: tuple[int, ...] = ()
+
+
+@final
+class BadRecords:
+    """Unreadable records, of which up to `most` are skipped."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.lines: list[int] = []
+
+    def leave_out(self, line: int) -> bool:
+        """Whether the record on this line may be skipped; it is counted either way."""
+        self.lines.append(line)
+        return len(self.lines) <= self._most
+
+    @property
+    def too_many(self) -> bool:
+        """Whether more were met than may be skipped."""
+        return len(self.lines) > self._most
+
+    def check(self, problems: list[Problem]) -> None:
+        """Raise the problems if there were too many."""
+        if self.too_many:
+            raise DataMistake(problems)
 
 
 def format_of(written: str, path: str) -> tuple[Format, Compression]:

@@ -28,6 +28,9 @@ from trainwright.data.formats.file_format import BadRecords, ParseResult
 from trainwright.data.formats.number_formats import spelled
 
 _SPELLINGS = (("role", "content"), ("from", "value"))
+_SHOWN = 5
+_BLOCK_RECORDS, _BLOCK_CELLS = 50_000, 4_000_000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def nested_text(value: Json, nested: Literal["text", "chat"]) -> str:
@@ -73,11 +76,6 @@ def _turn(turn: Json, number: int, role: str, content: str) -> str:
 
 def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-_SHOWN = 5
-_BLOCK_RECORDS, _BLOCK_CELLS = 50_000, 4_000_000
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _Bare(str):

@@ -19,6 +19,15 @@ from trainwright.data.sources.remote_store import RemotePlace
 _AT_ONCE = 16
 """Files fetched beside each other: most of the time of a small one is spent waiting."""
 
+_GROUP = 64
+
+PART_NAMES = {
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation"),
+    "test": ("test", "testing"),
+}
+"""What the folders of the parts may be called."""
+
 
 class Tree(Protocol):
     """A folder, the folders in it, and the images below them, by names that begin there.
@@ -145,16 +154,6 @@ def image_files(folder: Path) -> Iterator[Path]:
 def _is_image(pieces: Sequence[str]) -> bool:
     hidden = any(piece.startswith(".") for piece in pieces)
     return not hidden and Path(pieces[-1]).suffix.lower() in SUFFIXES
-
-
-_GROUP = 64
-
-PART_NAMES = {
-    "train": ("train", "training"),
-    "validation": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
-"""What the folders of the parts may be called."""
 
 
 @final

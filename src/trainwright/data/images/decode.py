@@ -25,50 +25,8 @@ _SIGNATURE_BYTES = 8
 _HEAD, _SUM = struct.Struct(">I4s"), struct.Struct(">I")
 _LAST = b"IEND"
 
-
-def damage_of(data: bytes) -> str:
-    """What is wrong with the chunks of a PNG file (PNG 1.2, section 3.2): one that ends early, has
-    another checksum than it says, or no last one; empty if nothing is."""
-    at = _SIGNATURE_BYTES
-    view = memoryview(data)
-    while at + _HEAD.size <= len(data):
-        length, kind = _HEAD.unpack_from(data, at)
-        end = at + _HEAD.size + length
-        name = kind.decode("latin-1")
-        if end + _SUM.size > len(data):
-            return f"a chunk {name!r} of {length:,} bytes ends early"
-        # Chunks that a reader may pass over begin with a small letter.
-        critical = name[:1].isupper()
-        if critical and zlib.crc32(view[at + 4 : end]) != _SUM.unpack_from(data, end)[0]:
-            return f"a chunk {name!r} does not have the checksum that it says"
-        if kind == _LAST:
-            return ""
-        at = end + _SUM.size
-    return "the last chunk is missing"
-
-
 _TAIL_BYTES = 64
 """Some writers pad a file: so far from its end its last marker may stand."""
-
-
-def ends_whole(kind: str, data: bytes) -> bool:
-    """Whether a file of a format, as Pillow calls it, ends as a whole one does: by its last marker
-    (JPEG, T.81, section B.2.1; GIF 89a, section 27), by its chunks and their checksums (PNG), or by
-    the size that it says of itself (WebP, BMP). The end of other formats shows nothing: no."""
-    match kind:
-        case "JPEG" | "MPO":
-            return b"\xff\xd9" in data[-_TAIL_BYTES:]
-        case "GIF":
-            return data.rstrip(b"\0").endswith(b";")
-        case "PNG":
-            return not damage_of(data)
-        case "WEBP":
-            return int.from_bytes(data[4:8], "little") + 8 <= len(data)
-        case "BMP":
-            return 0 < int.from_bytes(data[2:6], "little") <= len(data)
-        case _:
-            return False
-
 
 T = TypeVar("T")
 
@@ -91,6 +49,7 @@ SUFFIXES = {
 """What a file's name says it is."""
 
 _JPEG = ("JPEG", "MPO")
+
 _STILL = ("MPO",)
 """Formats with several pictures of one scene, of which the first is the image: phones write them as
 .jpg."""
@@ -108,6 +67,46 @@ _FILTERS = {
 }
 _ORIENTATION = 0x0112
 _WHITE = 255
+
+
+def damage_of(data: bytes) -> str:
+    """What is wrong with the chunks of a PNG file (PNG 1.2, section 3.2): one that ends early, has
+    another checksum than it says, or no last one; empty if nothing is."""
+    at = _SIGNATURE_BYTES
+    view = memoryview(data)
+    while at + _HEAD.size <= len(data):
+        length, kind = _HEAD.unpack_from(data, at)
+        end = at + _HEAD.size + length
+        name = kind.decode("latin-1")
+        if end + _SUM.size > len(data):
+            return f"a chunk {name!r} of {length:,} bytes ends early"
+        # Chunks that a reader may pass over begin with a small letter.
+        critical = name[:1].isupper()
+        if critical and zlib.crc32(view[at + 4 : end]) != _SUM.unpack_from(data, end)[0]:
+            return f"a chunk {name!r} does not have the checksum that it says"
+        if kind == _LAST:
+            return ""
+        at = end + _SUM.size
+    return "the last chunk is missing"
+
+
+def ends_whole(kind: str, data: bytes) -> bool:
+    """Whether a file of a format, as Pillow calls it, ends as a whole one does: by its last marker
+    (JPEG, T.81, section B.2.1; GIF 89a, section 27), by its chunks and their checksums (PNG), or by
+    the size that it says of itself (WebP, BMP). The end of other formats shows nothing: no."""
+    match kind:
+        case "JPEG" | "MPO":
+            return b"\xff\xd9" in data[-_TAIL_BYTES:]
+        case "GIF":
+            return data.rstrip(b"\0").endswith(b";")
+        case "PNG":
+            return not damage_of(data)
+        case "WEBP":
+            return int.from_bytes(data[4:8], "little") + 8 <= len(data)
+        case "BMP":
+            return 0 < int.from_bytes(data[2:6], "little") <= len(data)
+        case _:
+            return False
 
 
 @final

@@ -26,6 +26,7 @@ from trainwright.data.sources.find_source import absent_column, collected
 from trainwright.data.sources.local_files import LocalFile
 
 _LABEL, _PATH = "label", "data.fields.label"
+_ROWS = 64
 
 
 def tidy_labels(cells: pl.Series, names: pl.Series, cells_hold: LabelCells, path: str) -> pl.Series:
@@ -66,9 +67,6 @@ def fit_image_labels(train: pl.DataFrame, cells_hold: LabelCells) -> LabelSet:
         return fit_label_set(train, (_LABEL,), cells_hold.separator, cells_hold.empty)
     except DataMistake as mistake:
         raise DataMistake([replace(one, path=_PATH) for one in mistake.problems]) from None
-
-
-_ROWS = 64
 
 
 def names_table(written: str) -> bool:

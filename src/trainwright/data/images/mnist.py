@@ -34,6 +34,7 @@ from trainwright.data.sources.source_file import FileVersion
 _UNSIGNED_BYTE = 8
 _GZIP = b"\x1f\x8b"
 _MOST_DIMENSIONS = 4
+_PREFIXES: tuple[tuple[PartName, str], ...] = (("train", "train"), ("test", "t10k"))
 
 
 @final
@@ -143,9 +144,6 @@ class _Unpacked:
                 place=Place(self._written),
             )
         )
-
-
-_PREFIXES: tuple[tuple[PartName, str], ...] = (("train", "train"), ("test", "t10k"))
 
 
 def read_mnist(section: ImageData, folder: Path) -> RawImages:

@@ -42,6 +42,7 @@ LABEL = "label"
 
 _GROUP = "group"
 _PIXELS = "pixels"
+_IDX = "-idx"
 
 
 def read_images(section: ImageData, folder: Path, most: int = sys.maxsize) -> RawImages:
@@ -252,9 +253,6 @@ def _version(
             "target": target.to_json(),
         }
     )
-
-
-_IDX = "-idx"
 
 
 def unlabelled_images(data: Path, pixels: Pixels, fields: ImageFields) -> tuple[Bytes, list[str]]:

@@ -21,6 +21,9 @@ from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.source_file import FileVersion
 from trainwright.data.split.random_split import PARTS
 
+UNCHANGED = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
+"""The rule of images that come as arrays: nothing is decoded."""
+
 
 class Record(NamedTuple):
     """One image: what it is called (its path, or its key in a shard), its label and group (empty
@@ -68,10 +71,6 @@ class PictureSource(Protocol):
 def writable(text: str) -> str:
     """A text as UTF-8 can hold it: a byte of a name that is none of it becomes `\\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-UNCHANGED = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
-"""The rule of images that come as arrays: nothing is decoded."""
 
 
 @final

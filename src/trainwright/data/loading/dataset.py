@@ -16,6 +16,9 @@ from trainwright.data.base.inputs import Integers
 from trainwright.data.base.token_inputs import TokenInputs
 from trainwright.data.loading.batch import Batch, as_batch
 
+AlignedTensors = Batch | Mapping[str, Tensor] | Sequence[Tensor]
+"""Tensors of one length, by name or in order with the target last."""
+
 
 @runtime_checkable
 class RowDataset(Protocol):
@@ -48,10 +51,6 @@ class TextDataset(RowDataset, Protocol):
     def sources(self) -> Integers:
         """The source of each row, int64 [N]."""
         ...
-
-
-AlignedTensors = Batch | Mapping[str, Tensor] | Sequence[Tensor]
-"""Tensors of one length, by name or in order with the target last."""
 
 
 def as_store(rows: AlignedTensors | RowDataset) -> RowDataset:

@@ -21,6 +21,7 @@ from trainwright.data.loading.document_dataset import PaddedDataset
 from trainwright.data.text.padding import PaddedShapes
 
 _OF_TEXTS = ("input_ids", "attention_mask")
+_SIDES = ("query", "passage", "negative")
 
 
 @final
@@ -107,9 +108,6 @@ class CaptionDataset:
     def count_targets(self, epoch: int, rows: Positions) -> int:
         """Targets of these rows."""
         return self._texts.count_targets(epoch, rows)
-
-
-_SIDES = ("query", "passage", "negative")
 
 
 @final

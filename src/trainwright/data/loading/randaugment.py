@@ -30,6 +30,15 @@ _WHITE = 255
 _YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]])
 """From RGB to luma and two axes of colour (NTSC 1953), which a change of hue turns."""
 
+Operation = Callable[[Tensor, Floats], Tensor]
+"""Images and a signed strength from -1 to 1 for each of them."""
+
+_DEGREES = 30.0
+_SHEAR = 0.3
+_MOVE = 150 / 331
+_FACTOR = 0.9
+_BITS = 4
+
 
 def luma(pixels: Tensor) -> Tensor:
     """Grey of ITU-R BT.601 in whole numbers, int32 [B, 1, H, W]."""
@@ -92,16 +101,6 @@ def per_row(values: Floats, device: torch.device) -> Tensor:
 def _rotation(angle: float) -> Floats:
     cosine, sine = math.cos(angle), math.sin(angle)
     return np.array([[1.0, 0.0, 0.0], [0.0, cosine, -sine], [0.0, sine, cosine]])
-
-
-Operation = Callable[[Tensor, Floats], Tensor]
-"""Images and a signed strength from -1 to 1 for each of them."""
-
-_DEGREES = 30.0
-_SHEAR = 0.3
-_MOVE = 150 / 331
-_FACTOR = 0.9
-_BITS = 4
 
 
 def rand_augmented(

@@ -43,6 +43,7 @@ REQUEST = struct.Struct("<3q")
 REPLY_BYTES = 2**16
 _PR_SET_PDEATHSIG = 1
 _MOST_CHARACTERS = 2000
+_USUAL = Loading()
 
 
 @final
@@ -143,9 +144,6 @@ def _serve(store: RowDataset, slots: Sequence[SharedBuffer], asked: socket.socke
         except Exception as error:
             reply = {"failed": f"{type(error).__name__}: {error}"[:_MOST_CHARACTERS]}
         asked.send(json.dumps(reply).encode())
-
-
-_USUAL = Loading()
 
 
 class _Asked(NamedTuple):

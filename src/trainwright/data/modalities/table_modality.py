@@ -62,6 +62,8 @@ MOST_CHECKED = 50_000
 MOST_ROWS_JUDGED = 20_000
 """Sample size of model-based label checks, for a table of more than `MOST_CHECKED` rows."""
 
+_BLOCK_ROWS = 100_000
+
 
 def table_task(split: SplitSettings[TableData]) -> TableTask:
     """The task of a table."""
@@ -212,9 +214,6 @@ def _sampled_rows(
         f"be among them{also}"
     )
     return (Finding("sampled", "info", message, rows - min(checked, audited)),)
-
-
-_BLOCK_ROWS = 100_000
 
 
 @final

@@ -21,6 +21,7 @@ PAD, UNKNOWN = 0, 1
 _FIRST = 2
 _LONGEST_TRIAL = 64
 _WORD = re.compile(r"\w+|[^\w\s]")
+TOKENIZER = "tokenizer.json"
 
 
 @final
@@ -108,9 +109,6 @@ def fit_captions(texts: Iterable[str], section: CaptionTokens) -> CaptionTokeniz
     often = [(-count, one) for one, count in captions.items() if count >= section.least_captions]
     kept = sorted(one for _, one in sorted(often)[: section.most])
     return CaptionTokenizer(section.unit, tuple(kept), section.max_length)
-
-
-TOKENIZER = "tokenizer.json"
 
 
 @final

@@ -29,6 +29,11 @@ from trainwright.data.pairs.caption_tokenizer import (
     trial_text,
 )
 
+SIDE = 16
+"""Height and width of the small images."""
+
+_MOST_TERMS = 2000
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -156,12 +161,6 @@ class PairEncoder(Encoding):
             longest,
             str(json["caption"]),
         )
-
-
-SIDE = 16
-"""Height and width of the small images."""
-
-_MOST_TERMS = 2000
 
 
 @final

@@ -29,6 +29,9 @@ from trainwright.data.read_table import DataFacts, Raw
 from trainwright.data.sources.cache import Tables, open_cache
 from trainwright.data.sources.find_source import absent_column, read_source
 
+WORDS = "caption_words"
+"""Column that is made of the captions: their words, to slice by."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,6 @@ def shared_rows(codes: Integers) -> int:
     """Rows whose code another row has, too."""
     _, member, sizes = np.unique(codes, return_inverse=True, return_counts=True)
     return int((sizes[member] > 1).sum())
-
-
-WORDS = "caption_words"
-"""Column that is made of the captions: their words, to slice by."""
 
 
 @final

@@ -25,16 +25,14 @@ from trainwright.data.sources.source_file import FileVersion, SourceFile
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_MOST_PROBLEMS = 6
+_READING = USUAL.model_copy(update={"nested": "text"})
 
 
 def normalise_answer(text: str) -> str:
     """Lower case, without ASCII punctuation, the articles a, an and the, and further spaces."""
     plain = text.lower().translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
-
-
-_MOST_PROBLEMS = 6
-_READING = USUAL.model_copy(update={"nested": "text"})
 
 
 @final

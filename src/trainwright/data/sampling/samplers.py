@@ -20,6 +20,8 @@ from trainwright.data.base.counter_rng import Permutation, Positions, even_piece
 from trainwright.data.base.inputs import Floats
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, sorted_positions
 
+Pacing = Literal["linear", "root", "exponential"]
+
 
 class Sampler(Protocol):
     """Maps samples of an epoch to rows.
@@ -155,9 +157,6 @@ class WeightedSampler:
         points = (self._points.at(epoch, start, stop) + offset) / self.rows * self._ends[-1]
         rows = np.searchsorted(self._ends, points, side="right")
         return np.asarray(np.minimum(rows, self._last), np.int64)
-
-
-Pacing = Literal["linear", "root", "exponential"]
 
 
 @final

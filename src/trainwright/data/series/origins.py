@@ -30,6 +30,15 @@ FEWEST_BLOCKS = 5
 """Blocks of origins that an interval takes."""
 
 _TEST_SHARE, _MOST_SHARE = 0.15, 4
+_HIDDEN: Final = "\uffff"
+_OFFSET, _SCALE, _ERROR_SCALE = (f"{_HIDDEN}{name}" for name in ("offset", "scale", "error_scale"))
+
+PERSISTENT, SEASONAL_VALUE, DRIFTING = (
+    f"{_HIDDEN}{name}" for name in ("persistence", "seasonal_naive", "drift")
+)
+"""Columns of the forecasts that need no model."""
+
+_REASON = "what is known of a series at the origin, or of the forecast time"
 
 
 @final
@@ -140,14 +149,6 @@ def resampling_units(rows: ForecastRows, horizon: int) -> tuple[Integers, str]:
     return blocks, said
 
 
-_HIDDEN: Final = "\uffff"
-_OFFSET, _SCALE, _ERROR_SCALE = (f"{_HIDDEN}{name}" for name in ("offset", "scale", "error_scale"))
-PERSISTENT, SEASONAL_VALUE, DRIFTING = (
-    f"{_HIDDEN}{name}" for name in ("persistence", "seasonal_naive", "drift")
-)
-"""Columns of the forecasts that need no model."""
-
-
 def usable_rows(panel: SeriesPanel, rows: ForecastRows, lookback: Lookback) -> ForecastRows:
     """The rows that have a level: whose series is known so far."""
     levels = lookback.levels(panel, rows)
@@ -195,9 +196,6 @@ def feature_types(frame: pl.DataFrame, columns: SeriesColumns) -> tuple[ColumnTy
         missing, distinct = series.null_count(), series.n_unique()
         found.append(ColumnType(series.name, kind, _REASON, missing, distinct, example))
     return tuple(found)
-
-
-_REASON = "what is known of a series at the origin, or of the forecast time"
 
 
 def levels_of(frame: pl.DataFrame) -> Levels:

@@ -25,6 +25,7 @@ _NAMED = (
 _LEAST_MONTH_DAYS = 28
 _FEWEST_DAYS = 10
 _EPOCH = np.datetime64("1970-01-01", "D")
+NO_ROW = -1
 
 
 @final
@@ -153,9 +154,6 @@ def _month(times: pl.Series) -> Integers:
     """Months since the year 0, int64 [N]."""
     dates = times.dt
     return (dates.year().cast(pl.Int64) * 12 + dates.month().cast(pl.Int64)).to_numpy()
-
-
-NO_ROW = -1
 
 
 @final

@@ -47,6 +47,10 @@ _OPTIONS: Final = MappingProxyType(
     }
 )
 
+Learner = Callable[[Floats, Floats, Floats], Floats]
+"""Fit and predict: from features [N, F] and values [N], and features [M, F] of what follows, to the
+predictions [M] there."""
+
 
 def season_candidates(spacing: TimeSpacing) -> tuple[int, ...]:
     """Seasons of the calendar in steps: a day, a week, a year; of numbers, common lengths."""
@@ -156,11 +160,6 @@ def _open_choices(
     if asked.relative_to != "auto":
         levels = [asked.relative_to]
     return levels, relations if asked.relation == "auto" else [asked.relation]
-
-
-Learner = Callable[[Floats, Floats, Floats], Floats]
-"""Fit and predict: from features [N, F] and values [N], and features [M, F] of what follows, to the
-predictions [M] there."""
 
 
 def fit_ridge(x: Floats, y: Floats, held_out: Floats) -> Floats:

@@ -71,6 +71,11 @@ SOFT_TOKENS = ("positions.npy", "soft_tokens.npy", "soft_logs.npy")
 """Those of what a decoder predicts of the tokens of a text."""
 
 _PRIVATE = 0o700
+_SHELVES: tuple[Shelf, ...] = ("tables", "images", "texts", "downloads", "values")
+_KEPT = frozenset(
+    {_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS}
+    | {SOFT_TARGETS, TEACHER_STATES, *SOFT_TOKENS}
+)
 
 
 @final
@@ -241,13 +246,6 @@ class Cache:
             yield
         finally:
             os.close(descriptor)
-
-
-_SHELVES: tuple[Shelf, ...] = ("tables", "images", "texts", "downloads", "values")
-_KEPT = frozenset(
-    {_ROWS, _LINES, _DATA, PIXELS, RECORDS, TOKENS, LENGTHS}
-    | {SOFT_TARGETS, TEACHER_STATES, *SOFT_TOKENS}
-)
 
 
 def open_cache(written: str, folder: Path) -> Tables:

@@ -22,6 +22,8 @@ from trainwright.data.sources.source_file import Source, SourcePart, is_partitio
 
 _ANY_FOLDERS = "**"
 _MARKS = frozenset("*?[")
+_SHOWN = 5
+_MOST_LOOKED_AT = 10_000
 
 
 class TooManyEntriesError(Exception):
@@ -83,10 +85,6 @@ class _Walk:
                     yield entry
         except OSError:
             return
-
-
-_SHOWN = 5
-_MOST_LOOKED_AT = 10_000
 
 
 def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:

@@ -20,6 +20,7 @@ from trainwright.data.sources.source_file import SourcePart
 
 _ROWS = 65_536
 _AS_TEXT = (pl.Categorical, pl.Enum, pl.Decimal, pl.Int128, pl.UInt128)
+NO_FRAMES: Mapping[str, Frame] = MappingProxyType({})
 
 
 def hash_frame(frame: pl.DataFrame) -> str:
@@ -77,8 +78,6 @@ class ArrowTable(Protocol):
 
 Frame: TypeAlias = pl.DataFrame | ArrowTable | Mapping[str, npt.NDArray[Any] | Sequence[Any]]
 """Rows in memory: a frame of polars or pandas, or a dict of columns."""
-
-NO_FRAMES: Mapping[str, Frame] = MappingProxyType({})
 
 
 @final

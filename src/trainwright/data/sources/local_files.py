@@ -38,6 +38,9 @@ from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.source_file import FileVersion, SourcePart
 
+_SCHEME = 2
+_FEWEST_BYTES = 4096
+
 
 class _Stamp(NamedTuple):
     size_bytes: int
@@ -87,10 +90,6 @@ def _stamp(path: Path) -> _Stamp:
         return _GONE
     found = path.stat()
     return _Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
-
-
-_SCHEME = 2
-_FEWEST_BYTES = 4096
 
 
 @final

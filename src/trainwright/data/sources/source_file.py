@@ -17,6 +17,9 @@ from trainwright.core.files import Json, hash_value
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
 
+_NAMED = re.compile(r"([^=/\\?*\[]+)=([^=/\\?*\[]*)")
+_MISSING = ("", "__HIVE_DEFAULT_PARTITION__")
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,6 @@ class SourceFile:
         numbers = self.lines[numbers] if len(self.lines) else numbers + 1
         plural = "s" if len(rows) > 1 else ""
         return f"{word}{plural} {some([int(n) for n in numbers], most, len(rows))}"
-
-
-_NAMED = re.compile(r"([^=/\\?*\[]+)=([^=/\\?*\[]*)")
-_MISSING = ("", "__HIVE_DEFAULT_PARTITION__")
 
 
 def is_partition(name: str) -> bool:

@@ -35,6 +35,8 @@ from trainwright.data.sources.frames import hash_frame
 from trainwright.data.sources.source_file import SourcePart
 
 _Next: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_QUERY = "data.sql.query"
+_URL = "data.sql.url"
 
 
 class _Stream(ctypes.Structure):
@@ -72,10 +74,6 @@ class Batches:
     def stop(self) -> None:
         """Give no further batch."""
         self._is_stopped = True
-
-
-_QUERY = "data.sql.query"
-_URL = "data.sql.url"
 
 
 @final

@@ -17,6 +17,9 @@ from trainwright.data.split.split_file import PART_COLUMN
 
 _MOST_MOMENTS = 2**62
 
+_Radix = Mapping[str, tuple[int, int]]
+"""Minimum and range of each part."""
+
 
 def without_hidden(frame: pl.DataFrame) -> pl.DataFrame:
     """Columns of the data only."""
@@ -49,10 +52,6 @@ def with_moments(
 def _places(frame: pl.DataFrame, before: int) -> Iterator[pl.DataFrame]:
     for start, stop in bounds(frame.height):
         yield pl.DataFrame({MOMENT_COLUMN: range(before + start, before + stop)})
-
-
-_Radix = Mapping[str, tuple[int, int]]
-"""Minimum and range of each part."""
 
 
 def _radix(frames: list[pl.DataFrame], parts: tuple[str, ...]) -> _Radix:

@@ -20,6 +20,9 @@ from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, pos
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)
 PARTS: tuple[PartName, ...] = ("train", "validation", "test")
+_BYTES = 8
+_BETWEEN, _MISSING = "\x1f", "\x1e"
+_LARGEST = np.uint64(2**64 - 1)
 
 
 @final
@@ -92,10 +95,6 @@ def unit_of(split: Split) -> str:
     return units.get(split.kind, "rows")
 
 
-_BYTES = 8
-_BETWEEN, _MISSING = "\x1f", "\x1e"
-
-
 def random_keys(count: int, seed: int, purpose: str) -> npt.NDArray[np.uint64]:
     """`count` random 64-bit numbers, a pure function of seed and purpose.
 
@@ -145,9 +144,6 @@ def _share(text: str) -> float:
     word = hashlib.blake2b(text.encode(), digest_size=_BYTES).digest()
     # 53 bits, the precision of a double, so that 1 is never reached.
     return (int.from_bytes(word, "little") >> 11) / 2.0**53
-
-
-_LARGEST = np.uint64(2**64 - 1)
 
 
 def draw_parts(

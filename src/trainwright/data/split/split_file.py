@@ -33,6 +33,13 @@ from trainwright.data.split.groups import Groups
 NOWHERE = -1
 _SEEDS = (0, 1)
 
+PART_COLUMN = "\uffffpart"
+"""Column of the training frame with the part from the file. The name is an unassigned code point,
+so no file has a column of this name."""
+
+_PART, _ROW = "part", "row"
+_SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d) 00:00:00$"
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -82,14 +89,6 @@ class KeyIndex:
             return np.asarray(behind - np.searchsorted(self.ascending, own) > 1)
 
         return np.sort(self.order[chosen_positions(len(self.ascending), chosen, space)])
-
-
-PART_COLUMN = "\uffffpart"
-"""Column of the training frame with the part from the file. The name is an unassigned code point,
-so no file has a column of this name."""
-
-_PART, _ROW = "part", "row"
-_SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d) 00:00:00$"
 
 
 @final

@@ -39,6 +39,8 @@ _BLOCK_ROWS = 4096
 _TOLD = 2**26
 """Characters from one message about a pass to the next."""
 
+LongDocuments = Literal["split", "cut", "exclude"]
+
 
 class SourceSize(NamedTuple):
     """Name and document count of a source."""
@@ -255,9 +257,6 @@ def _without_end(text: str, written: str) -> str:
             place=Place(written),
         )
     )
-
-
-LongDocuments = Literal["split", "cut", "exclude"]
 
 
 @final

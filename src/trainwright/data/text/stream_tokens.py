@@ -40,6 +40,12 @@ from trainwright.data.text.token_file import (
 
 SingleKind = Literal["characters", "bytes"]
 
+MOST_LEARNED = 2**25
+"""Limit of training characters for learning merges."""
+
+_AT_ONCE = 2**20
+"""Characters encoded at once."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -121,13 +127,6 @@ def _order(section: TokenData) -> dict[str, Json]:
     if not (section.text and isinstance(sampling, Mixture)):
         return {}
     return {"sources": sampling.column}
-
-
-MOST_LEARNED = 2**25
-"""Limit of training characters for learning merges."""
-
-_AT_ONCE = 2**20
-"""Characters encoded at once."""
 
 
 class StreamedTokens(NamedTuple):

@@ -28,6 +28,9 @@ from trainwright.data.pairs.caption_tokenizer import (
     trial_text,
 )
 
+_MOST_TERMS = 2000
+_ROWS = 1024
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -158,10 +161,6 @@ class TextPairEncoder(Encoding):
             raise ValueError("features.json names texts of no length")
         texts = read_caption_tokens(told, json)
         return cls(texts, longest, str(json["query"]), str(json["passage"]), negatives)
-
-
-_MOST_TERMS = 2000
-_ROWS = 1024
 
 
 @final

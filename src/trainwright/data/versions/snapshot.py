@@ -38,6 +38,11 @@ from trainwright.data.split.hidden_columns import without_hidden
 from trainwright.data.statistics.profile import Profile, profile_column
 
 _SCHEME = 1
+_MISSING = np.uint64(0x6D697373696E6721)
+PROFILE, ROWS = "profile.json", "rows.parquet"
+
+MOST_ROWS = 10_000_000
+"""Row limit for hashes; beyond it only columns are kept, since hashes take 16 bytes a row."""
 
 
 def data_version(
@@ -67,9 +72,6 @@ def data_version(
     if not done:
         return version
     return hash_value({"rows": version, "done": [one.to_json() for one in done]})
-
-
-_MISSING = np.uint64(0x6D697373696E6721)
 
 
 def hash_rows(frame: pl.DataFrame) -> Words:
@@ -122,11 +124,6 @@ def _mix(words: Words) -> Words:
 def _word(text: str) -> np.uint64:
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))
-
-
-PROFILE, ROWS = "profile.json", "rows.parquet"
-MOST_ROWS = 10_000_000
-"""Row limit for hashes; beyond it only columns are kept, since hashes take 16 bytes a row."""
 
 
 @final

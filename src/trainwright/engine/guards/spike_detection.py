@@ -24,6 +24,10 @@ _MAD_TO_DEVIATION = 1.4826
 MOST_STEPS = _OF
 """Number of recent steps in which a spike may have begun, the last one included."""
 
+_MASK = (1 << _OF) - 1
+_LARGEST_LOG = 700.0
+_LARGEST_FP32 = 3e38
+
 
 class Spike(NamedTuple):
     """Loss spike. `steps` is its length so far, this step included; `usual` the median loss before
@@ -149,11 +153,6 @@ class SpikeWatch:
         deviation = max(_MAD_TO_DEVIATION * spread, _LEAST_DEVIATION)
         rise = max(self._threshold * deviation, _LEAST_RISE)
         return center, deviation, math.exp(min(center + rise, _LARGEST_LOG))
-
-
-_MASK = (1 << _OF) - 1
-_LARGEST_LOG = 700.0
-_LARGEST_FP32 = 3e38
 
 
 def _window(values: Iterable[float]) -> deque[float]:

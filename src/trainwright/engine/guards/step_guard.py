@@ -13,6 +13,14 @@ from trainwright.engine.guards.spike_detection import Spike, SpikeWatch
 from trainwright.tracking.events import StepOutcome, read_number
 from trainwright.tracking.signals import ReadScalars, read_each
 
+_SHOWN_ROWS = 12
+_OVERFLOWS_IN_A_ROW = 20
+_NO_UPDATE_IN_A_ROW = 100
+_SOON = 20
+
+RowsBetween = Callable[[int, int], Iterable[SupportsInt]]
+"""Row numbers between two positions of the feed's cursor."""
+
 
 @final
 class Advice(NamedTuple):
@@ -85,13 +93,6 @@ class StepGuard(Protocol):
 
 
 _KEEP = Keep()
-_SHOWN_ROWS = 12
-_OVERFLOWS_IN_A_ROW = 20
-_NO_UPDATE_IN_A_ROW = 100
-_SOON = 20
-
-RowsBetween = Callable[[int, int], Iterable[SupportsInt]]
-"""Row numbers between two positions of the feed's cursor."""
 
 
 @final

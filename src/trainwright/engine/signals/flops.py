@@ -36,6 +36,24 @@ _ATTENTION = frozenset(
         _ATEN._scaled_dot_product_cudnn_attention,
     }
 )
+_SIZES_ON_CPU = (256, 512, 1024, 2048)
+_SIZES_ON_GPU = (2048, 4096, 8192)
+_LONG_SECONDS = 0.015
+_REPEATS = 3
+
+_DENSE_TFLOPS = {
+    "H200": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 80GB HBM3": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 PCIe": {"fp8": 1513.0, "bf16": 756.0, "fp16": 756.0, "tf32": 378.0, "fp32": 51.0},
+    "A100": {"bf16": 312.0, "fp16": 312.0, "tf32": 156.0, "fp32": 19.5},
+    "L4": {"fp8": 242.5, "bf16": 121.0, "fp16": 121.0, "tf32": 60.0, "fp32": 30.3},
+    "V100": {"fp16": 125.0, "fp32": 15.7},
+    "T4": {"fp16": 65.0, "fp32": 8.1},
+}
+"""NVIDIA's data sheets, in TFLOP/s without sparsity."""
+
+Shapes = tuple[tuple[int, ...], ...]
+"""Signature of batches with the same FLOPs per row: their shapes without the row dimension."""
 
 
 def count_flops(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
@@ -116,23 +134,6 @@ def _gradients(packet: Any, args: Sequence[Any]) -> int:
     return sum(factors)
 
 
-_SIZES_ON_CPU = (256, 512, 1024, 2048)
-_SIZES_ON_GPU = (2048, 4096, 8192)
-_LONG_SECONDS = 0.015
-_REPEATS = 3
-
-_DENSE_TFLOPS = {
-    "H200": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
-    "H100 80GB HBM3": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
-    "H100 PCIe": {"fp8": 1513.0, "bf16": 756.0, "fp16": 756.0, "tf32": 378.0, "fp32": 51.0},
-    "A100": {"bf16": 312.0, "fp16": 312.0, "tf32": 156.0, "fp32": 19.5},
-    "L4": {"fp8": 242.5, "bf16": 121.0, "fp16": 121.0, "tf32": 60.0, "fp32": 30.3},
-    "V100": {"fp16": 125.0, "fp32": 15.7},
-    "T4": {"fp16": 65.0, "fp32": 8.1},
-}
-"""NVIDIA's data sheets, in TFLOP/s without sparsity."""
-
-
 def vendor_peak(device_name: str, choice: PrecisionChoice) -> float | Literal["unknown"]:
     """Vendor peak in FLOP/s, of dense matrix products in the format.
 
@@ -183,10 +184,6 @@ def _seconds_of_product(size: int, dtype: torch.dtype, device: torch.device) -> 
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-Shapes = tuple[tuple[int, ...], ...]
-"""Signature of batches with the same FLOPs per row: their shapes without the row dimension."""
 
 
 @final

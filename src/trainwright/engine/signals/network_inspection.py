@@ -22,6 +22,17 @@ from trainwright.engine.signals.telemetry import Window, Windows
 from trainwright.tracking.events import Number
 
 _UNMEASURED = nullcontext()
+_SILENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Identity)
+_CLIPPING = (nn.ReLU, nn.ReLU6)
+_SMOOTH = (nn.GELU, nn.SiLU, nn.ELU, nn.Mish)
+_SMALL = 1e-3
+_LEAST_DECADE, _LARGEST_DECADE = -12, 3
+
+See = Callable[[str, nn.Module, Tensor], None]
+"""Receives a module's path, the module and its output."""
+
+_DEPTH = 2
+_TINY = torch.finfo(torch.float32).tiny
 
 
 class Probe(Protocol):
@@ -71,16 +82,6 @@ class StepProbes:
                 for probe in self._inspections:
                     measuring.enter_context(probe.measuring(work))
             yield
-
-
-_SILENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Identity)
-_CLIPPING = (nn.ReLU, nn.ReLU6)
-_SMOOTH = (nn.GELU, nn.SiLU, nn.ELU, nn.Mish)
-_SMALL = 1e-3
-_LEAST_DECADE, _LARGEST_DECADE = -12, 3
-
-See = Callable[[str, nn.Module, Tensor], None]
-"""Receives a module's path, the module and its output."""
 
 
 @contextmanager
@@ -250,10 +251,6 @@ def _decades(gradient: Tensor) -> Tensor:
     place = torch.where(size == 0, 0, place)
     decades = _LARGEST_DECADE - _LEAST_DECADE + 2
     return torch.stack([(place == one).sum() for one in range(decades)]).double()
-
-
-_DEPTH = 2
-_TINY = torch.finfo(torch.float32).tiny
 
 
 def group_of(parameter: str) -> str:

@@ -20,6 +20,9 @@ from trainwright.contract.sections.training.optimizer import (
 )
 from trainwright.distributed.strategy import norms_of
 
+_TINY = 1e-6
+"""Added to the norm, as in torch's `clip_grad_norm_`."""
+
 
 class Clipped(NamedTuple):
     """Clipping for an update on a device: `divisor` of each gradient, a 0-d tensor or 1.0, and
@@ -293,10 +296,6 @@ def _hold(gradients: list[Tensor], norm: float, most: float) -> float:
 def _divisor(norm: Tensor, most: Tensor | float) -> Clipped:
     divisor = torch.clamp((norm + _TINY) / most, min=1.0).to(torch.float32)
     return Clipped(divisor, (norm > most).to(torch.float32))
-
-
-_TINY = 1e-6
-"""Added to the norm, as in torch's `clip_grad_norm_`."""
 
 
 def build_clipping(section: GradientClipping) -> Clipping:

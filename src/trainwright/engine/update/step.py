@@ -37,6 +37,8 @@ from trainwright.optim.fused_adam import stepping_of
 from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
 from trainwright.tracking.events import OwnNumbers, StepOutcome
 
+_MOST_ROOTS = 256
+
 
 class Step(Protocol):
     """Turns the batches of one step into one update of the weights.
@@ -59,7 +61,6 @@ class Update(NamedTuple):
     nonfinite: float | Tensor
 
 
-_MOST_ROOTS = 256
 _NONFINITE, _ABOVE = Update(1.0, 0.0, 1.0), Update(1.0, 0.0, 0.0)
 _APPLIED, _CLIPPED = Update(0.0, 0.0, 0.0), Update(0.0, 1.0, 0.0)
 

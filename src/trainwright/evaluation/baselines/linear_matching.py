@@ -22,6 +22,11 @@ from trainwright.predictor.predictor import Predictor
 MOST_PAIRS = 20_000
 """Training pairs that the linear one sees."""
 
+MOST_TEXT_PAIRS = 20_000
+"""Training pairs that the linear one sees."""
+
+_TERMS_OF_BM25 = 4000
+
 
 def chance_of_pairs(prepared: Prepared) -> Predictor:
     """Embeddings that are all alike: every candidate stands in a random order."""
@@ -40,12 +45,6 @@ def match_linearly(prepared: Prepared, most_rows: float) -> Predictor:
     terms = features.weigh(captions.to_list())
     fitted = fit_ridge_match(small_images(images), terms)
     return Predictor(features, target.with_width(len(features.terms)), fitted)
-
-
-MOST_TEXT_PAIRS = 20_000
-"""Training pairs that the linear one sees."""
-
-_TERMS_OF_BM25 = 4000
 
 
 def chance_of_passages(prepared: Prepared) -> Predictor:

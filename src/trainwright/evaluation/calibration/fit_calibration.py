@@ -30,6 +30,9 @@ Caruana 2005, section 4)."""
 _LEAST = 1e-12
 _CHOOSE = 0x63616C69
 
+_ORDER: tuple[Method, ...] = ("none", "temperature", "platt", "isotonic")
+"""From the simplest on: of equal losses the first counts."""
+
 
 def fit_calibration(
     scores: Floats,
@@ -148,5 +151,3 @@ def _mapped_classes(scores: Floats) -> range:
 _FITS: Mapping[str, Callable[[Floats, Integers], Calibration]] = MappingProxyType(
     {"none": _none, "temperature": _temperature, "platt": _platt, "isotonic": _isotonic}
 )
-_ORDER: tuple[Method, ...] = ("none", "temperature", "platt", "isotonic")
-"""From the simplest on: of equal losses the first counts."""

@@ -29,6 +29,24 @@ from trainwright.predictor.calibration import USUAL_THRESHOLD
 
 _LEAST = 1e-9
 
+Counted = Callable[[Floats, Floats, Floats, Floats], Floats]
+"""A metric of the counts of true and false positives, false and true negatives."""
+
+_FOLDS = 5
+_DEAL = 0x636F7374
+
+OF_EACH_LABEL: Final = {"f1_macro": "f1", "hamming_loss": "accuracy"}
+"""Metrics that are means over the labels: the best threshold of each is that of its own metric."""
+
+OF_ALL_LABELS: Final = "f1_micro"
+"""A ratio of sums over all cells."""
+
+DECIDED_LABELS: Final = (*OF_EACH_LABEL, OF_ALL_LABELS)
+"""Metrics of labels with best thresholds: a ranking has none, and those of `subset_accuracy` depend
+on each other."""
+
+_LEAST_OF_LABELS, _MOST_ROUNDS = 1e-9, 100
+
 
 def fit_threshold(
     scores: Floats, truth: Integers, positive: int, metric: str, costs: Costs = ()
@@ -68,10 +86,6 @@ def _saved(counts: tuple[Floats, Floats, Floats, Floats], costs: Costs, positive
     yes, no = costs[positive], costs[1 - positive]
     total = tp * yes[positive] + fp * no[positive] + fn * yes[1 - positive] + tn * no[1 - positive]
     return np.asarray(-total / (tp + fp + fn + tn))
-
-
-Counted = Callable[[Floats, Floats, Floats, Floats], Floats]
-"""A metric of the counts of true and false positives, false and true negatives."""
 
 
 def _accuracy(tp: Floats, fp: Floats, fn: Floats, tn: Floats) -> Floats:
@@ -176,10 +190,6 @@ def _without_quantiles(target: Target) -> Problem:
     )
 
 
-_FOLDS = 5
-_DEAL = 0x636F7374
-
-
 def fit_cost_threshold(
     scores: Floats, truth: Integers, units: Integers, costs: Costs, positive: int, seed: int
 ) -> float:
@@ -210,19 +220,6 @@ def fit_cost_threshold(
         saved += np.bincount(unit_of_row[outside], each, count)
     error = float(saved.std(ddof=1)) / np.sqrt(count) if count > 1 else np.inf
     return fitted if saved.mean() > error else USUAL_THRESHOLD
-
-
-OF_EACH_LABEL: Final = {"f1_macro": "f1", "hamming_loss": "accuracy"}
-"""Metrics that are means over the labels: the best threshold of each is that of its own metric."""
-
-OF_ALL_LABELS: Final = "f1_micro"
-"""A ratio of sums over all cells."""
-
-DECIDED_LABELS: Final = (*OF_EACH_LABEL, OF_ALL_LABELS)
-"""Metrics of labels with best thresholds: a ranking has none, and those of `subset_accuracy` depend
-on each other."""
-
-_LEAST_OF_LABELS, _MOST_ROUNDS = 1e-9, 100
 
 
 def fit_label_thresholds(scores: Floats, truth: Integers, metric: str) -> tuple[float, ...]:

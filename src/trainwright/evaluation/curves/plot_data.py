@@ -25,6 +25,11 @@ _MOST_CURVES, _MOST_TARGETS, _SAMPLE, _HISTOGRAM_BINS = 10, 6, 1000, 40
 
 Points = tuple[tuple[float, float], ...]
 
+BySteps = Mapping[str, tuple[float, ...]]
+"""A value of the model and of each baseline at each step."""
+
+_OF_STEPS = ("coverage", "width", "pinball")
+
 
 @dataclass(frozen=True, slots=True)
 class ClassCurve:
@@ -118,10 +123,6 @@ class ForecastPath:
     high: tuple[float, ...] = ()
 
 
-BySteps = Mapping[str, tuple[float, ...]]
-"""A value of the model and of each baseline at each step."""
-
-
 @dataclass(frozen=True, slots=True)
 class ForecastIntervals:
     """`coverage` and mean `width` of the interval, and mean `pinball` loss of the quantiles, at
@@ -137,9 +138,6 @@ class ForecastIntervals:
         """Inverse of `asdict`."""
         each = ({name: tuple(one) for name, one in json[key].items()} for key in _OF_STEPS)
         return cls(float(json["said"]), *each)
-
-
-_OF_STEPS = ("coverage", "width", "pinball")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from trainwright.evaluation.metrics.retrieval import PASSAGE_CUTS, CandidatePlac
 
 _BINS = 20
 _WORST = 10
+_SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 def query_names(target: Target, frame: pl.DataFrame) -> pl.Series:
@@ -73,9 +74,6 @@ def note_queries(answers: Answers, metric: Metric) -> tuple[str, ...]:
         f"{same}) and are not in the mean of {metric.name}, as by trec_eval; counted as 1, as "
         f"LightGBM and XGBoost do, it would be {as_one}, counted as 0 {show_number(total / every)}",
     )
-
-
-_SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 def count_candidates(codes: Integers) -> tuple[int, int]:

@@ -32,6 +32,11 @@ RESAMPLES = 300
 
 _FEWEST_UNITS = 10
 
+Outcome = Literal["changes_decision", "accepted", "measured", "not_measured"]
+"""`changes_decision`: a met clause would not be met without the suspects. `accepted`: the same,
+accepted by the contract. `measured`: a worse score, but the same decision. `not_measured`: no
+measurable difference."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -138,12 +143,6 @@ def effect_of(metric: str, pair: Pair, units: int, beside: Pair | None = None) -
         rounds = float(np.std(after - before, ddof=1)) / math.sqrt(len(before))
         deviation = math.hypot(deviation, rounds)
     return Effect(metric, float(before.mean()), float(after.mean()), deviation, units)
-
-
-Outcome = Literal["changes_decision", "accepted", "measured", "not_measured"]
-"""`changes_decision`: a met clause would not be met without the suspects. `accepted`: the same,
-accepted by the contract. `measured`: a worse score, but the same decision. `not_measured`: no
-measurable difference."""
 
 
 @final

@@ -50,6 +50,9 @@ _OPTIONS = {
 }
 _PENALTY = Linear(kind="linear", max_iterations=200)
 
+TIME_BLOCKS = 50
+"""Time blocks of the cluster bootstrap."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -284,10 +287,6 @@ def _terms(series: pl.Series) -> Floats:
         # No text has a term.
         return np.empty((len(texts), 0))
     return found
-
-
-TIME_BLOCKS = 50
-"""Time blocks of the cluster bootstrap."""
 
 
 class Sample(NamedTuple):

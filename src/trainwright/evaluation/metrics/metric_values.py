@@ -44,6 +44,7 @@ OF_TEXTS = tuple(name for name, fact in METRICS.items() if fact.of == "tokens")
 """Metrics of the segments of a text."""
 
 Measure = Callable[[Answers, Metric], float]
+Ranking = Callable[[npt.NDArray[np.bool_], Floats], float]
 
 
 def metrics_of(target: Target) -> tuple[str, ...]:
@@ -160,9 +161,6 @@ def _precision_at_recall(answers: Answers, section: Metric) -> float:
     scores = answers.ranked_in_folds().positive_scores()
     precision, recall, _ = precision_recall_curve(truth, scores)
     return float(precision[recall >= section.recall].max())
-
-
-Ranking = Callable[[npt.NDArray[np.bool_], Floats], float]
 
 
 def _one_against_rest(score: Ranking, answers: Answers) -> float:

@@ -19,6 +19,16 @@ from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.levels import NO_LEVELS, Levels
 from trainwright.data.columns.target import LIKELY, Costs, costs_of, least_expected
 
+Value = TypeVar("Value")
+
+MOST_UNITS = 10_000
+"""Unit limit for drawing single units."""
+
+GROUPS = 2000
+"""Number of groups: the relative standard error of an interval's width is 1.6%."""
+
+_MOST_COLUMNS = 4096
+
 
 def ratio(above: Floats, below: Floats) -> Floats:
     """`above / below`, nan where `below` is 0."""
@@ -44,9 +54,6 @@ def number_units(units: Integers) -> tuple[int, Integers]:
 def count_units(units: Integers) -> int:
     """Number of distinct units."""
     return number_units(units)[0]
-
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +228,6 @@ def answers_of(
     return Answers(
         truth, exact, positive, folds, decided, queries, quantiles, levels, costs, are_several
     )
-
-
-MOST_UNITS = 10_000
-"""Unit limit for drawing single units."""
-
-GROUPS = 2000
-"""Number of groups: the relative standard error of an interval's width is 1.6%."""
-
-_MOST_COLUMNS = 4096
 
 
 @final

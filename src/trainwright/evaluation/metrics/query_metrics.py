@@ -31,6 +31,9 @@ from trainwright.evaluation.metrics.predictions import Answers, answers_of, numb
 
 Gain = Literal["exponential", "linear"]
 
+MOST_EXPONENTIAL = 31
+"""The largest relevance that LightGBM and XGBoost give an exponential gain."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -230,10 +233,6 @@ def values_of_queries(name: str, answers: Answers, section: Metric) -> QueryValu
 def count_informing(name: str, answers: Answers, section: Metric) -> int:
     """Queries that have a value."""
     return len(values_of_queries(name, answers, section).informs)
-
-
-MOST_EXPONENTIAL = 31
-"""The largest relevance that LightGBM and XGBoost give an exponential gain."""
 
 
 def ranking_problems(metric: Metric, prepared: Prepared) -> Iterator[Problem]:

@@ -32,6 +32,25 @@ _CUTS = (1, 5, 10)
 _LOSS = 6
 """The column with the loss of a pair, behind three for each direction."""
 
+Each = Callable[[Answers], Floats]
+
+PASSAGE_CUTS = (1, 5, 10)
+"""How many of the first passages a recall counts."""
+
+_DEPTH = 10
+
+PASSAGE_COLUMNS: Mapping[str, int] = MappingProxyType(
+    {
+        **{f"passage_recall_at_{k}": at for at, k in enumerate(PASSAGE_CUTS)},
+        "passage_mrr": 3,
+        "passage_ndcg_at_10": 4,
+    }
+)
+"""The column of each metric in the scores of `answers_of_passages`."""
+
+_WEIGHT, _PASSAGE_LOSS = 5, 6
+_NAMES = (*PASSAGE_COLUMNS, "weight", "loss")
+
 
 @final
 class CandidatePlaces(NamedTuple):
@@ -148,9 +167,6 @@ def mean_loss(answers: Answers) -> float:
     return float(answers.scores[:, _LOSS].mean())
 
 
-Each = Callable[[Answers], Floats]
-
-
 def _recall(side: int, k: int) -> Each:
     return lambda answers: CandidatePlaces.of(answers, side).recall(k)
 
@@ -181,23 +197,6 @@ RETRIEVAL_VALUES: Mapping[str, Each] = MappingProxyType(
 def values_of_pairs(name: str, answers: Answers) -> Floats:
     """Value of each pair [N] by a metric of retrieval."""
     return answers.once(f"pairs {name}", lambda: RETRIEVAL_VALUES[name](answers))
-
-
-PASSAGE_CUTS = (1, 5, 10)
-"""How many of the first passages a recall counts."""
-
-_DEPTH = 10
-PASSAGE_COLUMNS: Mapping[str, int] = MappingProxyType(
-    {
-        **{f"passage_recall_at_{k}": at for at, k in enumerate(PASSAGE_CUTS)},
-        "passage_mrr": 3,
-        "passage_ndcg_at_10": 4,
-    }
-)
-"""The column of each metric in the scores of `answers_of_passages`."""
-
-_WEIGHT, _PASSAGE_LOSS = 5, 6
-_NAMES = (*PASSAGE_COLUMNS, "weight", "loss")
 
 
 def answers_of_passages(codes: Integers, scores: Floats) -> Answers:

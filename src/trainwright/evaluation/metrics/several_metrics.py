@@ -29,6 +29,10 @@ OF_A_LABEL = ("f1", "precision", "recall", "average_precision", "roc_auc")
 """Measured of each label by itself."""
 
 _OF_DEFINED = frozenset({"average_precision", "roc_auc"})
+Weighted = Callable[[Floats], Floats]
+
+Summed = tuple[Floats, Callable[[Floats, Floats], Floats]]
+"""Columns [N, K] or [N] that are summed, and what makes values of their sums: those of `Sums`."""
 
 
 def metrics_of_each(answers: Answers) -> tuple[str, ...]:
@@ -44,11 +48,6 @@ def measure_several(name: str, answers: Answers, measure_one: Callable[[Answers]
     if name in _OF_DEFINED:
         values = [one for one in values if not math.isnan(one)]
     return float(np.mean(values)) if values else math.nan
-
-
-Weighted = Callable[[Floats], Floats]
-Summed = tuple[Floats, Callable[[Floats, Floats], Floats]]
-"""Columns [N, K] or [N] that are summed, and what makes values of their sums: those of `Sums`."""
 
 
 def weigh_several(

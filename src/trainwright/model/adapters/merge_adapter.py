@@ -14,6 +14,12 @@ from torch import nn
 
 from trainwright.model.adapters.inject_adapter import adapted_layers
 
+_Key = tuple[str, str, torch.device, torch.dtype, tuple[int, ...]]
+_HELD: Final[WeakValueDictionary[_Key, nn.Parameter]] = WeakValueDictionary()
+
+_INSIDE = ".base_layer"
+"""Where PEFT puts a layer that it adapts."""
+
 
 def merged(network: nn.Module) -> nn.Module:
     """A copy of the network in which each adapted layer is one matrix again: that of the base with
@@ -63,13 +69,6 @@ def _merged_quantized(layer: Any) -> nn.Linear:
     else:
         whole.weight.add_(layer.get_delta_weight(name))
     return whole
-
-
-_Key = tuple[str, str, torch.device, torch.dtype, tuple[int, ...]]
-
-_HELD: Final[WeakValueDictionary[_Key, nn.Parameter]] = WeakValueDictionary()
-_INSIDE = ".base_layer"
-"""Where PEFT puts a layer that it adapts."""
 
 
 def share_base(network: nn.Module, base: str, names: Iterable[str]) -> None:

@@ -41,6 +41,10 @@ VALUE_TOLERANCE = 1e-9
 """With another number of threads LightGBM sums a value in another order; the trees are the same."""
 
 _LEAST = float(np.float32(1e-15))
+_NO_GAIN_IS_ENOUGH = 1e300
+
+Results: TypeAlias = list[Any]
+"""LightGBM's evaluation results: data set, metric, value, whether higher is better."""
 
 
 @final
@@ -171,12 +175,6 @@ def _close(kept: float, value: float, values: Floats) -> bool:
     return math.isclose(
         kept, value, rel_tol=VALUE_TOLERANCE, abs_tol=1e-12 * float(np.abs(values).max())
     )
-
-
-_NO_GAIN_IS_ENOUGH = 1e300
-
-Results: TypeAlias = list[Any]
-"""LightGBM's evaluation results: data set, metric, value, whether higher is better."""
 
 
 @final

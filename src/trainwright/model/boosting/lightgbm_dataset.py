@@ -24,6 +24,12 @@ from trainwright.data.base.row_storage import SLICE_ROWS, bounds
 from trainwright.model.library_family import QueryRows, RankingJob
 from trainwright.model.tree_growth import Grown, grown_from_json, weights_of_rows
 
+USUAL_TRUNCATION, BEYOND = 30, 3
+"""A pair of rows counts if one stands above this rank: LightGBM's default, and what it advises to
+add to the k of a metric."""
+
+OwnMetric = Callable[[Floats, lightgbm.Dataset], tuple[str, float, bool]]
+
 
 def booster_of(grown: Grown) -> lightgbm.Booster:
     """Booster for predictions."""
@@ -163,13 +169,6 @@ def build_dataset(
         categorical_feature=list(range(numbers, width)),
         params={"verbosity": -1},
     )
-
-
-USUAL_TRUNCATION, BEYOND = 30, 3
-"""A pair of rows counts if one stands above this rank: LightGBM's default, and what it advises to
-add to the k of a metric."""
-
-OwnMetric = Callable[[Floats, lightgbm.Dataset], tuple[str, float, bool]]
 
 
 def ranking_objective(objective: str, ranking: RankingJob, grades: Floats) -> dict[str, Any]:

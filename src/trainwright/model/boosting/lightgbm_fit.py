@@ -45,6 +45,31 @@ from trainwright.model.tree_growth import (
     weights_by_class,
 )
 
+_OBJECTIVES: Mapping[str, str] = {
+    "auto": "regression_l2",
+    "squared_error": "regression_l2",
+    "absolute_error": "regression_l1",
+    "mape": "mape",
+    "quantile": "quantile",
+    "poisson": "poisson",
+}
+"""LightGBM's regression objectives."""
+
+_LOSSES: Mapping[str, str] = {
+    "regression_l2": "l2",
+    "regression_l1": "l1",
+    "mape": "mape",
+    "quantile": "quantile",
+    "poisson": "poisson",
+    "binary": "binary_logloss",
+    "multiclass": "multi_logloss",
+}
+"""LightGBM's metric for each objective."""
+
+_METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "l1", "mape": "mape", "pinball": "quantile"}
+"""LightGBM's regression metrics by ours. For classification the loss is watched: an AUC of few rows
+moves by chance, and kept too few trees."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoostingJob:
@@ -202,32 +227,6 @@ def _objective(job: BoostingJob) -> dict[str, Any]:
         return ranking_objective(job.section.objective, job.ranking, _grades(job))
     # `alpha` also parametrises the metric; no other objective used here reads it.
     return {"objective": _OBJECTIVES[job.section.objective], "alpha": job.quantile}
-
-
-_OBJECTIVES: Mapping[str, str] = {
-    "auto": "regression_l2",
-    "squared_error": "regression_l2",
-    "absolute_error": "regression_l1",
-    "mape": "mape",
-    "quantile": "quantile",
-    "poisson": "poisson",
-}
-"""LightGBM's regression objectives."""
-
-_LOSSES: Mapping[str, str] = {
-    "regression_l2": "l2",
-    "regression_l1": "l1",
-    "mape": "mape",
-    "quantile": "quantile",
-    "poisson": "poisson",
-    "binary": "binary_logloss",
-    "multiclass": "multi_logloss",
-}
-"""LightGBM's metric for each objective."""
-
-_METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "l1", "mape": "mape", "pinball": "quantile"}
-"""LightGBM's regression metrics by ours. For classification the loss is watched: an AUC of few rows
-moves by chance, and kept too few trees."""
 
 
 def watched_metric(job: BoostingJob) -> str:

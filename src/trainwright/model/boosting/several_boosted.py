@@ -26,6 +26,8 @@ from trainwright.model.tree_growth import CurvePoint, Watching
 from trainwright.model.trees.round_watcher import RoundWatcher
 
 NO_GRADES = np.zeros(0)
+_ABOUT = "boosting.json"
+_METRIC = "quantile"
 
 
 def files_of_trees(count: int) -> list[str]:
@@ -110,9 +112,6 @@ def _value_of(said: Any) -> float:
     return float(said[0][2])
 
 
-_ABOUT = "boosting.json"
-
-
 class SeveralBoosted:
     """Trees of each, truncated at their own best iteration."""
 
@@ -169,9 +168,6 @@ def read_several(
     each = tuple(Boosted(lightgbm.Booster(model_str=text), outputs, metric) for text in texts)
     curve = tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"])
     return each, metric, curve
-
-
-_METRIC = "quantile"
 
 
 @final

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 OF_BASES: Final = PretrainedFamily()
+_USUAL_LENGTH = 64
 
 
 def names_in_bases(bases: Mapping[str, Pretrained], network: nn.Module) -> frozenset[str]:
@@ -56,9 +57,6 @@ def usual_rate(bases: Mapping[str, Pretrained]) -> Mapping[str, tuple[Json, str]
     if all(base.has_adapter for base in started):
         return {"learning_rate": (5e-4, "the usual rate of an adapter")}
     return {"learning_rate": (1e-4, "the usual rate beside a base")}
-
-
-_USUAL_LENGTH = 64
 
 
 @final

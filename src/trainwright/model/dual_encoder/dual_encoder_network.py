@@ -24,6 +24,8 @@ from trainwright.model.resnet.resnet_network import ImageNetwork, build_resnet
 _WIDE = 4
 """Width of the feed-forward part over that of a token."""
 
+_MOST_LOG_SCALE = math.log(100)
+
 
 def build_text_tower(section: TextTower, vocabulary: int, length: int, outputs: int) -> nn.Module:
     """Encoder of texts of at most `length` tokens."""
@@ -135,9 +137,6 @@ def _embedding(rows: int, width: int) -> nn.Embedding:
     embedding = nn.Embedding(rows, width)
     nn.init.normal_(embedding.weight, std=0.02)
     return embedding
-
-
-_MOST_LOG_SCALE = math.log(100)
 
 
 @final

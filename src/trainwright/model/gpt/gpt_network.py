@@ -21,6 +21,10 @@ from trainwright.model.causal_attention import (
 from trainwright.model.input_shape import TokenShape
 
 _aten = torch.ops.aten
+_DEVIATION = 0.02
+
+Turn = tuple[Tensor, Tensor]
+"""Cosines and sines of the positions."""
 
 
 def swish_gate(joined: Float[Tensor, "*B I"]) -> Float[Tensor, "*B H"]:
@@ -90,12 +94,6 @@ def apply_rotary(
     cosines, sines = (part.to(x.dtype) for part in turn)
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
-
-
-_DEVIATION = 0.02
-
-Turn = tuple[Tensor, Tensor]
-"""Cosines and sines of the positions."""
 
 
 @final

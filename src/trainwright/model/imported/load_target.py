@@ -23,6 +23,9 @@ from trainwright.core.process import code_folders, is_code_allowed, look_for_cod
 PATH = "model.target"
 _MOST_FILES = 500
 
+_LOADED: dict[str, dict[str, ModuleType]] = {}
+"""Modules of this process by the hash of all their files."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -150,10 +153,6 @@ def _unfit(what: str, found: str, expected: str) -> Mistake:
             fix="mend the code, or name the module as Python imports it",
         )
     )
-
-
-_LOADED: dict[str, dict[str, ModuleType]] = {}
-"""Modules of this process by the hash of all their files."""
 
 
 def check_permission(target: str) -> None:

@@ -30,6 +30,34 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _LICENCE = re.compile(r"^licen[sc]e:\s*[\"']?([\w.+ -]+?)[\"']?\s*$", re.M)
 _MOST_CARD_BYTES = 2**20
+_NEEDED: Final = (
+    "a folder with config.json, weights as safetensors and a tokenizer "
+    f"or, for images, {PREPROCESSOR}"
+)
+_SAFE: Final = f"{_WEIGHTS}, or {_INDEX} with its files"
+_EXAMPLES: Final = {
+    "texts": ("the classes of a text", "bert, roberta, distilbert or deberta-v2"),
+    "images": ("the classes of an image", "vit, convnext, resnet or dinov2"),
+    "tokens": ("the next token", "gpt_neox, phi, mistral or gemma"),
+}
+
+_UNUSED: Final = frozenset(
+    {
+        *("model_type", "auto_map", "num_labels", "id2label", "label2id", "problem_type"),
+        # Kernels may be named that are code of the hub.
+        *("attn_implementation", "_attn_implementation", "experts_implementation"),
+        *("_attn_implementation_internal", "_experts_implementation", "quantization_config"),
+        *("dtype", "torch_dtype"),
+        # Another file of weights than the one whose hash is in the plan.
+        "transformers_weights",
+        # The form of the outputs.
+        *("return_dict", "torchscript"),
+    }
+)
+"""What a configuration says of labels, kernels, number formats and files: the plan decides these.
+"""
+
+_VARIABLE: Final = "TRAINWRIGHT_BASE"
 
 
 @final
@@ -160,13 +188,6 @@ def _read_json(file: Path) -> Json:
         raise unusable(
             f"the {file.name} of the base cannot be read", str(error), _NEEDED
         ) from error
-
-
-_NEEDED: Final = (
-    "a folder with config.json, weights as safetensors and a tokenizer "
-    f"or, for images, {PREPROCESSOR}"
-)
-_SAFE: Final = f"{_WEIGHTS}, or {_INDEX} with its files"
 
 
 def find_base(section: BasedSection, folder: Path) -> BaseFolder:
@@ -306,33 +327,6 @@ def known_config(config: Json, reads: Literal["texts", "images", "tokens"]) -> A
             f"name a model of {'texts' if reads == 'tokens' else reads}",
         )
     return made
-
-
-_EXAMPLES: Final = {
-    "texts": ("the classes of a text", "bert, roberta, distilbert or deberta-v2"),
-    "images": ("the classes of an image", "vit, convnext, resnet or dinov2"),
-    "tokens": ("the next token", "gpt_neox, phi, mistral or gemma"),
-}
-
-
-_UNUSED: Final = frozenset(
-    {
-        *("model_type", "auto_map", "num_labels", "id2label", "label2id", "problem_type"),
-        # Kernels may be named that are code of the hub.
-        *("attn_implementation", "_attn_implementation", "experts_implementation"),
-        *("_attn_implementation_internal", "_experts_implementation", "quantization_config"),
-        *("dtype", "torch_dtype"),
-        # Another file of weights than the one whose hash is in the plan.
-        "transformers_weights",
-        # The form of the outputs.
-        *("return_dict", "torchscript"),
-    }
-)
-"""What a configuration says of labels, kernels, number formats and files: the plan decides these.
-"""
-
-
-_VARIABLE: Final = "TRAINWRIGHT_BASE"
 
 
 def locate_base(section: BasedSection, base: Base, recorded: str) -> Base:

@@ -22,6 +22,9 @@ from trainwright.model.row_state import PROJECTION
 
 _NAMED = 5
 
+_TOKENS_READ = "score"
+"""How transformers calls a head that reads every token."""
+
 
 def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     """Encoder with a head of so many outputs, whose forward pass gives the outputs themselves.
@@ -108,10 +111,6 @@ def is_of_encoder(name: str, prefix: str) -> bool:
     of batches are no weights, and earlier bases have none."""
     is_other = ".pooler." in name or name.endswith(".num_batches_tracked")
     return name.startswith(prefix) and not is_other
-
-
-_TOKENS_READ = "score"
-"""How transformers calls a head that reads every token."""
 
 
 def output_layer(network: nn.Module) -> nn.Linear | None:

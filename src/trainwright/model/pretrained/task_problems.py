@@ -18,6 +18,7 @@ from trainwright.model.family import LearningTask
 from trainwright.model.pretrained.hub_files import BaseFolder, unusable
 
 _MOST_TEXTS = 2
+_TOKENIZER = "tokenizer.json"
 
 
 def problems_with_task(section: Pretrained, task: LearningTask) -> Iterator[Problem]:
@@ -103,9 +104,6 @@ def _column_problems(task: LearningTask) -> Iterator[Problem]:
             expected="columns of texts alone",
             fix=f"exclude as well: {', '.join(others)}",
         )
-
-
-_TOKENIZER = "tokenizer.json"
 
 
 def describe_base(

@@ -15,6 +15,9 @@ from trainwright.model.residual import Residual, skip_chances
 _CHANNELS_OF_A_GROUP = 8
 _FEWEST_CHANNELS = 16
 
+_HEAD_LAYERS = 3
+"""Mean over the places, dropout and the linear layer."""
+
 
 def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
     """Network of a contract. Its weights are channels-last, usually the fastest for convolutions on
@@ -41,10 +44,6 @@ def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
     network = ImageNetwork(shape, body)
     network.lay_out(torch.channels_last)
     return network
-
-
-_HEAD_LAYERS = 3
-"""Mean over the places, dropout and the linear layer."""
 
 
 def build_resnet_states(section: ResNet, shape: ImageShape) -> ImageNetwork:

@@ -17,6 +17,21 @@ from trainwright.data.split.random_split import Shares
 from trainwright.data.split.splits import rows_of_class
 
 S = TypeVar("S", bound=Feeding)
+_HERE = "trainwright.planner.kinds"
+
+PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
+    {
+        "table": f"{_HERE}.table_planner:TablePlanner",
+        "images": f"{_HERE}.image_planner:ImagePlanner",
+        "tokens": f"{_HERE}.token_planner:TokenPlanner",
+        "chats": f"{_HERE}.chat_planner:ChatPlanner",
+        "preferences": f"{_HERE}.chat_planner:PreferencePlanner",
+        "series": f"{_HERE}.series_planner:SeriesPlanner",
+        "pairs": f"{_HERE}.image_planner:PairPlanner",
+        "captions": f"{_HERE}.image_planner:CaptionPlanner",
+    }
+)
+"""By the kind of the `data` section, where it has more to say than a `RowPlanner`."""
 
 
 class DataPlanner(ABC, Generic[S]):
@@ -90,23 +105,6 @@ def rows_after_split(split: Split, facts: DataFacts) -> int:
         case _:
             taken = round(rows * shares.validation) + round(rows * shares.test)
     return max(1, rows - taken)
-
-
-_HERE = "trainwright.planner.kinds"
-
-PLANNERS: Mapping[str, type[DataPlanner[Any]]] = LazyTable(
-    {
-        "table": f"{_HERE}.table_planner:TablePlanner",
-        "images": f"{_HERE}.image_planner:ImagePlanner",
-        "tokens": f"{_HERE}.token_planner:TokenPlanner",
-        "chats": f"{_HERE}.chat_planner:ChatPlanner",
-        "preferences": f"{_HERE}.chat_planner:PreferencePlanner",
-        "series": f"{_HERE}.series_planner:SeriesPlanner",
-        "pairs": f"{_HERE}.image_planner:PairPlanner",
-        "captions": f"{_HERE}.image_planner:CaptionPlanner",
-    }
-)
-"""By the kind of the `data` section, where it has more to say than a `RowPlanner`."""
 
 
 def planner_of(contract: Contract, facts: DataFacts) -> DataPlanner[Any]:

@@ -22,6 +22,11 @@ from trainwright.data.read_table import DataFacts
 from trainwright.planner.kinds.data_planner import DataPlanner, rows_after_split
 
 _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
+_MOST_NAMED = 12
+_NUMBER_BYTES = 4
+_TERM_BYTES, _TERMS_OF_A_TEXT = 20, 200
+_CODE_BYTES = 8
+_TARGET_BYTES = 8
 
 
 def problems_with_rows(contract: Contract, data: TableData, facts: DataFacts) -> Iterator[Problem]:
@@ -100,13 +105,6 @@ def several_target_problems(contract: Contract, kind: str) -> Iterator[Problem]:
             expected="columns that say of each label whether a row has it",
             fix="write task: regression",
         )
-
-
-_MOST_NAMED = 12
-_NUMBER_BYTES = 4
-_TERM_BYTES, _TERMS_OF_A_TEXT = 20, 200
-_CODE_BYTES = 8
-_TARGET_BYTES = 8
 
 
 @final

@@ -35,6 +35,12 @@ _SHORT_SECONDS, _FEW_BATCHES, _SMALL_BATCH = 10.0, 500, 0.5e9
 _RATES = {"cpu": 50e9, "cuda": 50e12}
 _SLOW = 10.0
 _MICRO_BATCH_SECONDS = 1e-3
+WORKERS = "data.num_workers"
+
+MARGIN = 1.05
+"""How many times as fast as without workers a run must be with them, so that no noise decides."""
+
+_LEAST_SHARE, _LEAST_SECONDS = 0.05, 30.0
 
 
 @final
@@ -161,14 +167,6 @@ def work_of(training: Training, products: int, steps: int) -> Work:
     """Compute of a run of `steps` optimizer steps."""
     batches = steps * settled(training.gradient_accumulation_steps)
     return Work(products, settled(training.batch_size), batches)
-
-
-WORKERS = "data.num_workers"
-
-MARGIN = 1.05
-"""How many times as fast as without workers a run must be with them, so that no noise decides."""
-
-_LEAST_SHARE, _LEAST_SECONDS = 0.05, 30.0
 
 
 def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:

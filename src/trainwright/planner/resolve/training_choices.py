@@ -57,6 +57,12 @@ S = TypeVar("S", bound=BaseModel)
 Chosen = dict[str, tuple[Json, str]]
 """Field -> (value, reason)."""
 
+_MOST_STEPS, _FEWEST_STEPS = 1000, 2
+_SHARE = 10
+NOTHING_USUAL: Mapping[str, tuple[Json, str]] = MappingProxyType({})
+_AWS_SECONDS, _USUAL_SECONDS = 120.0, 30.0
+_SHORT_STEPS, _LONG_STEPS = 200, 50
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,6 @@ class Choosing:
         for key, (value, reason) in open_fields.items():
             self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))
         return section.model_copy(update={key: value for key, (value, _) in open_fields.items()})
-
-
-_MOST_STEPS, _FEWEST_STEPS = 1000, 2
-_SHARE = 10
 
 
 def choose_average(training: Training, steps: int, choosing: Choosing) -> Average:
@@ -182,9 +184,6 @@ def _tokens_of_epoch(contract: Contract, facts: DataFacts, rows: int) -> float:
     return max(1, sum(min(length, longest) for length in lengths))
 
 
-NOTHING_USUAL: Mapping[str, tuple[Json, str]] = MappingProxyType({})
-
-
 def learning_rates(
     section: contract.AnyOptimizer, usual: Mapping[str, tuple[Json, str]] = NOTHING_USUAL
 ) -> Chosen:
@@ -224,9 +223,6 @@ def _of_muon(section: contract.Muon) -> Chosen:
     return {"learning_rate": hidden, "adamw_learning_rate": rest}
 
 
-_AWS_SECONDS, _USUAL_SECONDS = 120.0, 30.0
-
-
 def resume_choices(section: Resume, device: DeviceFacts) -> Chosen:
     """Field -> (value, reason) for `resume`."""
     grace = (_USUAL_SECONDS, "what most clouds and schedulers grant")
@@ -236,9 +232,6 @@ def resume_choices(section: Resume, device: DeviceFacts) -> Chosen:
     if device.kind == "cuda":
         determinism = ("off", "on a GPU it costs speed, and some operations have no such algorithm")
     return {"grace_seconds": grace, "determinism": determinism}
-
-
-_SHORT_STEPS, _LONG_STEPS = 200, 50
 
 
 def window_steps(form: str) -> Chosen:

@@ -17,6 +17,8 @@ from trainwright.report.format import show_share, show_value
 _MOST_CLASSES = 12
 _MOST_MIXED_UP = 20
 _DARKEST = 0.55
+WIDTH, HEIGHT = 240.0, 40.0
+_WHOLE = 1e9
 
 
 @final
@@ -123,10 +125,6 @@ def _mixed_up(labels: Sequence[str], counts: np.ndarray, shares: np.ndarray) -> 
         for row, column in pairs
         if wrong[row, column]
     )
-
-
-WIDTH, HEIGHT = 240.0, 40.0
-_WHOLE = 1e9
 
 
 @final

@@ -38,6 +38,9 @@ _INSPECTED = (
     ("attention_entropy", "Attention entropy", "1 is uniform attention, 0 a single position."),
 )
 
+Lines = Mapping[str, tuple[Floats, Floats]]
+"""Steps and values by layer group, in network order."""
+
 
 def draw_windows(windows: Sequence[WindowLine]) -> list[Figure]:
     """All figures with data."""
@@ -52,10 +55,6 @@ def draw_windows(windows: Sequence[WindowLine]) -> list[Figure]:
         if any((values >= _LEAST_SHARE).any() for _, values in lines.values()):
             figures.append(_heat(what, title, caption, lines))
     return figures
-
-
-Lines = Mapping[str, tuple[Floats, Floats]]
-"""Steps and values by layer group, in network order."""
 
 
 def _by_place(windows: Sequence[WindowLine], what: str) -> Lines:

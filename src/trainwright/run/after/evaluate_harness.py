@@ -37,6 +37,7 @@ _TOKENS = 256
 """Most tokens of an answer where a task does not say, as the harness has it."""
 
 _DECODING = frozenset({"until", "max_gen_toks", "do_sample", "temperature", "top_k", "top_p"})
+_KEY = "task: "
 
 
 class HarnessRequest(Protocol):
@@ -164,9 +165,6 @@ def harness_model(run: str | Path) -> Any:
     base: Any = import_module("lm_eval.api.model").LM
     made: Any = type("HarnessModel", (RunAnswers, base), {})
     return made(read_writer(RunFolder.open(Path(run))))
-
-
-_KEY = "task: "
 
 
 @final

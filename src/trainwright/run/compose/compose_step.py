@@ -43,6 +43,9 @@ from trainwright.run.compose.compose_memory import (
 from trainwright.tracking.events import Event, Number
 from trainwright.tracking.signals import ReadScalars, read_each
 
+WINDOW = 50
+"""Steps whose numbers are read and written together."""
+
 
 @contextmanager
 def kernels(contract: Contract) -> Iterator[None]:
@@ -57,10 +60,6 @@ def kernels(contract: Contract) -> Iterator[None]:
     compiler = compiling("on" if compiles else "off")
     with deterministic(level, compiled=compiles), products, compiler:
         yield
-
-
-WINDOW = 50
-"""Steps whose numbers are read and written together."""
 
 
 @final

@@ -34,6 +34,10 @@ _ROWS, _ABOUT = "trained_rows.parquet", "trained_rows.json"
 _TARGET = "\x00target"
 _SURE_DEVIATIONS = 3.0
 _LEAST_SHARE = 0.01
+_FOLDER = "baselines"
+
+_OF_SOME = (COLOURS, BM25)
+"""Those that only some kinds of data have."""
 
 
 def write_trained_rows(prepared: Prepared, folder: Path, *, on_both: bool = False) -> None:
@@ -103,11 +107,6 @@ def _hashes(part: Part, features: Encoding) -> Words:
     # Codes of pairs are those of a file, and say nothing of another one.
     targets = [pl.Series(_TARGET, part.target)] if part.target.ndim == 1 else []
     return hash_rows(pl.DataFrame([*columns, *targets]))
-
-
-_FOLDER = "baselines"
-_OF_SOME = (COLOURS, BM25)
-"""Those that only some kinds of data have."""
 
 
 def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:

@@ -37,6 +37,11 @@ from trainwright.run.prepare.question_sets import LoadedQuestions
 _SAMPLES = 6
 _SHOWN = 2000
 
+Search = Callable[[LoadedQuestions], QuestionOverlap]
+"""Finds the questions that stand in the training text."""
+
+NOT_SEARCHED = "not looked for in the training text"
+
 
 @final
 class Replies(NamedTuple):
@@ -135,12 +140,6 @@ def _spread(count: int) -> list[int]:
     """Some of the questions, from the first to the last."""
     places = np.linspace(0, count - 1, min(count, _SAMPLES))
     return sorted({int(one) for one in places})
-
-
-Search = Callable[[LoadedQuestions], QuestionOverlap]
-"""Finds the questions that stand in the training text."""
-
-NOT_SEARCHED = "not looked for in the training text"
 
 
 def search_in(train: Inputs, encoding: Encoding) -> Search:

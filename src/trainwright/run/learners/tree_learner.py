@@ -44,6 +44,11 @@ from trainwright.tracking.events import (
 )
 from trainwright.tracking.run_folder import RunFolder
 
+_SHARE = 0.02
+
+_LEAST_SECONDS = 10.0
+"""Trees are saved at intervals that take at most this share of the time."""
+
 
 @final
 class TreeRules:
@@ -98,11 +103,6 @@ class TreeRules:
     def is_interrupted(self) -> bool:
         """Has a rule ended the training here, to be resumed?"""
         return self.ending is not None and not self.ending.is_final
-
-
-_SHARE = 0.02
-_LEAST_SECONDS = 10.0
-"""Trees are saved at intervals that take at most this share of the time."""
 
 
 @final

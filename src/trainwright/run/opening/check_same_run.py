@@ -15,6 +15,8 @@ from trainwright.run.prepare.prepare_run import Ready
 from trainwright.tracking.events import Noted
 from trainwright.tracking.run_folder import RunFolder
 
+_SOURCE = "model.source"
+
 
 def check_same_run(folder: RunFolder, ready: Ready) -> list[Noted]:
     """Refuse to resume with another contract or other data than the run was started with.
@@ -60,9 +62,6 @@ def _check_contract(
     listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
     text = f"the contract has changed since the run was started: {listed}"
     return [Noted("contract_changed", text)] if free else []
-
-
-_SOURCE = "model.source"
 
 
 def _accepted_code(ready: Ready) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ from trainwright.run.screen import labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run
 from trainwright.tracking.events import Observer
 
+_MOST_SEED = 2**32
+
 
 class TrainedFold(NamedTuple):
     """Model of one fold and the baselines fitted on its training rows. `prepared` holds the fold's
@@ -124,9 +126,6 @@ def _for_judging(prepared: Prepared, data: Data) -> Prepared:
 
 def _share(whole: Literal["unlimited"] | float, trainings: int) -> Literal["unlimited"] | float:
     return "unlimited" if whole == "unlimited" else whole / trainings
-
-
-_MOST_SEED = 2**32
 
 
 def train_seeds(

@@ -28,6 +28,8 @@ from trainwright.run.script.check_tensors import find_within, uninitialised, uns
 from trainwright.run.script.same_settings import OnChange
 from trainwright.tracking.events import StepOutcome
 
+_SHOWN = 5
+
 
 class _Field(NamedTuple):
     """A field, the method that each of its values needs (empty: to be callable), and an example;
@@ -89,9 +91,6 @@ def _problem(path: str, found: object, written: str) -> Problem:
         found=f"{type(found).__name__} {found!r}"[:160],
         fix=f"write {written}",
     )
-
-
-_SHOWN = 5
 
 
 def check_job(job: Job) -> None:

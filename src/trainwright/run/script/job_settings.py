@@ -54,6 +54,18 @@ _OF_TARGETS = (
 _OF_CLASSES = (BinaryCrossEntropyLoss, CrossEntropyLoss, FocalLoss, OrdinalLoss)
 _OBJECTIVES = (GradientPenalty, Mixed, Padded, Supervised)
 _LOSSES = (*_OBJECTIVES, *_OF_TARGETS, *_OF_CLASSES, _Loss)
+DATA = "feed.data"
+_MOST_MODULES = 2000
+_SAMPLED_ROWS = 64
+_SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
+BATCHES = "feed.batches"
+_CLIPPING, _FACTORS = "step.clipping", "learning_rate.factor_at_step_"
+_KEPT_SINCE = (PRECISION, LOSSES, MEANS)
+
+_KEPT_OF_THE_LAST = (_CLIPPING, _FACTORS, BATCHES)
+"""Of several steps, schedules or loaders, earlier versions kept the values of the last."""
+
+_SCALARS = (bool, int, float, str)
 
 
 def describe_step(job: Job) -> Iterator[tuple[str, Json]]:
@@ -116,18 +128,6 @@ def _plain_of_step(value: object) -> str:
 
 def _digest_of_step(tensor: Tensor) -> str:
     return hashlib.sha256(repr(tensor.tolist()).encode()).hexdigest()[:16]
-
-
-DATA = "feed.data"
-_MOST_MODULES = 2000
-_SAMPLED_ROWS = 64
-_SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
-BATCHES = "feed.batches"
-_CLIPPING, _FACTORS = "step.clipping", "learning_rate.factor_at_step_"
-_KEPT_SINCE = (PRECISION, LOSSES, MEANS)
-_KEPT_OF_THE_LAST = (_CLIPPING, _FACTORS, BATCHES)
-"""Of several steps, schedules or loaders, earlier versions kept the values of the last."""
-_SCALARS = (bool, int, float, str)
 
 
 def describe_job(job: Job) -> dict[str, Json]:

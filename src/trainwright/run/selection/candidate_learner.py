@@ -42,6 +42,16 @@ _SECONDS_OF_1000_ROWS = 4.0
 """Of a budget with less, five trainings of each candidate would all be cut short; so many rows are
 enough to compare on without."""
 
+_EPOCHS = "training.num_epochs"
+
+SHARE_OF_STEPS = 0.8
+"""Of the seconds that are left, to be planned: the rest is for what was not foreseen."""
+
+_REHEARSED_SHARE, _MOST_REHEARSED = 0.05, 3.0
+
+_TOLERANCE = 3.0
+"""How many times its share a library may take that cannot be cut: others leave time over."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -120,15 +130,6 @@ def folds_of(contract: Contract, prepared: Prepared) -> int:
         return asked
     has_time = contract.budget.seconds() >= _SECONDS_OF_1000_ROWS * rows / 1000
     return _USUAL_FOLDS if selection.ensemble and rows >= _FEWEST_ROWS and has_time else 0
-
-
-_EPOCHS = "training.num_epochs"
-SHARE_OF_STEPS = 0.8
-"""Of the seconds that are left, to be planned: the rest is for what was not foreseen."""
-
-_REHEARSED_SHARE, _MOST_REHEARSED = 0.05, 3.0
-_TOLERANCE = 3.0
-"""How many times its share a library may take that cannot be cut: others leave time over."""
 
 
 @final

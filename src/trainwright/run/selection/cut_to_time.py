@@ -25,6 +25,8 @@ _WEIGHTS: Mapping[str, float] = MappingProxyType(
 )
 """Shares of candidates whose score grows with the time that they get, where others have 1."""
 
+_FILE = "cut.json"
+
 
 def weighed(names: Sequence[str]) -> dict[str, float]:
     """What candidates get of the time, relative to each other."""
@@ -73,9 +75,6 @@ class TimeLeft:
             return self.seconds
         left = [self._weights[one] for one in names[names.index(name) :]]
         return self.seconds * left[0] / sum(left) / (1 + self._factor)
-
-
-_FILE = "cut.json"
 
 
 @final

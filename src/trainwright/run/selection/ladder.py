@@ -19,6 +19,9 @@ from trainwright.tracking.run_folder import RunFolder
 
 _FORMAT = 1
 
+ENSEMBLE, STACK = "ensemble", "stack"
+"""Names of the weighted mean and of the second level."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,6 @@ def write_rung(folder: Path, rung: Rung) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "candidate.json", rung.to_json())
-
-
-ENSEMBLE, STACK = "ensemble", "stack"
-"""Names of the weighted mean and of the second level."""
 
 
 @final

@@ -29,6 +29,11 @@ from trainwright.tracking.events import (
     Validated,
 )
 
+_WAKE = signal.SIGUSR2
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, _WAKE)
+_MOST_SHOWN = 200
+_UNKNOWN = "whether this machine will be taken away is not known"
+
 
 @contextmanager
 def stop_on_signals(flag: StopFlag) -> Iterator[Callable[[], None]]:
@@ -100,14 +105,6 @@ def before_the_run(flag: StopFlag) -> Iterator[None]:
             raise
         text = "before the run began: nothing was written, so give the same command again"
         raise Interrupted(f"stopped by {flag.why} {text}") from error
-
-
-_WAKE = signal.SIGUSR2
-_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, _WAKE)
-
-
-_MOST_SHOWN = 200
-_UNKNOWN = "whether this machine will be taken away is not known"
 
 
 class NoticeSource(Protocol):

@@ -52,6 +52,8 @@ from trainwright.run.trial.tree_times import StepTimes
 from trainwright.tracking.events import Event, StepKept
 from trainwright.tracking.run_folder import RunFolder
 
+_MOST_STEPS, _FIRST_ROWS, _GROWTH, _VERY_LONG = 100, 16, 4, 5.0
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,6 @@ def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Reh
     whole = contract.training.model_copy(update={"ramps": Ramps()})
     contract = contract.model_copy(update={"training": whole})
     return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)
-
-
-_MOST_STEPS, _FIRST_ROWS, _GROWTH, _VERY_LONG = 100, 16, 4, 5.0
 
 
 def time_steps(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:

@@ -25,6 +25,7 @@ from trainwright.tracking.console import ConsoleProgress, CountProgress
 from trainwright.tracking.run_folder import RunFolder
 
 _FEWEST_TREES, _MOST_TREES, _SCORED_ROWS, _VERY_LONG = 6, 20, 10_000, 4.0
+_FITTED_ROWS, _LIBRARY_ROWS = 2000, 500
 
 
 @final
@@ -121,9 +122,6 @@ class _Silent:
     def count(self, total: int) -> CountProgress:
         """Forward each tree."""
         return CountProgress(self._trees, total, 0.0)
-
-
-_FITTED_ROWS, _LIBRARY_ROWS = 2000, 500
 
 
 def time_library(plan: Plan, prepared: Prepared) -> StepTimes:

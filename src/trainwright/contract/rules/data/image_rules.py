@@ -17,6 +17,9 @@ from trainwright.contract.sections.model import kinds_with
 from trainwright.contract.sections.training.objective import AutoLoss, Contrastive
 from trainwright.core.errors import Problem
 
+_OF_DECODER = ("kind", "adapter", "dropout")
+_START = "model.start"
+
 
 def images_in_folds_stand_together(
     _contract: Contract, data: ImageData, _written: frozenset[str]
@@ -248,10 +251,6 @@ PAIR_RULES = (
     tokens_are_those_of_one,
 )
 """All of them, for the rules of each kind of data."""
-
-
-_OF_DECODER = ("kind", "adapter", "dropout")
-_START = "model.start"
 
 
 def tokenizer_is_named(

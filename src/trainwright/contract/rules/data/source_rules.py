@@ -25,6 +25,7 @@ _QUOTED = re.compile(
 """What of a query is text, a name or a comment: a semicolon in it ends nothing."""
 _READING = ("select", "with", "values", "table")
 _DATABASES = ("sqlite", "postgresql", "postgres")
+_PATH = "data.sampling"
 
 
 def one_source(_contract: Contract, data: TableData, _written: frozenset[str]) -> Iterator[Problem]:
@@ -213,9 +214,6 @@ def check_column_rules(
 
 
 QUALITY_RULES = (check_actions, check_column_rules)
-
-
-_PATH = "data.sampling"
 
 
 def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

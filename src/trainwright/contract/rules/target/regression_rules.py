@@ -19,6 +19,7 @@ from trainwright.contract.sections.training.objective import AutoLoss, Ordinal, 
 from trainwright.core.errors import Problem
 
 _EXAMPLE = "[0.05, 0.5, 0.95]"
+_FIRST = "name the classes from the lowest to the highest in data.order"
 
 
 def asks_for_counts(contract: Contract) -> bool:
@@ -191,9 +192,6 @@ REGRESSION_RULES = (
     intervals_are_predicted,
 )
 """All of them, for the list of rules."""
-
-
-_FIRST = "name the classes from the lowest to the highest in data.order"
 
 
 def order_names_classes(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

@@ -10,6 +10,8 @@ from trainwright.contract.sections.model import kinds_with
 from trainwright.core.errors import Problem
 
 _SECTION = "training.checkpointing"
+_EVERY = tuple(f"training.validate_every_n_{unit}" for unit in ("epochs", "steps", "tokens"))
+_INSPECT = "tracking.inspect"
 
 
 def check_ranking(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -72,9 +74,6 @@ def problems_of_address(address: str, path: str) -> Iterator[Problem]:
         )
 
 
-_EVERY = tuple(f"training.validate_every_n_{unit}" for unit in ("epochs", "steps", "tokens"))
-
-
 def check_validations(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """Validations are spaced in one unit."""
     training = contract.training
@@ -129,9 +128,6 @@ def check_validated_slices(contract: Contract, _written: frozenset[str]) -> Iter
 
 VALIDATION_RULES = (check_validations, check_token_spacing, check_validated_slices)
 """All of them, for the list of rules."""
-
-
-_INSPECT = "tracking.inspect"
 
 
 def check_inspect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from trainwright.contract.sections.training.training import Training
 from trainwright.core.errors import Problem
 
 _PATH = "training.memory.activation_checkpointing"
+_COMPUTE = "training.compute"
 
 
 def check_blocks(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -197,9 +198,6 @@ MEMORY_RULES = (
     check_compiled_bits,
 )
 """All of them, for the list of rules."""
-
-
-_COMPUTE = "training.compute"
 
 
 def check_memory_format(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

@@ -24,6 +24,12 @@ from trainwright.contract.sections.training.scheduler import (
 from trainwright.contract.sections.training.training import USUAL_PATIENCE, Training
 from trainwright.core.errors import Problem
 
+_RAMPS = "training.ramps"
+_STOP = "training.stop"
+_LENGTHS = ("training.num_steps", "training.num_tokens")
+_SCHEDULER = "training.scheduler"
+_AVERAGE = "training.average"
+
 
 def batch_arithmetic(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """batch_size x gradient_accumulation_steps x devices is effective_batch_size."""
@@ -78,10 +84,6 @@ def _ways_to_mend(batch: int, accumulation: int, devices: int, effective: int) -
         if effective % rest == 0:
             ways.append(f"{name} to {effective // rest}")
     return f"change {', or '.join(ways)}"
-
-
-_RAMPS = "training.ramps"
-_STOP = "training.stop"
 
 
 def check_batch_ramp(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -191,9 +193,6 @@ def check_length(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
     yield from _shares(contract, length[0])
 
 
-_LENGTHS = ("training.num_steps", "training.num_tokens")
-
-
 def _value(training: Training, name: str) -> object:
     section, _, key = name.rpartition(".")
     return getattr(training.stop if section else training, key)
@@ -238,9 +237,6 @@ RAMP_RULES = (
     check_noise_scale,
 )
 """All of them, for the list of rules."""
-
-
-_SCHEDULER = "training.scheduler"
 
 
 def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -362,9 +358,6 @@ def check_plateau(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             expected="less than early_stopping.patience",
             fix=f"change early_stopping.patience to {2 * scheduler.patience + 1}",
         )
-
-
-_AVERAGE = "training.average"
 
 
 def check_swa(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:

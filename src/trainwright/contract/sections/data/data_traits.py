@@ -12,6 +12,12 @@ from trainwright.contract.sections.section import Auto, Count, Positive, Section
 
 Part = Annotated[float, Field(gt=0, le=1)]
 
+SAMPLINGS = ("uniform", "balanced", "weighted", "mixture", "curriculum", "blocks")
+"""Every way to visit training rows."""
+
+DELIVERY = ("num_workers", "pin_memory", "loading")
+"""Fields that change nothing but the time in which batches come."""
+
 
 class Uniform(Section):
     """Every row once an epoch."""
@@ -144,13 +150,6 @@ class Loading(Section):
     restarts: Annotated[int, Field(ge=0)] = 3
     """Dead workers of a run that are started again; at one more the run stops. The rows that a dead
     worker had are made again, with the same bits."""
-
-
-SAMPLINGS = ("uniform", "balanced", "weighted", "mixture", "curriculum", "blocks")
-"""Every way to visit training rows."""
-
-DELIVERY = ("num_workers", "pin_memory", "loading")
-"""Fields that change nothing but the time in which batches come."""
 
 
 class Feeding(Section):

@@ -126,6 +126,17 @@ POSSIBLE: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
 )
 """The actions that a kind of finding of a table can have; kinds that are not here only report."""
 
+BindingFinding = Literal[
+    "exact_duplicates",
+    "near_duplicates",
+    "text_overlap",
+    "group_overlap",
+    "future_rows",
+    "leak",
+    "contamination",
+]
+"""Findings without which the verdict could be another: what they name is tried."""
+
 
 class Quality(Section):
     """Data quality checks before training, and the action on their findings."""
@@ -144,18 +155,6 @@ class Quality(Section):
     def asked(self) -> dict[FindingKind, Action]:
         """The actions by kind, in the order of the kinds."""
         return {kind: self.actions[kind] for kind in get_args(FindingKind) if kind in self.actions}
-
-
-BindingFinding = Literal[
-    "exact_duplicates",
-    "near_duplicates",
-    "text_overlap",
-    "group_overlap",
-    "future_rows",
-    "leak",
-    "contamination",
-]
-"""Findings without which the verdict could be another: what they name is tried."""
 
 
 class Accepted(Section):

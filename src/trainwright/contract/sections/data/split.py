@@ -12,6 +12,9 @@ from trainwright.contract.sections.section import Fraction, NonNegative, Positiv
 MOMENT_COLUMN = "\uffffmoment"
 """The column beside those of the data in which a time stands that no single column says."""
 
+EVERY_COLUMN = "*"
+"""The key of a random split that is all cells of a row."""
+
 
 class _Parts(Folded):
     validation: Fraction = 0.15
@@ -146,9 +149,6 @@ Split = Annotated[
     | Annotated[FileSplit, Tag("file")],
     tagged_by("kind", default="auto"),
 ]
-
-EVERY_COLUMN = "*"
-"""The key of a random split that is all cells of a row."""
 
 
 def split_columns(split: Split) -> tuple[tuple[str, str], ...]:

@@ -25,6 +25,8 @@ Encoding = Literal["codes", "target", "both", "by_count"]
 Inherit = Literal["inherit"]
 """What `data.features` says."""
 
+ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
+
 
 class ColumnFeatures(Section):
     """How one column becomes numbers, where that is not as `data.features` says of all."""
@@ -153,9 +155,6 @@ class Features(Section):
 
     history: Literal["off"] | History = "off"
     """Lags and rolling windows."""
-
-
-ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
 
 class Column(Section):

@@ -11,16 +11,7 @@ from trainwright.contract.sections.model.traits import ModelSection, Traits
 from trainwright.contract.sections.section import SectionUnion
 from trainwright.core.lazy_imports import LazyTable
 
-
-def _kind_of(value: Any) -> str:
-    """`kind` as written; a model that only names its `architecture` is a pretrained one."""
-    if isinstance(value, dict):
-        return str(value.get("kind", "pretrained" if "architecture" in value else "missing"))
-    return str(getattr(value, "kind", "missing"))
-
-
 _HERE = "trainwright.contract.sections.model"
-
 MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
     {
         "boosting": f"{_HERE}.trees:Boosting",
@@ -43,6 +34,14 @@ MODEL_SECTIONS: Mapping[str, type[ModelSection]] = LazyTable(
         "auto": f"{_HERE}.selection:ModelSelection",
     }
 )
+
+
+def _kind_of(value: Any) -> str:
+    """`kind` as written; a model that only names its `architecture` is a pretrained one."""
+    if isinstance(value, dict):
+        return str(value.get("kind", "pretrained" if "architecture" in value else "missing"))
+    return str(getattr(value, "kind", "missing"))
+
 
 Model = Annotated[ModelSection, SectionUnion(MODEL_SECTIONS, Discriminator(_kind_of))]
 

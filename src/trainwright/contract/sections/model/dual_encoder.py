@@ -13,6 +13,11 @@ from trainwright.contract.sections.model.traits import Traits
 from trainwright.contract.sections.section import Count, Fraction, Section, tagged_by
 from trainwright.core.errors import Problem
 
+ImageTower = Annotated[
+    Annotated[ResNet, Tag("resnet")] | Annotated[Pretrained, Tag("pretrained")],
+    tagged_by("kind", default="resnet"),
+]
+
 
 class TextTransformer(Section):
     """A transformer encoder of captions (Vaswani et al. 2017, arXiv:1706.03762; norm before each
@@ -50,11 +55,6 @@ TextTower = Annotated[
     | Annotated[BagOfTokens, Tag("bag")]
     | Annotated[Pretrained, Tag("pretrained")],
     tagged_by("kind", default="transformer"),
-]
-
-ImageTower = Annotated[
-    Annotated[ResNet, Tag("resnet")] | Annotated[Pretrained, Tag("pretrained")],
-    tagged_by("kind", default="resnet"),
 ]
 
 

@@ -32,6 +32,81 @@ BOOSTED_COLUMNS: Final = replace(
 )
 """How columns are encoded for trees that read the terms of a text."""
 
+Objective = Literal[
+    "log_loss",
+    "squared_error",
+    "absolute_error",
+    "mape",
+    "quantile",
+    "poisson",
+    "lambdarank",
+    "rank_xendcg",
+]
+_BOOSTING_TRAITS = Traits(
+    reads=("table", "images"),
+    trained_by="library",
+    rounds="max_trees",
+    unit="tree",
+    training_keys=frozenset(
+        {
+            "training.seeds",
+            "training.checkpointing",
+            "training.checkpointing.save_every_minutes",
+            "training.checkpointing.expected_hours_between_failures",
+            "training.checkpointing.on_failure",
+        }
+    ),
+    reads_missing=True,
+    ranks=True,
+    table=BOOSTED_COLUMNS,
+    predicts=EVERYTHING,
+)
+XGBoostObjective = Literal[
+    "log_loss", "squared_error", "absolute_error", "quantile", "poisson", "lambdarank"
+]
+_XGBOOST_TRAITS = Traits(
+    reads=("table", "images"),
+    trained_by="library",
+    rounds="max_trees",
+    unit="tree",
+    training_keys=frozenset({"training.seeds"}),
+    reads_missing=True,
+    ranks=True,
+    reads_files=False,
+    table=BOOSTED_COLUMNS,
+    predicts=EVERYTHING,
+)
+CatBoostObjective = Literal[
+    "log_loss", "squared_error", "absolute_error", "mape", "quantile", "poisson"
+]
+_CATBOOST_TRAITS = Traits(
+    reads=("table",),
+    trained_by="library",
+    rounds="max_trees",
+    unit="tree",
+    training_keys=frozenset({"training.seeds"}),
+    reads_missing=True,
+    reads_files=False,
+    table=replace(
+        TREE_COLUMNS,
+        categorical=("codes", "CatBoost computes statistics of the target itself"),
+    ),
+    predicts=EVERYTHING,
+)
+_FOREST_TRAITS = Traits(
+    reads=("table", "images"),
+    trained_by="library",
+    unit="tree",
+    training_keys=frozenset({"training.seeds"}),
+    reads_missing=True,
+    reads_files=False,
+    predicts=frozenset({"targets", "labels"}),
+    table=replace(
+        TREE_COLUMNS,
+        reduce=("svd", "a tree that looks at few columns finds few of many terms"),
+    ),
+)
+
 
 class TreeEnsemble(ModelSection):
     """Base of the sections of trees."""
@@ -67,38 +142,6 @@ class BoostedTrees(TreeEnsemble):
     """Shrinkage of each tree."""
 
 
-Objective = Literal[
-    "log_loss",
-    "squared_error",
-    "absolute_error",
-    "mape",
-    "quantile",
-    "poisson",
-    "lambdarank",
-    "rank_xendcg",
-]
-
-_BOOSTING_TRAITS = Traits(
-    reads=("table", "images"),
-    trained_by="library",
-    rounds="max_trees",
-    unit="tree",
-    training_keys=frozenset(
-        {
-            "training.seeds",
-            "training.checkpointing",
-            "training.checkpointing.save_every_minutes",
-            "training.checkpointing.expected_hours_between_failures",
-            "training.checkpointing.on_failure",
-        }
-    ),
-    reads_missing=True,
-    ranks=True,
-    table=BOOSTED_COLUMNS,
-    predicts=EVERYTHING,
-)
-
-
 class Boosting(BoostedTrees):
     """Gradient-boosted trees (LightGBM). Stops adding trees when the validation value does not
     improve, and keeps the best number. The defaults are those of the benchmark of default models:
@@ -130,24 +173,6 @@ class Boosting(BoostedTrees):
 
     lambda_l2: NonNegative = 1.0
     """L2 penalty on leaf values."""
-
-
-XGBoostObjective = Literal[
-    "log_loss", "squared_error", "absolute_error", "quantile", "poisson", "lambdarank"
-]
-
-_XGBOOST_TRAITS = Traits(
-    reads=("table", "images"),
-    trained_by="library",
-    rounds="max_trees",
-    unit="tree",
-    training_keys=frozenset({"training.seeds"}),
-    reads_missing=True,
-    ranks=True,
-    reads_files=False,
-    table=BOOSTED_COLUMNS,
-    predicts=EVERYTHING,
-)
 
 
 class XGBoost(BoostedTrees):
@@ -183,26 +208,6 @@ class XGBoost(BoostedTrees):
     """L2 penalty on leaf values."""
 
 
-CatBoostObjective = Literal[
-    "log_loss", "squared_error", "absolute_error", "mape", "quantile", "poisson"
-]
-
-_CATBOOST_TRAITS = Traits(
-    reads=("table",),
-    trained_by="library",
-    rounds="max_trees",
-    unit="tree",
-    training_keys=frozenset({"training.seeds"}),
-    reads_missing=True,
-    reads_files=False,
-    table=replace(
-        TREE_COLUMNS,
-        categorical=("codes", "CatBoost computes statistics of the target itself"),
-    ),
-    predicts=EVERYTHING,
-)
-
-
 class CatBoost(BoostedTrees):
     """Gradient-boosted trees by CatBoost (Prokhorenkova et al. 2018, arXiv:1706.09516): symmetric
     trees, and categories as ordered statistics of the target, alone and in pairs. Needs the extra
@@ -224,21 +229,6 @@ class CatBoost(BoostedTrees):
 
     lambda_l2: NonNegative = 3.0
     """L2 penalty on leaf values."""
-
-
-_FOREST_TRAITS = Traits(
-    reads=("table", "images"),
-    trained_by="library",
-    unit="tree",
-    training_keys=frozenset({"training.seeds"}),
-    reads_missing=True,
-    reads_files=False,
-    predicts=frozenset({"targets", "labels"}),
-    table=replace(
-        TREE_COLUMNS,
-        reduce=("svd", "a tree that looks at few columns finds few of many terms"),
-    ),
-)
 
 
 class Forest(TreeEnsemble):

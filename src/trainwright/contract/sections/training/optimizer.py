@@ -24,6 +24,7 @@ from trainwright.contract.sections.section import (
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 PositiveBeta = Annotated[float, Field(gt=0, lt=1)]
+Part = Annotated[float, Field(gt=0, le=1)]
 
 
 class _Tuned(Section):
@@ -299,9 +300,6 @@ ClippingKind = Annotated[
 ]
 
 GradientClipping = Literal["off"] | Positive | ClippingKind
-
-
-Part = Annotated[float, Field(gt=0, le=1)]
 
 
 class BatchRamp(Section):

@@ -26,6 +26,16 @@ from trainwright.contract.sections.training.optimizer import (
 )
 from trainwright.contract.sections.training.scheduler import Average, CosineWithWarmup, Scheduler
 
+Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
+
+OF_EVERY_MODEL = frozenset(
+    {"training.calibration", "training.threshold", "training.refit", "training.teacher"}
+)
+"""Keys that concern every kind of model, also one that a library fits."""
+
+USUAL_PATIENCE = 5
+"""Default patience, in validations."""
+
 
 class LossPlateau(Section):
     """Ends when the training loss has stopped falling: its mean over the latest steps is not lower
@@ -192,17 +202,6 @@ class Checkpointing(Section):
 
     save_optimizer_state: bool = True
     """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""
-
-
-Calibrating = Auto | Literal["none", "temperature", "platt", "isotonic", "conformal"]
-
-OF_EVERY_MODEL = frozenset(
-    {"training.calibration", "training.threshold", "training.refit", "training.teacher"}
-)
-"""Keys that concern every kind of model, also one that a library fits."""
-
-USUAL_PATIENCE = 5
-"""Default patience, in validations."""
 
 
 class EarlyStopping(Section):
