@@ -52,11 +52,12 @@ BASE ?= HEAD
 golden: env ## train small runs of every family here and at BASE=<commit>: the same bits
 	PYTHONPATH=tests $(BIN)/python -m golden.compare $(BASE) $(RUNS)
 
-check: env ## format, lint, types, layers and docs, changing nothing
+check: env ## format, lint, types, layers, plain code and docs, changing nothing
 	$(BIN)/ruff format --no-cache --check $(SOURCES)
 	$(BIN)/ruff check --no-cache $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python benchmarks/plain.py
 	$(BIN)/mkdocs build --strict --quiet
 
 format: env ## format the code and mend what ruff can mend
