@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from made_data import make_text  # noqa: E402
 from trainwright.contract.sections.data.tokens import TokenData  # noqa: E402
+from trainwright.core import limits  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
 from trainwright.data.base.token_inputs import TokenInputs  # noqa: E402
-from trainwright.data.encoders.bpe import MOST_TOKENS, train_pieces  # noqa: E402
+from trainwright.data.encoders import bpe  # noqa: E402
+from trainwright.data.encoders.bpe import train_pieces  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.text.prepare_text import prepare_tokens, read_tokens, text_part  # noqa: E402
 from trainwright.data.types import Prepared, encoding_from_json  # noqa: E402
@@ -121,11 +125,64 @@ def test_more_tokens_than_16_bits_tell_apart(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tokens[:6000], numbers[:6000])
 
 
-@pytest.mark.extended
-def test_a_vocabulary_beyond_any_in_use_is_refused(tmp_path: Path) -> None:
-    make_text(tmp_path / "t.txt")
-    (tmp_path / "tokenizer.json").write_text(
-        json.dumps({"model": {"vocab": dict.fromkeys(map(str, range(MOST_TOKENS + 1)), 0)}})
-    )
-    with pytest.raises(DataMistake, match="too many tokens"):
+def write_words(folder: Path, words: dict[str, int], *rules: dict[str, object]) -> None:
+    """A text, and a tokenizer of words behind these rules."""
+    make_text(folder / "t.txt")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="anna"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    content = json.loads(tokenizer.to_str())
+    if rules:
+        content["normalizer"] = {"type": "Sequence", "normalizers": rules}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+NAMES = {"anna": 0, "bob": 1, "carla": 2}
+DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+
+
+@pytest.mark.row("F-63")
+@pytest.mark.parametrize(
+    ("limit", "value", "words", "says"),
+    [
+        ("core.limits.MOST_TOKENIZER_BYTES", 100, NAMES, "larger than any that is used"),
+        ("core.limits.MOST_TOKENIZER_GROWTH", 3, NAMES, "larger than any that is used"),
+        ("data.encoders.bpe.MOST_TOKENS", 2, NAMES, "too many tokens"),
+        ("data.encoders.bpe.MOST_TOKENS", 3, {**NAMES, "carla": 3}, "too many tokens"),
+    ],
+    ids=["bytes", "growth", "tokens", "numbers"],
+)
+def test_a_tokenizer_is_refused_at_a_lower_limit_and_read_at_the_usual_one(
+    limit: str,
+    value: int,
+    words: dict[str, int],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rules that lengthen a text are multiplied: here by four."""
+    write_words(tmp_path, words, DOUBLE, DOUBLE)
+    named = {"vocabulary": "tokenizer", "tokenizer": "tokenizer.json"}
+    with monkeypatch.context() as patch:
+        patch.setattr(f"trainwright.{limit}", value)
+        with pytest.raises(DataMistake, match=says):
+            prepared(tmp_path, **named)
+    assert prepared(tmp_path, **named).train.rows.size
+
+
+@pytest.mark.row("F-63")
+def test_a_tokenizer_that_takes_too_long_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its patterns are its own, and may need time without end."""
+    write_words(tmp_path, NAMES)
+    made, held = bpe._tokenizer, threading.Event()
+
+    def slow(text: str) -> object:
+        return mock.Mock(wraps=made(text), encode_batch=lambda *_, **__: held.wait())
+
+    monkeypatch.setattr(bpe, "_tokenizer", slow)
+    monkeypatch.setattr(limits, "TOKENIZER_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "TOKENIZER_LETTERS_PER_SECOND", 10**9)
+    with pytest.raises(DataMistake, match="does not come to an end"):
         prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")
+    held.set()
