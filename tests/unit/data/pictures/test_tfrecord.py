@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -79,8 +78,7 @@ def test_a_tfrecord_without_the_features_says_which_it_has(tmp_path: Path) -> No
         read(tmp_path, "a.tfrecord", fields=ImageFields())
     (problem,) = caught.value.problems
     assert "image/encoded" in problem.found
-    huge = struct.pack("<Q", 2**62)
-    (tmp_path / "b.tfrecord").write_bytes(frame(b"x")[:-3] + huge)
+    (tmp_path / "b.tfrecord").write_bytes(frame(b"x")[:-3] + b"y" * 8)
     with pytest.raises(DataMistake, match=r"cut off|checksum"):
         read(tmp_path, "b.tfrecord")
 
