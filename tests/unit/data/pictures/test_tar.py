@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from made_pictures import encoded, picture, tar_bytes
 from trainwright.contract.sections.data.images import ImageFields
 from trainwright.core.errors import DataMistake
+from trainwright.data.images import webdataset
 from trainwright.data.images.raw_images import ImageRequest
 from trainwright.data.images.webdataset import TarShard
 
@@ -85,3 +88,55 @@ def test_a_block_that_was_lost_is_not_the_end(tmp_path: Path) -> None:
         data = SHARD[:header] + bytes(512) + SHARD[header + 512 :]
         with pytest.raises(DataMistake, match="tar file is damaged"):
             images(tmp_path, data)
+
+
+@pytest.mark.row("F-47")
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("../x.png", tarfile.REGTYPE, "leads out of its folder"),
+        ("a/../../x.png", tarfile.REGTYPE, "leads out of its folder"),
+        ("/x.png", tarfile.REGTYPE, "leads out of its folder"),
+        ("a\\x.png", tarfile.REGTYPE, "leads out of its folder"),
+        ("x.png", tarfile.SYMTYPE, "is no plain file"),
+        ("x.png", tarfile.LNKTYPE, "is no plain file"),
+        ("x.png", tarfile.CHRTYPE, "is no plain file"),
+        ("x.png", tarfile.BLKTYPE, "is no plain file"),
+        ("x.png", tarfile.FIFOTYPE, "is no plain file"),
+        ("x.png", tarfile.GNUTYPE_SPARSE, "is no plain file"),
+    ],
+)
+def test_members_are_plain_files_inside_the_shard(
+    name: str, kind: bytes, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by what their headers say; no shard holds them here."""
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    member.sparse = [(0, 1)] if kind == tarfile.GNUTYPE_SPARSE else None  # type: ignore[assignment]
+    archive = mock.MagicMock()
+    archive.__enter__().__iter__.return_value = iter([member])
+    monkeypatch.setattr(tarfile, "open", lambda **_: archive)
+    with pytest.raises(DataMistake, match=says):
+        images(tmp_path, SHARD)
+
+
+@pytest.mark.row("F-63")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    ],
+)
+def test_a_header_about_a_member_has_a_limit(
+    kind: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tarfile.TarInfo("about")
+    about.type, about.size = kind, 200
+    monkeypatch.setattr(webdataset, "MOST_TAR_HEADER_BYTES", 100)
+    with pytest.raises(DataMistake) as caught:
+        images(tmp_path, about.tobuf() + b"n" * 512 + SHARD)
+    assert "a header of 200 bytes, of which 100 are allowed" in caught.value.problems[0].found
