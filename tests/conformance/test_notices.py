@@ -90,7 +90,7 @@ def test_events_of_other_machines_and_pauses_are_no_notice(served: Served) -> No
     assert source.look().startswith("Azure has scheduled Terminate for this machine, Mon")
 
 
-NONSENSE = ("", "{", "[]", "7", "null", "[" * 100_000, '{"action": "stop"}', '{"Events": [1]}')
+NONSENSE = ("", "{", "[]", "7", "null", "[" * 1000, '{"action": "stop"}', '{"Events": [1]}')
 
 
 @pytest.mark.parametrize("text", NONSENSE, ids=range(len(NONSENSE)))

@@ -43,13 +43,13 @@ _DAMAGES: dict[str, Callable[[Path], object]] = {
     "mapping": lambda path: path.write_bytes(b"{}"),
     "list": lambda path: path.write_bytes(b"[]"),
     "number": lambda path: path.write_bytes(b"5"),
-    "nested": lambda path: path.write_bytes(b"[" * 100_000),
+    "nested": lambda path: path.write_bytes(b"[" * 1000),
     "encoding": lambda path: path.write_bytes(b'{"contract": "\xff\xfe"}'),
     "folder": _make_folder,
     "missing": lambda path: path.unlink(),
     "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
-    "device": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
-    "outside": lambda path: (path.unlink(), path.symlink_to("/etc/hostname")),
+    "device": lambda path: (path.unlink(), path.symlink_to("/dev/null")),
+    "outside": lambda path: (path.unlink(), path.symlink_to(__file__)),
     "loop": lambda path: (path.unlink(), path.symlink_to(path.name)),
 }
 

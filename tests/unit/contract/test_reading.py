@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.contract.reading import yaml_reader
 from trainwright.contract.reading.read_contract import Document, read_contract
 from trainwright.contract.rules.all_rules import unavailable
 from trainwright.contract.sections.model.pretrained import Pretrained
@@ -101,9 +102,21 @@ def test_a_missing_file_a_folder_and_empty_files(tmp_path: Path) -> None:
     assert "not a mapping" in only(tmp_path, "text").message
 
 
-def test_an_endless_file_is_not_read_to_its_end() -> None:
-    with pytest.raises(ContractMistake, match="too large"):
-        read_contract(Path("/dev/zero"))
+def test_a_large_file_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def parse(data: bytes, file: str) -> yaml_reader.ParsedYaml:
+        sizes.append(len(data))
+        return yaml_reader.read_yaml(data, file)
+
+    assert len(SMALL) > 20
+    monkeypatch.setattr(yaml_reader, "MAX_BYTES", 20)
+    monkeypatch.setattr("trainwright.contract.reading.read_contract.MAX_BYTES", 20)
+    monkeypatch.setattr("trainwright.contract.reading.read_contract.read_yaml", parse)
+    assert "too large" in only(tmp_path, SMALL).message
+    assert sizes == [21]
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_lists_of_one_length_are_lists(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_nested_deeply_is_named_at_any_depth(tmp_path: Path) -> None:
-    for depth in (*range(900, 1000, 7), 5000):
+    for depth in range(900, 1001, 10):
         (tmp_path / "deep.jsonl").write_text('{"a": 1}\n{"a":' + "[" * depth + "]" * depth + "}\n")
         reading = Reading(nested="text", bad_records=1, cache="off")
         assert read_source("deep.jsonl", tmp_path, reading=reading).frame.height in (1, 2)

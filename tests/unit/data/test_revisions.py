@@ -56,9 +56,9 @@ def test_a_size_of_its_own_is_told(tmp_path: Path) -> None:
         f"md5: {OTHER}",
         "outs: [",
         "\0",
-        "a: !!python/object:os.system x",
-        "[" * 5_000,
-        "x" * 2_000_000,
+        "a: !!python/tuple [1]",
+        "[" * 1000,
+        "x" * 300_000,
     ],
 )
 def test_of_a_note_that_is_written_otherwise_nothing_is_said(text: str, tmp_path: Path) -> None:

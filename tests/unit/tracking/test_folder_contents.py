@@ -23,7 +23,7 @@ def _link_out(place: Path) -> None:
 LAID: dict[str, Callable[[Path], None]] = {
     "a pipe": os.mkfifo,
     "a link out": _link_out,
-    "a link to a device": lambda place: place.symlink_to("/dev/zero"),
+    "a link to a device": lambda place: place.symlink_to("/dev/null"),
 }
 
 
@@ -47,6 +47,16 @@ def test_a_link_inside_the_run_is_followed(tmp_path: Path) -> None:
 def test_json_is_read_from_files_only(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     with pytest.raises(OSError, match="not a regular file"):
+        read_json(tmp_path / "a.json")
+
+
+def test_json_beyond_a_lower_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text("[1, 2, 3]")
+    assert read_json(tmp_path / "a.json") == [1, 2, 3]
+    monkeypatch.setattr("trainwright.core.files.MOST_JSON_BYTES", 8)
+    with pytest.raises(ValueError, match="more than 8 bytes"):
         read_json(tmp_path / "a.json")
 
 
