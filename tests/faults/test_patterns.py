@@ -1,5 +1,5 @@
-"""Regular expressions of a contract take time linear in the text: they are matched by an engine that
-goes through it once, so it knows neither look-around nor back-references, and bounds their size."""
+"""Regular expressions of a contract take time linear in the text: the engine that matches them goes
+through it once, so it knows neither look-around nor back-references, and it bounds their size."""
 
 from __future__ import annotations
 
