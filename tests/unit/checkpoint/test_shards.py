@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,12 @@ from trainwright.checkpoint.files.shard_files import (  # noqa: E402
     read_shards,
     write_shards,
 )
-from trainwright.checkpoint.files.tensor_file import read_tensors  # noqa: E402
+from trainwright.checkpoint.files.tensor_file import (  # noqa: E402
+    allocate,
+    blocks,
+    describe,
+    read_tensors,
+)
 from trainwright.checkpoint.sharded_save import (  # noqa: E402
     begin_shards,
     commit_shards,
@@ -326,14 +332,17 @@ def test_a_shape_that_no_memory_holds_is_damaged(shape: list[int]) -> None:
         read_shards(lambda _: b"", {"weight": one})
 
 
-def test_a_whole_tensor_whose_elements_torch_cannot_count_is_damaged() -> None:
-    shape = [0, 2**47, 2**47]
-    fact = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
-    header = json.dumps({"weight": fact}, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    data = len(header).to_bytes(8, "little") + header
+def test_a_tensor_whose_elements_torch_cannot_count_is_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(Damaged, match="weight: no memory holds"):
-        read_tensors(data, {"weight": {"dtype": "F32", "shape": shape}})
+        allocate("weight", (0, 2**47, 2**47), torch.float32)
+    empty = {"weight": torch.empty(0, 3)}
+    data = b"".join(map(bytes, blocks(empty)))
+    assert read_tensors(data, describe(empty))["weight"].shape == (0, 3)
+    monkeypatch.setattr(torch, "empty", mock.Mock(side_effect=RuntimeError("no memory")))
+    with pytest.raises(Damaged, match="weight: no memory holds"):
+        read_tensors(data, describe(empty))
 
 
 @pytest.mark.parametrize(
