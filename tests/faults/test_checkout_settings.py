@@ -1,12 +1,15 @@
-"""The folder of a contract is a checkout whose configuration names programs: none of them runs."""
+"""The folder of a contract is a checkout whose configuration names programs, as those of filters,
+hooks and remotes: git starts none of them while its commit is recorded. Here each is `true`, and
+git itself writes down what it starts (`GIT_TRACE`)."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,21 +47,33 @@ def configure(checkout: Path, text: str, name: str = "config") -> None:
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    """Present once a program of the checkout has run."""
-    return tmp_path / "marker"
+def program() -> str:
+    found = shutil.which("true")
+    assert found
+    return found
 
 
 @pytest.fixture
-def program(tmp_path: Path, marker: Path) -> Path:
-    path = tmp_path / "program.sh"
-    path.write_text(f'#!/bin/sh\necho "$@" >> {marker}\n')
-    path.chmod(0o755)
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What each git of the test does, line by line."""
+    run, path = subprocess.run, tmp_path / "trace"
+
+    def traced(words: Sequence[str], **given: Any) -> Any:
+        environment = given.pop("env", None) or os.environ
+        return run(words, **given, env={**environment, "GIT_TRACE": str(path)})
+
+    monkeypatch.setattr(subprocess, "run", traced)
     return path
 
 
+def starts(trace: Path) -> list[str]:
+    """The lines about programs that git started."""
+    assert "git status" in trace.read_text()
+    return [line for line in trace.read_text().splitlines() if "run_command" in line]
+
+
 @pytest.fixture
-def checkout(tmp_path: Path, program: Path) -> Path:
+def checkout(tmp_path: Path, program: str) -> Path:
     """A commit, a file changed since then, one touched, attributes that ask for every driver."""
     folder = tmp_path / "checkout"
     folder.mkdir()
@@ -72,7 +87,7 @@ def checkout(tmp_path: Path, program: Path) -> Path:
     configure(folder, "* filter=own diff=own merge=own\n", "info/attributes")
     (folder / ".gitattributes").write_text("* filter=own diff=own merge=own\n")
     for hook in _HOOKS:
-        shutil.copy(program, folder / ".git" / "hooks" / hook)
+        (folder / ".git" / "hooks" / hook).symlink_to(program)
     return folder
 
 
@@ -87,7 +102,7 @@ NAMED: dict[str, str] = {
     "process": '[filter "own"]\nprocess = {program}',
     "smudge": '[filter "own"]\nsmudge = {program}\nclean = {program}',
     "fsmonitor": "[core]\nfsmonitor = {program}",
-    "hooks": "[core]\nhooksPath = {folder}",
+    "hooks": "[core]\nhooksPath = hooks",
     "textconv": '[diff "own"]\ntextconv = {program}',
     "diff driver": '[diff "own"]\ncommand = {program}',
     "external diff": "[diff]\nexternal = {program}",
@@ -108,35 +123,35 @@ NAMED: dict[str, str] = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_program_that_the_configuration_names_never_runs(
-    name: str, checkout: Path, program: Path, marker: Path
+    name: str, checkout: Path, program: str, trace: Path
 ) -> None:
-    configure(checkout, NAMED[name].format(program=program, folder=program.parent))
+    configure(checkout, NAMED[name].format(program=program))
     said = describe_source(checkout)
-    assert not marker.exists()
+    assert not starts(trace)
     assert said["dirty"]
 
 
 @pytest.mark.parametrize("name", ["clean", "process", "fsmonitor", "diff driver", "external diff"])
 def test_these_settings_do_run_it_under_plain_git(
-    name: str, checkout: Path, program: Path, marker: Path
+    name: str, checkout: Path, program: str, trace: Path
 ) -> None:
-    configure(checkout, NAMED[name].format(program=program, folder=program.parent))
+    configure(checkout, NAMED[name].format(program=program))
     run_plain_git(checkout)
-    assert marker.exists()
+    assert starts(trace)
 
 
-def _included(checkout: Path, program: Path) -> None:
-    evil = checkout / "evil.config"
-    evil.write_text(f'[filter "own"]\nclean = {program}\n[core]\nfsmonitor = {program}\n')
-    configure(checkout, f'[include]\npath = {evil}\n[includeIf "gitdir:/"]\npath = {evil}')
+def _included(checkout: Path, program: str) -> None:
+    other = checkout / "other.config"
+    other.write_text(f'[filter "own"]\nclean = {program}\n[core]\nfsmonitor = {program}\n')
+    configure(checkout, f'[include]\npath = {other}\n[includeIf "gitdir:/"]\npath = {other}')
 
 
-def _worktree_config(checkout: Path, program: Path) -> None:
+def _worktree_config(checkout: Path, program: str) -> None:
     configure(checkout, "[core]\nrepositoryformatversion = 1\n[extensions]\nworktreeConfig = true")
     configure(checkout, f"[core]\nfsmonitor = {program}", "config.worktree")
 
 
-def _lost_objects(checkout: Path, program: Path) -> None:
+def _lost_objects(checkout: Path, program: str) -> None:
     """Objects of the commit are missing, and are to be fetched through a program."""
     configure(
         checkout,
@@ -151,7 +166,7 @@ def _lost_objects(checkout: Path, program: Path) -> None:
     (checkout / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
 
 
-def _helper_remote(checkout: Path, program: Path) -> None:
+def _helper_remote(checkout: Path, program: str) -> None:
     _lost_objects(checkout, program)
     configure(
         checkout,
@@ -159,7 +174,7 @@ def _helper_remote(checkout: Path, program: Path) -> None:
     )
 
 
-def _submodule(checkout: Path, program: Path) -> None:
+def _submodule(checkout: Path, program: str) -> None:
     inner = checkout.parent / "inner"
     inner.mkdir()
     git(inner, "init", "-q")
@@ -169,19 +184,19 @@ def _submodule(checkout: Path, program: Path) -> None:
     git(checkout, "submodule", "add", "-q", str(inner), "inner")
     git(checkout, "commit", "-qam", "b")
     (checkout / "inner" / "a").write_text("2")
-    evil = f'[core]\nfsmonitor = {program}\n[filter "own"]\nclean = {program}'
-    configure(checkout, evil, "modules/inner/config")
+    own = f'[core]\nfsmonitor = {program}\n[filter "own"]\nclean = {program}'
+    configure(checkout, own, "modules/inner/config")
     (checkout / "inner" / ".gitattributes").write_text("* filter=own\n")
 
 
-def _nested(checkout: Path, program: Path) -> None:
+def _nested(checkout: Path, program: str) -> None:
     inner = checkout / "nested"
     inner.mkdir()
     git(inner, "init", "-q")
     configure(inner, f"[core]\nfsmonitor = {program}")
 
 
-LAID: dict[str, Callable[[Path, Path], None]] = {
+LAID: dict[str, Callable[[Path, str], None]] = {
     "include": _included,
     "worktree": _worktree_config,
     "promisor by ssh": _lost_objects,
@@ -193,57 +208,57 @@ LAID: dict[str, Callable[[Path, Path], None]] = {
 
 @pytest.mark.parametrize("name", LAID)
 def test_a_program_that_the_checkout_leads_to_never_runs(
-    name: str, checkout: Path, program: Path, marker: Path
+    name: str, checkout: Path, program: str, trace: Path
 ) -> None:
     LAID[name](checkout, program)
-    marker.unlink(missing_ok=True)
+    trace.unlink(missing_ok=True)
     said = describe_source(checkout)
-    assert not marker.exists()
+    assert not starts(trace)
     assert "commit" in said or "absent" in said
 
 
 @pytest.mark.parametrize("name", ["promisor by ssh", "promisor by helper", "include", "submodule"])
 def test_these_checkouts_do_run_it_under_plain_git(
-    name: str, checkout: Path, program: Path, marker: Path
+    name: str, checkout: Path, program: str, trace: Path
 ) -> None:
     LAID[name](checkout, program)
-    marker.unlink(missing_ok=True)
+    trace.unlink(missing_ok=True)
     run_plain_git(checkout)
-    assert marker.exists()
+    assert starts(trace)
 
 
 def test_variables_of_git_in_the_environment_are_not_asked(
-    checkout: Path, program: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, program: str, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = describe_source(checkout)
     for name in ("GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR"):
-        monkeypatch.setenv(name, str(program))
+        monkeypatch.setenv(name, program)
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
-    monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(program))
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", program)
     assert describe_source(checkout) == expected
-    assert not marker.exists()
+    assert not starts(trace)
 
 
-def test_a_pipe_in_a_checkout_is_not_waited_for(checkout: Path) -> None:
+def test_a_head_that_is_no_file_is_not_read(checkout: Path) -> None:
     (checkout / ".git" / "HEAD").unlink()
-    os.mkfifo(checkout / ".git" / "HEAD")
+    (checkout / ".git" / "HEAD").mkdir()
     assert "absent" in describe_source(checkout)
 
 
-def test_training_records_the_commit_and_runs_nothing(
-    checkout: Path, program: Path, marker: Path
+def test_training_records_the_commit_and_starts_nothing(
+    checkout: Path, program: str, trace: Path
 ) -> None:
     contract = write_project(checkout)
     git(checkout, "add", ".")
     git(checkout, "commit", "-qm", "b")
-    configure(checkout, "\n".join(NAMED.values()).format(program=program, folder=program.parent))
+    configure(checkout, "\n".join(NAMED.values()).format(program=program))
     _included(checkout, program)
-    marker.unlink(missing_ok=True)
+    trace.unlink(missing_ok=True)
     os.utime(checkout / "rows.csv", (1, 1))
     with inside(checkout):
         ran = command("train", contract, "--run", "one")
     assert ran.code in (0, 3), ran.err
     assert len(read_json(checkout / "runs" / "one" / "record.json")["git"]["commit"]) == 40
-    assert not marker.exists()
+    assert not starts(trace)
