@@ -14,8 +14,8 @@ import pytest
 from library_jobs import job_of_rows
 from trainwright.contract.sections.model.trees import CatBoost
 from trainwright.core.errors import Mistake
-from trainwright.core.files import write_json
 from trainwright.data.base.inputs import TableInputs
+from trainwright.model.catboost import catboost_fit
 from trainwright.model.catboost.catboost_fit import CatBoostScorer, fit_catboost, read_catboost
 from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.tree_growth import Watching
@@ -174,9 +174,11 @@ def test_an_index_that_is_edited_is_refused(fitted: CatBoostScorer) -> None:
 
 
 def test_leaves_and_tables_of_another_size_are_refused(
-    fitted: CatBoostScorer, tmp_path: Path
+    fitted: CatBoostScorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As soon as they are parsed: CatBoost would trust them."""
     fitted.write(tmp_path)
+    read_catboost(tmp_path)
     for edit in (
         lambda model: model["oblivious_trees"][0]["leaf_values"].pop(),
         lambda model: model["oblivious_trees"][0]["splits"].pop(),
@@ -187,6 +189,6 @@ def test_leaves_and_tables_of_another_size_are_refused(
     ):
         changed = copy.deepcopy(fitted.model)
         edit(changed)
-        write_json(tmp_path / "catboost.json", changed)
+        monkeypatch.setattr(catboost_fit, "read_json", lambda _, changed=changed: changed)
         with pytest.raises((ValueError, TypeError, KeyError, IndexError)):
             read_catboost(tmp_path)

@@ -110,7 +110,7 @@ def test_a_contract_of_too_many_categories_is_refused(
 
 
 @pytest.mark.parametrize("size", [10**6, 2**62, 2**63, 10**30])
-def test_hostile_cardinalities_are_refused(size: int, tmp_path: Path) -> None:
+def test_impossible_cardinalities_are_refused(size: int, tmp_path: Path) -> None:
     fit_neighbours(section_of(), job_of_rows(2, rows=200, missing=False)).write(tmp_path)
     about = json.loads((tmp_path / "neighbours.json").read_text())
     about["cardinalities"][0] = size

@@ -162,7 +162,7 @@ def test_trees_of_another_run_are_refused(project: Path, dies: Dies) -> None:
     assert "belong to another run" in ran.err
 
 
-def test_hostile_text_with_a_right_hash_does_not_reach_the_library(
+def test_another_text_with_a_right_hash_does_not_reach_the_library(
     project: Path, dies: Dies
 ) -> None:
     from trainwright.core.files import hash_value
@@ -170,9 +170,9 @@ def test_hostile_text_with_a_right_hash_does_not_reach_the_library(
     dies("tree:6:kill")
     path = Path("runs/one/checkpoints/trees-0000000005.json")
     content = read_json(path)["content"]
-    content["grown"]["text"] = content["grown"]["text"].replace("left_child=", "left_child=9", 1)
+    content["grown"]["text"] = content["grown"]["text"].replace("version=v4", "version=v9", 1)
     write_json(path, {"content": content, "sha256": hash_value(content)})
-    assert "trees-0000000005.json: the children of the LightGBM model cannot be" in goes_on().err
+    assert "trees-0000000005.json: its head of the LightGBM model cannot be" in goes_on().err
 
 
 def test_trees_that_come_out_otherwise_are_all_grown_again(

@@ -47,7 +47,7 @@ def here(project: Path, tmp_path: Path) -> Path:
 
 
 def seal(run: Path) -> None:
-    """Write the hashes of the run anew, as somebody does who knows the format."""
+    """Write the hashes of the run anew, as one does who knows the format."""
     manifest = run / "bundle" / "bundle.json"
     content = json.loads(manifest.read_bytes())
     for name in content["files"]:
@@ -144,11 +144,11 @@ def test_a_key_twice_and_a_number_beyond_all(here: Path) -> None:
     assert "not finite" in refused(here, "trees")
 
 
-POISON = [None, True, -1, 2**63, 1.5, "", "x", "\ud800", [], {}, [[]], {"kind": "x"}, "a" * 9999]
+VALUES = [None, True, -1, 2**63, 1.5, "", "x", "\ud800", [], {}, [[]], {"kind": "x"}, "a" * 9999]
 
 
 def spoil(value: Any, draw: random.Random) -> Any:
-    """The value with a random part of it poisoned, dropped or doubled."""
+    """The value with a random part of it changed, dropped or doubled."""
     value = copy.deepcopy(value)
     owner = value
     while True:
@@ -164,7 +164,7 @@ def spoil(value: Any, draw: random.Random) -> Any:
         case 1 if isinstance(owner, list):
             owner.append(copy.deepcopy(below))
         case _:
-            owner[key] = copy.deepcopy(draw.choice(POISON))
+            owner[key] = copy.deepcopy(draw.choice(VALUES))
     return value
 
 
@@ -189,5 +189,5 @@ def test_random_content_never_ends_in_a_traceback(
         except Exception as error:
             wrong.append(f"{number}: {verb[0]} {run} {path.name}: {error!r:.200}")
         shutil.rmtree(here)
-    figure(hostile_bundles=count)
+    figure(unfit_bundles=count)
     assert not wrong, "\n".join(wrong)
