@@ -72,7 +72,7 @@ def take_another_vocabulary(folder: Path) -> None:
 
 
 def add_code(folder: Path) -> None:
-    (folder / "base" / "chat_template.jinja").write_text("{{ cycler.__init__.__globals__.os }}")
+    (folder / "base" / "chat_template.jinja").write_text("{{ messages.__class__.__name__ }}")
     contract = folder / "contract.yaml"
     contract.write_text(contract.read_text().replace("template: plain", "template: tokenizer"))
 
