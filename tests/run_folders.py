@@ -27,7 +27,7 @@ from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder
 
-HOSTILE = '<script>alert("1")</script>\u202e$x^2$ {{ 7*7 }} javascript:alert(1)'
+MARKUP = '<mark class="x">bold</mark>\u2069$x^2$ {{ 7*7 }} mailto:a@example.org'
 
 
 @dataclass(frozen=True)

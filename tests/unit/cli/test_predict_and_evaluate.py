@@ -66,8 +66,8 @@ def test_columns_are_kept_on_request(tmp_path: Path) -> None:
 def test_cells_that_a_spreadsheet_runs_are_guarded_on_request(
     to_stdout: bool, tmp_path: Path
 ) -> None:
-    hostile = ["=1+1", "+a", "-a", "@a", "\ta", "-5.2", "a=b"]
-    rows = pl.read_csv("rows.csv").head(7).with_columns(pl.Series("=id", hostile))
+    formulas = ["=1+1", "+a", "-a", "@a", "\ta", "-5.2", "a=b"]
+    rows = pl.read_csv("rows.csv").head(7).with_columns(pl.Series("=id", formulas))
     rows.with_columns(pl.Series("n", range(-3, 4))).write_csv(tmp_path / "new.csv")
     out = tmp_path / "out.csv"
     words = ["predict", "small-1", tmp_path / "new.csv", "--keep", "=id", "--keep", "n"]
@@ -77,8 +77,8 @@ def test_cells_that_a_spreadsheet_runs_are_guarded_on_request(
         assert ran.code == 0, ran.err
         frame = pl.read_csv(ran.out.encode() if to_stdout else out)
         mark = "'" if guard else ""
-        guarded = [f"{mark}{text}" for text in hostile[:5]]
-        assert frame[f"{mark}=id"].to_list() == [*guarded, *hostile[5:]]
+        guarded = [f"{mark}{text}" for text in formulas[:5]]
+        assert frame[f"{mark}=id"].to_list() == [*guarded, *formulas[5:]]
         assert frame["n"].to_list() == list(range(-3, 4))
 
 

