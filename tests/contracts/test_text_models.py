@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import polars as pl
 import pytest
 
 torch = pytest.importorskip("torch")
+tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
 
 from safetensors.torch import load_file  # noqa: E402
@@ -542,27 +544,46 @@ def test_a_stored_encoder_is_tried_with_padding(tmp_path: Path) -> None:
         check_predictor(replace(predictor, features=spoilt))
 
 
-def spoil_template(content: Any) -> None:
-    content["post_processor"]["special_tokens"] = {}
-
-
-def spoil_normalizer(content: Any) -> None:
-    content["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
-
-
-def name_an_unknown_token(content: Any) -> None:
-    content["post_processor"]["special_tokens"]["[SEP]"]["ids"] = [70_000]
-
-
-@pytest.mark.parametrize("spoil", [spoil_template, spoil_normalizer, name_an_unknown_token])
-def test_a_hostile_tokenizer_is_refused(tmp_path: Path, spoil: Callable[[Any], None]) -> None:
+def test_a_tokenizer_that_gives_unknown_tokens_is_refused(tmp_path: Path) -> None:
     contract = write_text_project(tmp_path)
     file = tmp_path / "base" / "tokenizer.json"
     content = json.loads(file.read_text())
-    spoil(content)
+    content["post_processor"]["special_tokens"]["[SEP]"]["ids"] = [70_000]
     file.write_text(json.dumps(content))
     message = refused(contract)
     assert "the tokenizer of the base" in message
+    assert "model.architecture" in message
+
+
+class PanicException(BaseException):
+    """As the tokenizers library raises it: no `Exception`."""
+
+
+def panics(*_: object, **__: object) -> None:
+    raise PanicException("no entry found for key")
+
+
+def panics_at_its_first_text(content: str, max_length: int) -> object:
+    tokenizer = tokenizers.Tokenizer.from_str(content)
+    return mock.Mock(wraps=tokenizer, encode_batch=panics)
+
+
+@pytest.mark.parametrize(
+    ("place", "fails"),
+    [
+        ("transformers.AutoTokenizer.from_pretrained", panics),
+        ("trainwright.data.encoders.text_tokenizer._opened", panics_at_its_first_text),
+    ],
+    ids=["read", "used"],
+)
+def test_a_tokenizer_whose_library_panics_is_refused(
+    tmp_path: Path, place: str, fails: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = write_text_project(tmp_path)
+    monkeypatch.setattr(place, fails)
+    message = refused(contract)
+    assert "the tokenizer of the base" in message
+    assert "no entry found for key" in message
     assert "model.architecture" in message
 
 
