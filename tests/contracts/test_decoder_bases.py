@@ -128,7 +128,7 @@ def lose_a_shard(base: Path) -> None:
         (change_config(head_dim=64), "no head_dim of 64"),
         (change_config(hidden_act="relu"), "no hidden_act of 'relu'"),
         (change_config(num_hidden_layers="two"), "does not fit its architecture"),
-        (change_config(num_hidden_layers=10**6), "too many layers"),
+        (change_config(num_hidden_layers=5), "too many layers"),
         (change_config(rope_parameters={"rope_type": "yarn", "factor": 2}), "'yarn'"),
         (change_config(vocab_size=270), "tokens that the model does not know"),
         (lambda base: (base / "config.json").unlink(), "no config.json"),
@@ -136,9 +136,14 @@ def lose_a_shard(base: Path) -> None:
     ],
 )
 def test_a_broken_base_is_refused(
-    tmp_path: Path, damage: Callable[[Path], object], said: str
+    tmp_path: Path,
+    damage: Callable[[Path], object],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """So is one of more than four layers, here."""
     contract = write_decoder_project(tmp_path)
+    monkeypatch.setattr("trainwright.model.gpt.decoder_config.MOST_LAYERS", 4)
     damage(tmp_path / "base")
     message = refused(contract)
     assert said in message
