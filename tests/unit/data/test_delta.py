@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from trainwright.core.errors import DataMistake
+from trainwright.data.sources.delta import DeltaLog
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.provenance import find_revisions
 
@@ -188,16 +189,22 @@ BROKEN: dict[str, Callable[[Path], None]] = {
         table / "_delta_log" / f"{1:020d}.checkpoint.parquet"
     ).write_bytes(b"PAR1"),
     "no file": lambda table: (table / "year=2024/four.parquet").unlink(),
-    "out of the folder": lambda table: commit(table, 3, added("../secret.parquet")),
     "empty": lambda table: [path.unlink() for path in (table / "_delta_log").iterdir()].clear(),
 }
 
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_log_that_is_not_whole_is_refused(what: str, table: Path) -> None:
-    write(table.parent, "secret.parquet", [7])
     BROKEN[what](table)
     with pytest.raises(DataMistake):
+        read_source("lake", table.parent)
+
+
+def test_a_file_out_of_the_folder_is_refused(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(table.parent, "other.parquet", [7])
+    log = DeltaLog(3, {"../other.parquet": {}})
+    monkeypatch.setattr("trainwright.data.sources.delta.read_log", lambda *_: log)
+    with pytest.raises(DataMistake, match="leads out of the folder"):
         read_source("lake", table.parent)
 
 

@@ -356,8 +356,8 @@ def test_what_documents_refuse(tmp_path: Path) -> None:
 
 @pytest.mark.row("F-47")
 def test_a_link_out_of_a_folder_of_texts(tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "other.txt").write_text("more")
     section = written(tmp_path, "folder")
-    (tmp_path / "texts" / "d.txt").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "texts" / "d.txt").symlink_to(tmp_path / "other.txt")
     with pytest.raises(DataMistake, match="leads out of the folder"):
         read_tokens(section, tmp_path)

@@ -124,7 +124,7 @@ def test_another_content_at_the_same_url_is_other_data(tmp_path: Path) -> None:
     assert seen(first) != seen(second)
 
 
-@pytest.mark.parametrize("name", ["../parts/train/cat/0001.png", "/etc/hostname", "files/./a.png"])
+@pytest.mark.parametrize("name", ["../parts/train/cat/0001.png", "/other.png", "files/./a.png"])
 @pytest.mark.usefixtures("server")
 def test_a_path_may_not_lead_out_of_its_place(tmp_path: Path, name: str) -> None:
     file = write_table(tmp_path / "here", 9)
