@@ -68,10 +68,14 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "F-41": ("two runs in one folder, stale and foreign locks", "exactly one runs, others exit 15"),
     "F-45": (
-        "hostile checkpoints, foreign weights and packed bombs",
-        "refused, and none of them runs or fills memory or disk",
+        "other content with hashes that fit, foreign weights that are no tensors, packed files and "
+        "model texts beyond a lowered limit",
+        "refused before anything is run, unpacked further or given to a library",
     ),
-    "F-46": ("hostile contracts", "refused with the line, nothing is imported"),
+    "F-46": (
+        "contracts with tags, aliases and nesting beyond a lowered limit",
+        "refused with the line, nothing is imported",
+    ),
     "F-47": ("names that lead out of the folder", "refused, nothing is written"),
     "F-48": ("planted secrets", "in no byte of a run folder"),
     "F-58": (
@@ -93,12 +97,12 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "F-62": (
         "a checkout that names programs: filters, hooks, remotes, pagers, ssh, includes",
-        "none of them runs, the commit is recorded",
+        "git starts none of them, the commit is recorded",
     ),
     "F-63": (
-        "bombs and sizes in every reader; models, counts and patterns without bound in a contract "
-        "or bundle; silent servers, pipes",
-        "refused by a documented limit, before memory or time is taken",
+        "a small file at a lowered limit in every reader; sizes and patterns of a contract or "
+        "bundle; silent servers, pipes",
+        "refused by a documented limit, before memory or time is taken, and read at the usual one",
     ),
     "F-64": (
         "every key of the schema with wrong types; files of a run damaged, a pipe, a link outside",
@@ -136,6 +140,12 @@ GOALS: dict[str, tuple[str, ...]] = {
     "a lost machine: the copies alone bring the run back, with the same bits": ("F-60",),
     "a full disk: a typed error, nothing leaked, no good checkpoint lost": ("F-16", "F-17"),
     "10,000 random histories of checkpoints: no violation": ("F-24",),
-    "more than 60 hostile files: none of them runs": ("F-45", "F-46", "F-47", "F-48", "F-62"),
+    "no file, name, setting or address is believed: nothing runs and nothing leaks": (
+        "F-45",
+        "F-46",
+        "F-47",
+        "F-48",
+        "F-62",
+    ),
 }
 """What is promised, and the rows that measure it."""
