@@ -144,6 +144,8 @@ LIMITED = {
     ),
     "png": Limited(png, PIXELS, settings=FEW_PIXELS),
     "webp": Limited(webp, PIXELS, settings=FEW_PIXELS),
+    "png_of_pillow": Limited(png, PIXELS, {"PIL.Image.MAX_IMAGE_PIXELS": 200}),
+    "webp_of_pillow": Limited(webp, PIXELS, {"PIL.Image.MAX_IMAGE_PIXELS": 200}),
     "png_text": Limited(
         png_text, "Decompressed data too large", {"PIL.PngImagePlugin.MAX_TEXT_CHUNK": 100}
     ),
