@@ -20,6 +20,7 @@ import multiprocessing
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -90,6 +91,9 @@ def run_command(*words: str) -> tuple[int, str, str]:
             main()
     except SystemExit as exit:
         code = exit.code if isinstance(exit.code, int) else 1
+    except Exception:  # a fault of the product is a result of the benchmark
+        code = 1
+        err.write(traceback.format_exc(limit=-2))
     finally:
         sys.argv = argv
     return code, out.getvalue(), err.getvalue()

@@ -37,6 +37,10 @@ def split_of(**columns: object) -> tuple[str, str, tuple[str, ...]]:
 ROWS = 300
 MEASUREMENTS = {
     "years of schooling": {"school": RANDOM.binomial(16, 0.7, ROWS)},
+    "years of schooling and the degree they give": {
+        "school": (schooling := RANDOM.binomial(20, 0.6, ROWS)),
+        "education": np.digitize(schooling, [8, 11, 13]),
+    },
     "a sampling weight": {"weight": RANDOM.integers(1, 60, ROWS) * 1000},
     "months in prison": {"case_months": RANDOM.poisson(9, ROWS)},
     "seconds of a call": {"duration": RANDOM.integers(1, 120, ROWS)},
@@ -77,6 +81,13 @@ UNITS: dict[str, tuple[str, dict[str, object]]] = {
         {"patid": (ids := twice(60, order=False)), "sex": np.where(ids % 3 == 0, "f", "m")},
     ),
     "customers in no order": ("customer", {"customer": RANDOM.permutation(np.arange(600) % 60)}),
+    "counties with a measurement each": (
+        "county",
+        {
+            "county": (counties := np.repeat(np.arange(30), 6)),
+            "uranium": RANDOM.normal(size=30)[counties],
+        },
+    ),
     "districts by code": ("dcode", {"dcode": np.repeat(np.arange(50) * 10 + 1010, 4)}),
     "numbers without a name that lie together and fix two columns": (
         "v1",

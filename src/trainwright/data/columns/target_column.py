@@ -14,7 +14,7 @@ from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
-from trainwright.data.base.categories import count_labels
+from trainwright.data.base.categories import count_labels, count_values
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
@@ -116,8 +116,8 @@ def _are_amounts(cells: Cells) -> bool:
     frequent and rare values. A name that says class, type, code or species decides for classes."""
     rows: Counter[float] = Counter()
     for one in cells.slices():
-        values, counts = to_numbers(one).series.drop_nulls().value_counts().get_columns()
-        rows.update(dict(zip(values.to_list(), counts.to_list(), strict=True)))
+        counts = count_values(to_numbers(one).series.drop_nulls())
+        rows.update(dict(counts.iter_rows()))
         if len(rows) > MOST_CLASSES_OF_NUMBERS:
             return True
     if name_tokens(cells.name) & _CLASS_WORDS or len(rows) < _FEWEST_FRACTIONS:

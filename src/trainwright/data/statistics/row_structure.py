@@ -389,26 +389,29 @@ def _is_group(unit: _Column, fixed: int) -> bool:
 
 
 def _fixed_by(unit: _Column, columns: Sequence[_Column]) -> list[str]:
-    """Coarser columns with one value in each group, although chance would vary them."""
-    sizes = np.bincount(unit.codes)
-    sizes = sizes[sizes > 0]
-    several = sizes[sizes > 1]
+    """Coarser columns, or measurements, with one value in each group, although chance would vary
+    them. Bins of a number in no order of the file say nothing: years of schooling fix the degree."""
+    several = unit.sizes[unit.sizes > 1]
     if len(several) < _FEWEST_UNITS:
         return []
-    found = []
+    sizes, groups = np.unique(several, return_counts=True)
+    may_be_quantity = unit.is_whole and not unit.lies_together
+    fixed = []
     for column in columns:
-        if column is unit or not 2 <= column.distinct < unit.distinct:
+        finest = unit.distinct - (column.is_whole or column.values.dtype == pl.String)
+        if column is unit or not 2 <= column.distinct <= finest:
             continue
         pairs = np.unique(unit.codes * (column.distinct + 1) + column.codes)
-        if len(pairs) > len(sizes):
+        if len(pairs) > len(unit.sizes):
+            continue
+        values = pairs % (column.distinct + 1)
+        if may_be_quantity and np.count_nonzero(np.diff(values)) < column.distinct:
             continue
         shares = np.bincount(column.codes) / len(column.codes)
-        counts = np.bincount(several)
-        sizes_there = np.flatnonzero(counts)
-        by_chance = (shares[None, :] ** sizes_there[:, None]).sum(axis=1)
-        if (counts[sizes_there] * np.log(np.maximum(by_chance, 1e-300))).sum() < _CHANCE:
-            found.append(column.name)
-    return found
+        by_chance = (shares[None, :] ** sizes[:, None]).sum(axis=1)
+        if (groups * np.log(np.maximum(by_chance, 1e-300))).sum() < _CHANCE:
+            fixed.append(column.name)
+    return fixed
 
 
 def names_rows(structures: Iterable[RowStructure]) -> frozenset[str]:
