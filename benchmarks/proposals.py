@@ -2,8 +2,8 @@
 
 Each pair of table and target in `proposals/labels.csv` was labelled from its documentation: the
 splits that a careful analyst accepts, and the task. Each gets the contract that `trainwright init`
-writes, which `trainwright check` then reads; with `--train` it is trained too, and where a verdict is
-met on a split that is not accepted, trained again with one that is.
+writes, which `trainwright check` then reads; with `--train` it is trained too, and where a verdict
+is met on a split that is not accepted, trained again with one that is.
 
 The tables come from packages that the product never needs: without `--tables FOLDER` (written by
 `proposals/tables.py`) an environment of their own is made in a temporary folder.
@@ -184,11 +184,16 @@ def share(right: int, of: int) -> str:
 
 def describe(outcomes: Sequence[Outcome]) -> str:
     """The table of the docs."""
-    rows = [
-        "| pairs | split right, structured | split wrong, independent | task right | `check` ends"
-        " with an error | verdicts met | of them blind |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    head = (
+        "pairs",
+        "split right, structured",
+        "split wrong, independent",
+        "task right",
+        "`check` ends with an error",
+        "verdicts met",
+        "of them blind",
+    )
+    rows = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for name in ("given", "new"):
         chosen = [one for one in outcomes if one.label["set"] == name]
         structured = [one for one in chosen if one.is_structured]

@@ -390,7 +390,7 @@ def _is_group(unit: _Column, fixed: int) -> bool:
 
 def _fixed_by(unit: _Column, columns: Sequence[_Column]) -> list[str]:
     """Coarser columns, or measurements, with one value in each group, although chance would vary
-    them. Bins of a number in no order of the file say nothing: years of schooling fix the degree."""
+    them. Bins of an unordered number are no evidence: years of schooling fix the degree."""
     several = unit.sizes[unit.sizes > 1]
     if len(several) < _FEWEST_UNITS:
         return []
