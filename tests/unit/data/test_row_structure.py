@@ -114,6 +114,7 @@ SERIES: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "years": (("Year",), {"Year": range(1871, 1971)}),
     "years called time": (("time",), {"time": 1970 + np.arange(80) / 4}),
     "years with several rows": (("year",), {"year": np.arange(300) // 10 + 1980}),
+    "dates as numbers": (("date",), {"date": [int(f"{day:%y%m%d}") for day in DAYS]}),
     "numbered steps with gaps": (("time",), {"time": np.delete(np.arange(1.0, 101), [5, 17])}),
     "year, month and day": (
         ("year", "month", "day"),

@@ -232,10 +232,12 @@ def _is_numeric(column: _Column) -> bool:
 
 
 def _is_year(column: _Column) -> bool:
-    """Is a column named like a year, or like a time with the values of years?"""
+    """Is a column named like a year or date, or like a time with the values of years?"""
     words = _time_words(column.name)
     if not words or not _is_numeric(column):
         return False
+    if words & _DATES:
+        return column.is_whole
     low, high = float(column.values.to_numpy().min()), float(column.values.to_numpy().max())
     if _YEARS[0] <= low and high <= _YEARS[1] and high - low >= 1:
         return bool(words & TIME_PARTS[0]) or column.distinct == len(column.values)
