@@ -53,6 +53,7 @@ from trainwright.core.errors import (
 )
 from trainwright.core.formatting import show_safely
 from trainwright.core.lazy_imports import LazyTable
+from trainwright.core.lean_imports import import_lean
 from trainwright.core.process import code_allowed, lasting, loading
 
 
@@ -354,6 +355,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a letter is no reason to lose a result.
             stream.reconfigure(errors="replace")
+    import_lean()
     try:
         with lasting():
             app(prog_name="trainwright")
