@@ -1,5 +1,5 @@
-"""Logistic, ridge and Poisson regression: fitted by scikit-learn, stored as JSON, scored by numpy
-alone."""
+"""Logistic, ridge and Poisson regression: fitted by scipy and scikit-learn, stored as JSON, scored
+by numpy alone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from trainwright.core.files import read_json, write_json
 from trainwright.data.base.inputs import Floats, Inputs, TableInputs, as_columns
 from trainwright.data.base.levels import quantiles_by_step
 from trainwright.data.base.typed_fields import check_annotated
+from trainwright.data.statistics.logistic_regression import fit_logistic
 from trainwright.model.family import MEAN, LearnedNumber
 from trainwright.model.tree_growth import weights_by_class, weights_of_rows
 
 Link = Literal["identity", "log", "logistic", "softmax", "sigmoid"]
 
 _LEAST_PENALTY = 1e-10
-"""Substitute for a penalty of 0, which C = 1/penalty cannot express."""
+"""Substitute for a penalty of 0, without which coefficients of classes apart have no end."""
 
 _MOST_LOG_RATE = 300.0
 """Largest size of the logarithm of a rate: squares of larger rates leave the range of float64."""
@@ -173,29 +174,23 @@ def _fit_logistic(
     cardinalities: tuple[int, ...],
     weights: Floats | None,
 ) -> FittedLinear:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    balanced = section.class_weights == "balanced" and weights is None
-    model = LogisticRegression(
-        C=1 / max(_penalty(section), _LEAST_PENALTY),
-        max_iter=section.max_iterations,
-        class_weight="balanced" if balanced else None,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(_design(inputs, cardinalities), target, weights)
-    present = tuple(int(code) for code in model.classes_)
+    if weights is None:
+        _, codes = np.unique(target, return_inverse=True)
+        by_class = weights_by_class(section.class_weights, codes, int(codes.max()) + 1)
+        weights = None if by_class is None else by_class[codes]
+    penalty = max(_penalty(section), _LEAST_PENALTY)
+    design = _design(inputs, cardinalities)
+    model = fit_logistic(design, target, penalty, section.max_iterations, weights)
     said: tuple[str, ...] = ()
-    if int(np.max(model.n_iter_)) >= section.max_iterations:
+    if model.iterations >= section.max_iterations:
         said = (
             f"the logistic regression did not converge in {section.max_iterations} "
             "iterations: raise max_iterations or penalty",
         )
-    link: Link = "logistic" if len(model.intercept_) == 1 else "softmax"
-    numeric, tables = _divide(model.coef_, _numbers(inputs), cardinalities)
-    intercept = np.asarray(model.intercept_, np.float64)
-    return FittedLinear(link, outputs, present, intercept, numeric, tables, said)
+    link: Link = "logistic" if len(model.intercepts) == 1 else "softmax"
+    numeric, tables = _divide(model.coefficients, _numbers(inputs), cardinalities)
+    present = tuple(int(code) for code in model.present)
+    return FittedLinear(link, outputs, present, model.intercepts, numeric, tables, said)
 
 
 def _fit_ridge(

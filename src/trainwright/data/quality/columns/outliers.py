@@ -20,6 +20,7 @@ from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
+from trainwright.data.statistics.isolation_forest import find_isolated_rows
 
 _TIMES = 2.0
 """The tail starts at the far distance over this."""
@@ -225,18 +226,13 @@ def skewed(data: ExaminedData) -> list[Finding]:
 
 
 def strange_rows(data: ExaminedData) -> list[Finding]:
-    """Rows with an isolation forest anomaly score above 0.75 on the numeric columns (Liu et al.
-    2008, Isolation Forest; the score is 0.5 for usual rows, near 1 for isolated ones)."""
+    """Rows with an isolation forest anomaly score above 0.75 on the numeric columns."""
     looks = [look for look in data.telling if look.kind == "numeric"]
     if len(looks) < 2 or len(data) < _FEWEST:
         return []
-    from sklearn.ensemble import IsolationForest
-
     values = np.stack([look.numbers for look in looks], axis=1)
     values = np.where(np.isfinite(values), values, np.nanmedian(values, axis=0))
-    forest = IsolationForest(n_estimators=TREES, random_state=0).fit(values)
-    scores = -forest.score_samples(values)
-    rows = np.flatnonzero(scores > _ISOLATED)
+    rows, scores = find_isolated_rows(values, _ISOLATED, TREES)
     if not len(rows) or len(rows) > _MOST * len(data):
         return []
     return [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,7 @@ import polars as pl
 from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.examined_data import ExaminedData
+from trainwright.data.statistics.logistic_regression import LogisticRegression, fit_logistic
 
 FOLDS = 5
 MOST_FITTED = 50_000
@@ -73,9 +74,9 @@ class Known:
         return bool((self.texts != "").any())
 
 
-Learner = Callable[[Known, Integers, Integers, Held, int], Floats]
-"""Fit and predict: from the inputs, classes int64 [N], rows to fit on, held-out mask [N] and number
-of classes K to the probabilities [H, K] of the held-out rows."""
+Learner = Callable[[Integers, Integers, Held, int], Floats]
+"""Fit and predict: from the classes int64 [N], rows to fit on, held-out mask [N] and number of
+classes K to the probabilities [H, K] of the held-out rows."""
 
 
 def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -> Floats:
@@ -86,10 +87,10 @@ def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -
     Texts: logistic regression on word TF-IDF. Tables: the mean of small boosted trees and logistic
     regression. Both with texts and three further columns.
     """
-    learners: list[Learner] = [_words] if known.has_texts else []
+    learners: list[Learner] = [partial(_words, known)] if known.has_texts else []
     columns = known.numbers.shape[1]
     if columns >= (_FEWEST_BESIDE_TEXTS if learners else 1):
-        learners += [_trees, _line]
+        learners += [partial(_trees, known), _Lines(known)]
     if not learners:
         return np.empty((0, classes))
     chances = np.zeros((len(given), classes))
@@ -98,7 +99,7 @@ def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -
         held = folds == fold
         fitted = _fitted_rows(held | doubtful, given)
         for learn in learners:
-            chances[held] += learn(known, given, fitted, held, classes) / len(learners)
+            chances[held] += learn(given, fitted, held, classes) / len(learners)
     return chances
 
 
@@ -169,7 +170,6 @@ def _fitted_rows(without: Held, given: Integers) -> Integers:
 
 def _words(known: Known, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
 
     texts = known.texts.gather(fitted).to_list()
     shared = next((word for word in (_WORD, _LETTER) if _stands_twice(word, texts)), "")
@@ -177,13 +177,11 @@ def _words(known: Known, given: Integers, fitted: Integers, held: Held, classes:
         # No word occurs in two of these texts: predict the class frequencies.
         shares = np.bincount(given[fitted], minlength=classes) / len(fitted)
         return np.tile(shares, (int(held.sum()), 1))
-    vectorizer = TfidfVectorizer(
-        sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=shared
-    )
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, token_pattern=shared)
     train = vectorizer.fit_transform(texts)
-    model = LogisticRegression(C=10.0, max_iter=_ITERATIONS)
+    model = fit_logistic(train, given[fitted], 0.1, _ITERATIONS)
     asked = vectorizer.transform(known.texts.filter(pl.Series(held)).to_list())
-    return _chances(model, train, given[fitted], asked, classes)
+    return _of_all(model, asked, classes)
 
 
 def _stands_twice(word: str, texts: Sequence[str]) -> bool:
@@ -215,34 +213,39 @@ def _trees(known: Known, given: Integers, fitted: Integers, held: Held, classes:
     return np.stack([1 - chances, chances], axis=1) if classes == 2 else chances
 
 
-def _line(known: Known, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
-    from scipy.sparse import csr_matrix, hstack
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import OneHotEncoder
+@final
+class _Lines:
+    """Logistic regression on scaled numbers and one-hot codes. Each fold begins with the fit of the
+    fold before, of which it differs little."""
 
-    words = OneHotEncoder(handle_unknown="ignore", min_frequency=5, dtype=np.float32)
-    numbers = np.delete(known.numbers, known.codes, axis=1)
-    middle = np.nan_to_num(np.nanmedian(numbers[fitted], axis=0))
-    numbers = np.where(np.isfinite(numbers), numbers, middle)
-    scale = numbers[fitted].std(axis=0)
-    numbers = np.clip((numbers - middle) / np.where(scale > 0, scale, 1), -10, 10)
-    whole = csr_matrix(numbers.astype(np.float32))
-    if known.codes:
-        codes = known.numbers[:, known.codes]
-        words.fit(codes[fitted])
-        whole = csr_matrix(hstack([whole, words.transform(codes)]))
-    model = LogisticRegression(max_iter=100)
-    return _chances(model, whole[fitted], given[fitted], whole[held], classes)
+    def __init__(self, known: Known) -> None:
+        from scipy.sparse import csr_array, hstack
 
+        numbers = np.delete(known.numbers, known.codes, axis=1)
+        middle = np.nan_to_num(np.nanmedian(numbers, axis=0))
+        numbers = np.where(np.isfinite(numbers), numbers, middle)
+        scale = numbers.std(axis=0)
+        blocks = [csr_array(np.clip((numbers - middle) / np.where(scale > 0, scale, 1), -10, 10))]
+        for column in known.codes:
+            codes = known.numbers[:, column].astype(np.int64) + 1  # missing is -1
+            ends = np.arange(len(codes) + 1)
+            blocks.append(csr_array((np.ones(len(codes)), codes, ends)))
+        self._rows = csr_array(hstack(blocks, format="csr"))
+        self._before: LogisticRegression | None = None
 
-def _chances(model: Any, rows: Any, given: Integers, asked: Any, classes: int) -> Floats:
-    """Probabilities [H, K] of the rows `asked`, by a scikit-learn model."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
+    def __call__(self, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
+        """As `Learner`."""
+        before = self._before
+        if before is not None and not np.array_equal(before.present, np.unique(given[fitted])):
+            before = None
         # A few iterations rank labels as well as the optimum does.
-        warnings.simplefilter("ignore", category=ConvergenceWarning)
-        model.fit(rows, given)
-    chances = np.zeros((asked.shape[0], classes))
-    chances[:, model.classes_] = model.predict_proba(asked)
+        model = fit_logistic(self._rows[fitted], given[fitted], 1.0, 100, start=before)
+        self._before = model
+        return _of_all(model, self._rows[held], classes)
+
+
+def _of_all(model: LogisticRegression, rows: Any, classes: int) -> Floats:
+    """Probabilities [H, K] of all classes, 0 for those without a fitted row."""
+    chances = np.zeros((rows.shape[0], classes))
+    chances[:, model.present] = model.chances(rows)
     return chances
