@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,11 +52,6 @@ def numeric_width(inputs: Inputs) -> int:
     """Columns of `tree_matrix` before the codes."""
     columns = as_columns(inputs)
     return int(columns.numeric.shape[1] + columns.terms.width)
-
-
-def usable_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _no_rows() -> Integers:
@@ -136,7 +130,7 @@ class LibraryJob:
     `monotone` is the sign, 1 or -1, of each number with a constraint, by its place among the
     numeric columns: of values, or of the second of two classes. `ranking` are the queries of a
     ranking. `rounds` are those of each of several targets, where an earlier training has found
-    them."""
+    them. `threads` 0 are all usable cores."""
 
     train: Part
     validation: Part
@@ -150,6 +144,7 @@ class LibraryJob:
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
     rounds: tuple[int, ...] = ()
+    threads: int = 0
 
     @property
     def are_several(self) -> bool:

@@ -198,6 +198,22 @@ def test_trees_that_come_out_otherwise_are_all_grown_again(
     assert model() == whole
 
 
+def test_a_resumed_run_grows_with_as_many_threads_as_before(
+    project: Path, dies: Dies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainwright.core.files import hash_value
+
+    monkeypatch.setattr("trainwright.run.learners.tree_learner.usable_cores", lambda: 4)
+    dies("tree:6:kill")
+    path = Path("runs/one/checkpoints/trees-0000000005.json")
+    content = read_json(path)["content"]
+    content["grown_with"]["threads"] = 3
+    write_json(path, {"content": content, "sha256": hash_value(content)})
+    assert "grown elsewhere" not in goes_on().err
+    again = read_json(Path("runs/one/checkpoints") / kept()[-1])["content"]
+    assert again["grown_with"]["threads"] == 3
+
+
 @pytest.mark.parametrize(
     ("edited", "what"),
     [({"best_trees": 2, "best_round": 2}, "the best of"), ({"is_done": True}, "the end of")],

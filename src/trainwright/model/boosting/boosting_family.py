@@ -93,13 +93,11 @@ class BoostingFamily(BoostedFamily[Boosting]):
         return read_grown(values, outputs)
 
     def environment(self) -> Mapping[str, Json]:
-        """Version of LightGBM, and its threads."""
+        """Version of LightGBM."""
         with loading():
             import lightgbm
 
-            from trainwright.model.boosting.lightgbm_fit import available_threads
-
-        return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
+        return {"lightgbm": lightgbm.__version__}
 
 
 def _grow_several(section: Boosting, job: LibraryJob, watching: Watching) -> LibraryFit:
@@ -143,6 +141,7 @@ def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
         quantile=job.quantile,
         monotone=job.monotone,
         ranking=job.ranking,
+        threads=job.threads,
     )
 
 

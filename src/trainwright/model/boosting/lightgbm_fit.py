@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.core.threads import usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.boosting.boosting_callbacks import (
@@ -78,7 +78,7 @@ class BoostingJob:
     `outputs` is the number of classes, or 1 for regression. `watch` is the metric whose best
     validation value decides the number of trees: `loss`, or a regression metric that LightGBM
     computes; any other metric is replaced by the loss. `quantile` is that of the objective and the
-    metric. `threads` 0 means all available cores. `monotone` and `ranking` are as in `LibraryJob`;
+    metric. `threads` 0 are all usable cores. `monotone` and `ranking` are as in `LibraryJob`;
     what a ranking watches is its own metric.
     """
 
@@ -136,7 +136,7 @@ class Boosted:
         if not len(columns):
             return np.zeros((0, raw_outputs, width))
         found: Any = self.booster.predict(
-            matrix_of(columns), pred_contrib=True, num_threads=available_threads()
+            matrix_of(columns), pred_contrib=True, num_threads=usable_cores()
         )
         if columns.terms.width:
             each = found if isinstance(found, list) else [found]
@@ -144,7 +144,7 @@ class Boosted:
         return np.asarray(found, np.float64).reshape(len(columns), raw_outputs, width)
 
     def _predict(self, matrix: Any) -> Floats:
-        return np.asarray(self.booster.predict(matrix, num_threads=available_threads()), np.float64)
+        return np.asarray(self.booster.predict(matrix, num_threads=usable_cores()), np.float64)
 
     def write(self, folder: Path) -> None:
         """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
@@ -173,11 +173,6 @@ def read_boosted(folder: Path) -> Boosted:
         str(about["metric"]),
         tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"]),
     )
-
-
-def available_threads() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
@@ -215,7 +210,7 @@ def _constraints(job: BoostingJob) -> dict[str, Any]:
 
 
 def _threads(job: BoostingJob) -> int:
-    return job.threads or available_threads()
+    return job.threads or usable_cores()
 
 
 def _objective(job: BoostingJob) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from scipy.special import expit
 from trainwright.contract.sections.model.trees import CatBoost
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_json
+from trainwright.core.threads import usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, Part, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.catboost.catboost_json import check_catboost_model
-from trainwright.model.library_family import LibraryJob, usable_cores
+from trainwright.model.library_family import LibraryJob
 from trainwright.model.tree_growth import Watching, weights_of_rows
 from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
 from trainwright.model.trees.target_scales import scales_of
@@ -192,7 +193,7 @@ def catboost_parameters(section: CatBoost, job: LibraryJob) -> dict[str, Any]:
         "depth": section.depth,
         "l2_leaf_reg": section.lambda_l2,
         "random_seed": job.seed % 2**31,
-        "thread_count": usable_cores(),
+        "thread_count": job.threads or usable_cores(),
         "allow_writing_files": False,
         "logging_level": "Silent",
     }

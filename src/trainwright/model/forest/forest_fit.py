@@ -13,10 +13,11 @@ import numpy.typing as npt
 from trainwright.contract.sections.model.trees import Forest
 from trainwright.contract.sections.section import settled
 from trainwright.core.files import read_json, write_json
+from trainwright.core.threads import usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, Integers, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.array_file import read_arrays, write_arrays
-from trainwright.model.library_family import LibraryJob, tree_matrix, usable_cores
+from trainwright.model.library_family import LibraryJob, tree_matrix
 
 _ARRAYS = {
     "sizes": ("<i8", 1),

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from trainwright.contract.sections.model.neighbours import Neighbours
 from trainwright.core.files import read_json, write_json
+from trainwright.core.threads import usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, Integers, TableInputs, as_columns
 from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.model.array_file import read_arrays, write_arrays
-from trainwright.model.library_family import LibraryJob, usable_cores
+from trainwright.model.library_family import LibraryJob
 from trainwright.model.tree_growth import weights_by_class
 
 _ARRAYS = {

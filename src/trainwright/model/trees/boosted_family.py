@@ -15,7 +15,7 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.process import loading
 from trainwright.model.family import LearningTask, Scorer
-from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily, usable_cores
+from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.tree_growth import (
     NOTHING_GROWN,
     Grown,
@@ -116,8 +116,8 @@ class RestartedFamily(BoostedFamily[B]):
         return LibraryFit(fitted, kept, (), record.kept, record.history())
 
     def environment(self) -> Mapping[str, Json]:
-        """Version of the library, and its threads."""
+        """Version of the library."""
         with loading():
             library = import_module(self.package)
 
-        return {self.package: library.__version__, "threads": usable_cores()}
+        return {self.package: library.__version__}

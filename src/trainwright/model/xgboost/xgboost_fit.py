@@ -14,6 +14,7 @@ from xgboost.callback import TrainingCallback
 
 from trainwright.contract.sections.model.trees import XGBoost
 from trainwright.core.files import parse_json, write_text
+from trainwright.core.threads import usable_cores
 from trainwright.data.base.inputs import Floats, Inputs, Part, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.library_family import (
@@ -22,7 +23,6 @@ from trainwright.model.library_family import (
     RankingJob,
     numeric_width,
     tree_matrix,
-    usable_cores,
 )
 from trainwright.model.tree_growth import Watching, weights_of_rows
 from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
@@ -171,7 +171,7 @@ def xgboost_parameters(section: XGBoost, job: LibraryJob) -> dict[str, Any]:
         "subsample": section.bagging_fraction,
         "reg_lambda": section.lambda_l2,
         "seed": job.seed % 2**31,
-        "nthread": usable_cores(),
+        "nthread": job.threads or usable_cores(),
         "verbosity": 0,
     }
 

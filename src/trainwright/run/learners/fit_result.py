@@ -13,6 +13,7 @@ from trainwright.contract.sections.metric import Metric
 from trainwright.contract.sections.training.objective import Teacher
 from trainwright.core.errors import Interrupted, NonFinite
 from trainwright.core.progress import StopFlag
+from trainwright.core.threads import choose_threads, idle_cores, usable_cores
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.types import Prepared
 from trainwright.evaluation.metrics.metric_values import measure
@@ -22,6 +23,7 @@ from trainwright.model.library_family import (
     LibraryJob,
     QueryRows,
     RankingJob,
+    numeric_width,
     rows_by_query,
 )
 from trainwright.predictor.predictor import Predictor
@@ -32,11 +34,14 @@ _LEAST_WEIGHT = 1e-6
 
 def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
     """Training and validation rows with what a library must know of them."""
+    train = _taught(prepared.train.learned(), prepared, contract.training.teacher)
+    cardinalities = prepared.features.cardinalities
+    cells = len(train) * (numeric_width(train.inputs) + len(cardinalities))
     return LibraryJob(
-        train=_taught(prepared.train.learned(), prepared, contract.training.teacher),
+        train=train,
         validation=prepared.validation.learned(),
         outputs=prepared.target.outputs,
-        cardinalities=prepared.features.cardinalities,
+        cardinalities=cardinalities,
         seed=contract.seed,
         metric=contract.metric.name,
         quantile=contract.metric.quantile,
@@ -44,6 +49,7 @@ def job_of(contract: Contract, prepared: Prepared) -> LibraryJob:
         quantiles=prepared.target.quantiles,
         monotone=_monotone(contract, prepared),
         ranking=_ranking(contract.metric, prepared),
+        threads=choose_threads(cells, usable_cores(), idle_cores()),
     )
 
 

@@ -16,6 +16,7 @@ from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.progress import Progress
+from trainwright.core.threads import usable_cores
 from trainwright.data.types import Prepared
 from trainwright.engine.save_interval import (
     BestSpacing,
@@ -121,7 +122,7 @@ class TreeLearner:
         self._family = family
         self._plan = plan
         self._rounds = rounds
-        self._grown_with = family.environment()
+        self._environment = family.environment()
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Grow trees until the validation rows show no improvement."""
@@ -153,7 +154,11 @@ class TreeLearner:
         kept = store.newest_valid(job.outputs)
         tell = Observers(run.observers, run.screen.say).observe
         section = self._plan.contract.training.checkpointing
-        grown_with = self._grown_with
+        if kept.name:
+            # Another number of threads would sum the validation values in another order.
+            before = int(kept.grown_with.get("threads", job.threads))
+            job = replace(job, threads=min(before, usable_cores()))
+        grown_with = {**self._environment, "threads": job.threads}
         keeper = _Keeper(store, section, run, tell, grown_with, rules)
         with closing(run.screen.count(self._family.most_rounds(self._section))) as progress:
 

@@ -1,0 +1,83 @@
+"""How many threads are worth their cost: by the size of the work, the cores, the CPU quota of a
+container, and what else the machine is doing."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+CELLS_PER_THREAD = 150_000
+"""Cells of the training rows from which a further thread makes trees grow faster."""
+
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+_STATISTICS = Path("/proc/stat")
+_SAMPLES, _SECONDS_BETWEEN = 15, 0.001
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, at least one: those it may run on, and no more than its CPU
+    quota lasts for."""
+    cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota()
+    return cores if math.isinf(quota) else max(1, min(cores, int(quota)))
+
+
+def choose_threads(cells: int, cores: int, idle: int) -> int:
+    """Threads for training rows of so many cells, on `cores` that may be used, with `idle` cores of
+    the machine without work.
+
+    Threads that grow a tree wait for each other many times a second, so one without a core of its
+    own makes all of them slower than a single one.
+    """
+    return max(1, min(cores, idle, math.ceil(cells / CELLS_PER_THREAD)))
+
+
+def idle_cores(statistics_file: Path = _STATISTICS) -> int:
+    """Cores of the machine without work, counting the one this process runs on; all of them where
+    the kernel does not say."""
+    samples = []
+    for _ in range(_SAMPLES):
+        try:
+            lines = statistics_file.read_text().splitlines()
+            running = next(int(line.split()[1]) for line in lines if line.startswith("procs_runn"))
+        except (OSError, ValueError, IndexError, StopIteration):
+            return os.cpu_count() or 1
+        samples.append(running)
+        time.sleep(_SECONDS_BETWEEN)
+    return (os.cpu_count() or 1) - int(statistics.median(samples)) + 1
+
+
+def cpu_quota(groups: Path = _GROUPS, own_groups: Path = _OWN_GROUPS) -> float:
+    """Cores whose time the control groups of this process may use; infinite without a limit."""
+    try:
+        lines = own_groups.read_text().splitlines()
+    except OSError:
+        return math.inf
+    return min((quota for line in lines for quota in _quotas(line, groups)), default=math.inf)
+
+
+def _quotas(line: str, groups: Path) -> Iterator[float]:
+    """Quotas of a group, as a line of /proc/self/cgroup names it, and of those it lies in. Inside a
+    container the path may be that outside of it: the last one, the root, is always there."""
+    _, controllers, path = line.split(":", 2)
+    if controllers and "cpu" not in controllers.split(","):
+        return
+    root = groups / "cpu" if controllers else groups
+    group = Path(path.strip())
+    for folder in (group, *group.parents):
+        try:
+            inside = root / folder.relative_to("/")
+            if controllers:
+                quota = (inside / "cpu.cfs_quota_us").read_text()
+                period = (inside / "cpu.cfs_period_us").read_text()
+            else:
+                quota, period = (inside / "cpu.max").read_text().split()
+            if quota.strip() != "max" and int(quota) > 0:
+                yield int(quota) / int(period)
+        except (OSError, ValueError):
+            continue
