@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +44,18 @@ def test_it_tells_each_tree_and_stops_when_asked() -> None:
     assert told == list(range(1, 9))
     assert boosted.trees <= 8
     assert boosted.curve[-1].trees == 8
+
+
+def test_files_are_the_same_bytes_for_any_number_of_threads(tmp_path: Path) -> None:
+    rows = _rows(5000)
+    written = []
+    for threads in (1, 2, 5):
+        job = replace(_job(_rows(3000, seed=1)), train=rows, threads=threads)
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        fit_boosting(job).write(folder)
+        written.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert written[0] == written[1] == written[2]
 
 
 def test_without_validation_rows_all_trees_are_grown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -147,9 +148,16 @@ class Boosted:
         return np.asarray(self.booster.predict(matrix, num_threads=usable_cores()), np.float64)
 
     def write(self, folder: Path) -> None:
-        """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
-        write_text(folder / "model.txt", self.booster.model_to_string())
-        curve = [[point.trees, point.train, point.validation] for point in self.curve]
+        """Write `model.txt`, in LightGBM's own text format, and `boosting.json`: the same bytes
+        whatever the number of threads was, which moves the last bits of a value."""
+        text = re.sub(
+            r"(?m)^\[num_threads: \d+\]$", "[num_threads: 0]", self.booster.model_to_string()
+        )
+        write_text(folder / "model.txt", text)
+        curve = [
+            [point.trees, *(float(f"{value:.7g}") for value in (point.train, point.validation))]
+            for point in self.curve
+        ]
         about: Json = {
             "outputs": self.outputs,
             "metric": self.metric,
