@@ -18,15 +18,15 @@ from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.statistics.logistic_regression import LogisticRegression, fit_logistic
 
 FOLDS = 5
-MOST_FITTED = 50_000
+MOST_FITTED = 20_000
 """Limit of the rows a fold's model is fitted on; all rows are still predicted."""
 
 _FEWEST_OF_A_CLASS = 10
 _MOST_CATEGORIES = 200
 _FEWEST_BESIDE_TEXTS = 3
-_TREES = 80
+_TREES = 40
 _TREE = {
-    "learning_rate": 0.1, "min_data_in_leaf": 20, "num_threads": 1, "verbose": -1, "seed": 0,
+    "learning_rate": 0.2, "min_data_in_leaf": 20, "num_threads": 1, "verbose": -1, "seed": 0,
     "deterministic": True, "feature_fraction": 0.8, "max_bin": 127,
 }  # fmt: skip
 _ITERATIONS = 30
