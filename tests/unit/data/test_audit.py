@@ -14,6 +14,7 @@ import pytest
 from audited_tables import RANDOM, STRATIFIED, audited, worst
 from trainwright.contract.sections.data.table_data import Features, TableData
 from trainwright.core.files import Json
+from trainwright.data.audit import feature_leaks
 from trainwright.data.audit.run_audit import audit, audit_folds
 from trainwright.data.prepare_table import prepare_fold
 from trainwright.data.read_table import read_table
@@ -261,6 +262,26 @@ def test_rows_that_were_not_drawn_at_random_are_told_apart(tmp_path: Path) -> No
     assert apart.verdict == "suspicious"
     assert apart.number > 0.75
     assert apart.columns[0] == "size"
+
+
+def test_parts_that_were_all_drawn_at_random_are_not_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = honest()
+    frame.write_csv(tmp_path / "a.csv")
+    frame.with_columns(pl.col("size") + 1000).write_csv(tmp_path / "b.csv")
+    files = {"path": "", "train_path": "a.csv", "test_path": "b.csv"}
+    given = audited(tmp_path / "a.csv", "price", RANDOM, **files)
+    assert worst(given)["different rows"] == "suspicious"
+
+    def told_apart(*_: object) -> None:
+        raise AssertionError("models were fitted")
+
+    monkeypatch.setattr(feature_leaks, "_told_apart", told_apart)
+    drawn = audited(tmp_path / "a.csv", "price", RANDOM)
+    (apart,) = [one for one in drawn if one.test == "different rows"]
+    assert apart.verdict == "clean"
+    assert apart.message.startswith("not checked: the parts were drawn at random")
 
 
 def test_files_that_share_a_group_and_the_future(tmp_path: Path) -> None:

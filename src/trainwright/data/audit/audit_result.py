@@ -111,8 +111,9 @@ class Sides:
     """Both sides of the split: training rows and held-out rows (validation and test).
 
     `train_places` and `places` are their positions in the data; `columns` are the features;
-    `target` is String labels or numbers; `given`: the parts came in separate files; `structures`:
-    what the rows share, the most convincing first.
+    `target` is String labels or numbers; `given`: the parts came in separate files; `drawn`: all
+    of them were drawn at random from the same rows; `structures`: what the rows share, the most
+    convincing first.
     """
 
     train: pl.DataFrame
@@ -124,6 +125,7 @@ class Sides:
     split: Split
     given: bool
     structures: tuple[RowStructure, ...] = ()
+    drawn: bool = False
 
     @property
     def is_classes(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.sections.data.split import RandomSplit, StratifiedSplit
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
 from trainwright.data.audit.feature_leaks import (
@@ -113,8 +114,9 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
     held_out = pl.concat([part.frame.select(names) for part in parts])
     places = np.concatenate([part.rows for part in parts])
     target, given = section.target_columns[0], bool(section.val_path and section.test_path)
+    comes_in_files = bool(section.val_path or section.test_path)
     in_file_order = train
-    if not (section.val_path or section.test_path):
+    if not comes_in_files:
         order = np.argsort(np.concatenate([prepared.train.rows, places]), kind="stable")
         in_file_order = pl.concat([train, held_out])[order]
     return Sides(
@@ -126,6 +128,7 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
         target=target,
         split=section.split,
         given=given,
+        drawn=isinstance(section.split, RandomSplit | StratifiedSplit) and not comes_in_files,
         structures=tuple(find_structures(in_file_order, target)),
     )
 

@@ -62,9 +62,9 @@ TIME_PARTS = (
 
 _LARGEST = (2200, 4, 12, 53, 366, 24, 60, 61)
 _YEARS = (1000, 2200)
-_TIME_WORDS = frozenset(
-    {"time", "t", "period", "wave", "visit", "occasion", "trend", "date"}
-).union(*TIME_PARTS)
+_DATES = frozenset({"date", "dates"})
+_TIME_WORDS = _DATES | {"time", "t", "period", "wave", "visit", "occasion", "trend"}
+_TIME_WORDS = _TIME_WORDS.union(*TIME_PARTS)
 _ROW_NUMBERS = frozenset({"rownames", "rownumber", "row", "index", "obs", "unnamed", "x", ""})
 _ID_ENDING = re.compile(r"(?<!pa)(?<!val)(?<!ac)(?<!gr)(?<!b)(?<!m)(?<!flu)(?<!sol)(?<!ster)id$")
 _NUMBER_ENDING = re.compile(r"code$|num$")
