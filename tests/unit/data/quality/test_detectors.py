@@ -185,6 +185,16 @@ def test_outliers_and_tails() -> None:
     assert outliers.outliers(made(tail=tail)) == []
 
 
+def test_a_quantity_that_most_rows_have_none_of_has_no_outliers() -> None:
+    """Wages of the few who were trained, gifts of the few who gave."""
+    for seed in range(2, 6):
+        random = np.random.default_rng(seed)
+        gifts = np.where(np.arange(ROWS) < 25, random.lognormal(2, 1, ROWS).round(2), 0.0)
+        assert outliers.outliers(made(gift=gifts)) == []
+    gifts[7] = 1e7
+    assert only(outliers.outliers(made(gift=gifts))).rows == (7,)
+
+
 def test_values_beyond_a_wide_gap_are_outliers_and_tails_are_not() -> None:
     """Eight deviations away, which is less than ten robust ones."""
     finding = only(outliers.outliers(with_values("height", {7: 245.0, 9: 80.0})))

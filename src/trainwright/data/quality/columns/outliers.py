@@ -103,7 +103,7 @@ ROBUST_Z = 10.0
 """Robust z-score beyond which a value is an outlier."""
 
 _MAD_TO_DEVIATION = 1.4826
-_MOST = 0.01
+_MOST, _HALF = 0.01, 0.5
 _DISTINCT = 20
 _SKEWED = 3.0
 _ISOLATED = 0.75
@@ -142,8 +142,12 @@ def outliers(data: ExaminedData) -> list[Finding]:
 
 
 def far_out(look: ColumnView) -> tuple[Integers, float]:
-    """Outlier rows of a numeric column, and their largest robust z-score."""
+    """Outlier rows of a numeric column, and their largest robust z-score. A value of more than half
+    of the rows, such as the zero of a quantity that most lack, is apart from the others."""
     values = look.numbers
+    usual = values == np.nanmedian(values) if np.isfinite(values).any() else np.False_
+    if usual.mean() > _HALF:
+        values = np.where(usual, np.nan, values)
     if look.reason or len(np.unique(values[np.isfinite(values)])) < _DISTINCT:
         return np.empty(0, dtype=np.int64), 0.0
     straight = _straight(values)
@@ -182,14 +186,10 @@ def ends_within_gaps(ordered: Values, few: int, span: float) -> tuple[Any, Any]:
 
 def robust_z(values: Floats) -> Floats:
     """Robust z-scores [N]: distance from the median over 1.4826 times the median absolute
-    deviation; where more than half of the values are equal, over the scale of the others."""
+    deviation."""
     middle = np.nanmedian(values)
-    away = np.abs(values - middle)
-    scale = _MAD_TO_DEVIATION * float(np.nanmedian(away))
-    if not scale:
-        others = away[np.isfinite(away) & (away > 0)]
-        scale = _MAD_TO_DEVIATION * float(np.median(others)) if len(others) else np.inf
-    return (values - middle) / scale
+    scale = _MAD_TO_DEVIATION * float(np.nanmedian(np.abs(values - middle)))
+    return (values - middle) / (scale or np.inf)
 
 
 def _straight(values: Floats) -> Floats:
