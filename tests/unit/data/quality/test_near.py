@@ -169,6 +169,15 @@ def test_a_column_and_its_square_are_one() -> None:
     assert not rows.are_copies
 
 
+@pytest.mark.parametrize("rows", [30, 70])
+def test_whole_numbers_of_one_column_are_equal_by_chance(rows: int) -> None:
+    random = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"weight": random.integers(100, 400, rows), "feed": random.choice(["a", "b"], rows)}
+    )
+    assert [one.severity for one in conflicting_labels(examine(frame, "feed"))] in ([], ["info"])
+
+
 def test_copies_in_a_coarse_table_are_no_chance() -> None:
     random = np.random.default_rng(0)
     frame = pl.DataFrame({f"x{at}": random.integers(0, 6, 2000) for at in range(8)})

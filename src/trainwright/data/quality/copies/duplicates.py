@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, final
@@ -23,7 +23,6 @@ _MOST_ROWS = 50_000
 """Larger data is subsampled evenly to count its pairs."""
 
 _ESTIMATES = 4
-_FEWEST_COLUMNS = 3
 _REPEATS = 0.5
 _ROWS_TO_COMPARE, _MOST_DETERMINING = 2_000, 20
 
@@ -49,16 +48,18 @@ class EqualPairs:
         frame = frame[spread_rows(frame.height, _MOST_ROWS)]
         # The column index is the seed so that equal cells of two columns do not cancel out.
         hashes = {name: frame[name].hash(at).to_numpy() for at, name in enumerate(frame.columns)}
-        kept = _without_determined([hashes[name] for name in frame.columns if name not in texts])
-        words = [hashes[name] for name in texts]
+        names = [name for name in frame.columns if name not in texts]
+        names = _without_determined(names, hashes)
+        kept, words = [hashes[name] for name in names], [hashes[name] for name in texts]
         # Unsigned sums wrap, so subtracting a column's hash removes it exactly.
         whole = sum([*kept, *words], start=np.zeros(frame.height, dtype=np.uint64))
         equal = _pairs(whole)
         alone = [_pairs(whole - column) - equal for column in kept]
-        if len(kept) < _FEWEST_COLUMNS and not words:
-            repeats = len(np.unique(whole)) < _REPEATS * len(whole)
-            is_coarse = sum(alone) >= equal if len(kept) == _FEWEST_COLUMNS - 1 else repeats
-            return cls(equal, sum(alone), equal if is_coarse else 0.0)
+        if len(kept) == 1 and not words:
+            return cls(equal, sum(alone), _equal_in(frame[names[0]]))
+        if len(kept) == 2 and not words and sum(alone) >= equal:
+            # Nothing is left for an estimate.
+            return cls(equal, sum(alone), equal)
         by_chance = 0.0
         for j, k in combinations(np.argsort(alone, kind="stable")[-_ESTIMATES:].tolist(), 2):
             both = _pairs(whole - kept[j] - kept[k]) - equal - alone[j] - alone[k]
@@ -77,24 +78,36 @@ class EqualPairs:
         return self.equal > self.nearly or not self.nearly
 
 
-def _without_determined(columns: list[np.ndarray]) -> list[np.ndarray]:
-    """Hashed columns without constants and without those that another column determines, as an age
+def _equal_in(column: pl.Series) -> float:
+    """Pairs of rows that chance makes equal in a column by itself: those of numbers on a grid, or
+    of categories most of which repeat."""
+    values = column.drop_nulls().unique().sort()
+    pairs = len(column) * (len(column) - 1) / 2
+    if not values.dtype.is_numeric():
+        return pairs if len(values) < _REPEATS * len(column) else 0.0
+    steps = np.diff(values.to_numpy())
+    return pairs * float(steps.min() / steps.sum()) if len(steps) else pairs
+
+
+def _without_determined(names: list[str], hashes: Mapping[str, np.ndarray]) -> list[str]:
+    """Columns without constants and without those that another column determines, as an age
     determines its square: these never differ alone."""
-    if not columns:
+    if not names:
         return []
-    rows = spread_rows(len(columns[0]), _ROWS_TO_COMPARE)
-    sampled = [column[rows] for column in columns]
-    distinct = [len(np.unique(column)) for column in sampled]
-    kept, determining = list[int](), list[int]()
-    for at in sorted(range(len(columns)), key=lambda at: -distinct[at]):
-        if distinct[at] < 2 or any(
-            len(np.unique(sampled[at] + 3 * sampled[of])) == distinct[of] for of in determining
+    rows = spread_rows(len(hashes[names[0]]), _ROWS_TO_COMPARE)
+    sampled = {name: hashes[name][rows] for name in names}
+    distinct = {name: len(np.unique(column)) for name, column in sampled.items()}
+    kept, determining = list[str](), list[str]()
+    for name in sorted(names, key=lambda name: -distinct[name]):
+        if distinct[name] < 2 or any(
+            len(np.unique(sampled[name] + 3 * sampled[other])) == distinct[other]
+            for other in determining
         ):
             continue
-        kept.append(at)
-        if distinct[at] <= _REPEATS * len(rows) and len(determining) < _MOST_DETERMINING:
-            determining.append(at)
-    return [columns[at] for at in sorted(kept)]
+        kept.append(name)
+        if distinct[name] <= _REPEATS * len(rows) and len(determining) < _MOST_DETERMINING:
+            determining.append(name)
+    return [name for name in names if name in kept]
 
 
 def _pairs(keys: np.ndarray) -> float:
