@@ -22,6 +22,7 @@ from trainwright.data.quality.copies.near_duplicates import (
     FINE,
     MOST_ROWS,
     TOLERANCE,
+    fewest_known,
     normalised,
     scaled,
     text_pairs,
@@ -156,9 +157,9 @@ def _but_for_rounding(
         points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
     )
     equal = _among(row_hashes(held_out, fine + others), row_hashes(train, fine + others))
-    # Rows that lack the same numbers have nothing in common.
+    # Rows that lack the same numbers have little in common.
     known = held_out.select(pl.sum_horizontal(pl.col(fine).is_not_null())).to_series().to_numpy()
-    found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal & (known >= FEWEST_NUMBERS)
+    found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal & (known >= fewest_known(len(fine)))
     return found
 
 

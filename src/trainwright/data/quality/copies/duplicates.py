@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -23,7 +24,7 @@ _MOST_ROWS = 50_000
 """Larger data is subsampled evenly to count its pairs."""
 
 _ESTIMATES = 4
-_REPEATS = 0.5
+_REPEATS, _STEPS = 0.5, 5
 _ROWS_TO_COMPARE, _MOST_DETERMINING = 2_000, 20
 
 
@@ -79,14 +80,15 @@ class EqualPairs:
 
 
 def _equal_in(column: pl.Series) -> float:
-    """Pairs of rows that chance makes equal in a column by itself: those of numbers on a grid, or
-    of categories most of which repeat."""
-    values = column.drop_nulls().unique().sort()
-    pairs = len(column) * (len(column) - 1) / 2
-    if not values.dtype.is_numeric():
-        return pairs if len(values) < _REPEATS * len(column) else 0.0
-    steps = np.diff(values.to_numpy())
-    return pairs * float(steps.min() / steps.sum()) if len(steps) else pairs
+    """Pairs of rows that chance makes equal in a column by itself: of numbers on a grid as many as
+    there are one step apart, by the mean of five steps to either side, and all of categories most
+    of which repeat."""
+    values = column.drop_nulls().sort().to_numpy()
+    if not column.dtype.is_numeric() or values[:1] == values[-1:]:
+        return math.inf if column.n_unique() < _REPEATS * len(column) else 0.0
+    step = np.diff(np.unique(values)).min()
+    first, last = (np.searchsorted(values, values + far * step) for far in (0.5, _STEPS + 0.5))
+    return float((last - first).sum()) / (2 * _STEPS)
 
 
 def _without_determined(names: list[str], hashes: Mapping[str, np.ndarray]) -> list[str]:

@@ -140,8 +140,8 @@ def near_duplicates(data: ExaminedData) -> list[Finding]:
     with 64 permutations in bands of 4, then computed exactly), or the words are nearly the same
     (see `word_pairs`). Other features: every number is within 0.002 standard deviations, words are
     equal up to case, blanks and punctuation, and dates and the target's class are equal; this needs
-    three columns of fine-grained numbers that both rows have, otherwise such pairs arise by chance.
-    More than 1,000,000 rows are not compared, which is a finding.
+    three columns of fine-grained numbers, and half of them known, otherwise such pairs arise by
+    chance. More than 1,000,000 rows are not compared, which is a finding.
     """
     if len(data) > MOST_ROWS:
         text = f"no near-duplicate check: {len(data):,} rows, limit {MOST_ROWS:,}"
@@ -302,11 +302,16 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
     # Different words are a whole unit apart along an extra dimension, near numbers far less.
     points.append(blocks.astype(np.float64))
     known = np.isfinite([look.numbers for look in numeric]).sum(axis=0)
-    # Rows that lack the same numbers have nothing in common.
-    able = np.flatnonzero(known[rows] >= FEWEST_NUMBERS)
+    # Rows that lack the same numbers have little in common.
+    able = np.flatnonzero(known[rows] >= fewest_known(len(numeric)))
     tree = cKDTree(np.stack(points, axis=1)[rows[able]])
     pairs = tree.query_pairs(TOLERANCE, p=np.inf, output_type="ndarray")
     return able[np.asarray(pairs, dtype=np.int64)]
+
+
+def fewest_known(numbers: int) -> int:
+    """So many of the compared numbers must be known of two rows that are nearly the same."""
+    return max(FEWEST_NUMBERS, -(-numbers // 2))
 
 
 def scaled(values: Floats) -> Floats:
