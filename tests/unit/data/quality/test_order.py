@@ -20,6 +20,10 @@ def test_a_sensor_that_stands_still() -> None:
     # Sorted by anything else, rows in a row share a value.
     assert time_series.stuck(made(sensor=values)) == []
     assert time_series.stuck(made(sensor=values, time=CLOCK % 50)) == []
+    product = ["b" if 100 <= row < 140 else "a" for row in range(ROWS)]
+    assert time_series.stuck(made(sensor=values, time=CLOCK, product=product)) == []
+    days = made(sensor=values, period=(CLOCK % 48 / 47).round(6))
+    assert only(time_series.stuck(days)).rows == tuple(range(100, 140))
 
 
 def test_a_number_that_stands_still_while_its_twin_moves() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.formatting import many
+from trainwright.data.base.inputs import Floats
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.identifiers import CLOCKS
 from trainwright.data.quality.columns.useless_columns import correlations
@@ -19,6 +20,8 @@ _TOGETHER = 0.95
 _MOVES = 5
 _REGULAR = 0.8
 _FEWEST_MOMENTS = 20
+_ROUNDED = 0.01
+_PARTS_OF_A_DAY = HOURS | {"minute", "second", "period"}
 
 _SECONDS_PER_HOUR = 3600
 _WORKDAYS = 5
@@ -44,9 +47,10 @@ def stuck(data: ExaminedData) -> list[Finding]:
         # A pile at the largest value is censoring.
         long = np.flatnonzero((lengths > least) & (values != np.nanmax(values)))
         long = long[np.isfinite(values[long])]
+        starts = np.cumsum(lengths) - lengths
+        long = long[[not _goes_with_a_word(data, starts[i], starts[i] + lengths[i]) for i in long]]
         if not len(long):
             continue
-        starts = np.cumsum(lengths) - lengths
         rows = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in long])
         longest = int(long[np.argmax(lengths[long])])
         found.append(
@@ -107,19 +111,44 @@ def frozen(data: ExaminedData) -> list[Finding]:
     return found
 
 
+def _goes_with_a_word(data: ExaminedData, start: int, stop: int) -> bool:
+    """Does a column of words have a value in these rows that neither neighbour has: a product or a
+    place that the number belongs to?"""
+    for look in data.looks:
+        if look.kind != "categorical" or look.values[start:stop].n_unique() > 1:
+            continue
+        neighbours = pl.concat(
+            [look.values[max(0, start - 1) : start], look.values[stop : stop + 1]]
+        )
+        if not neighbours.is_in(look.values[start:stop].implode()).any():
+            return True
+    return False
+
+
 def _is_series(data: ExaminedData) -> bool:
     """Do the rows lie in the order of a clock: a date, or a number named as a time, that never
-    turns back?"""
+    turns back, or parts of a day that follow each other?"""
     clocks = (
         look.values.drop_nulls()
         for look in data.looks
         if look.kind == "datetime" or (look.kind == "numeric" and name_tokens(look.name) & CLOCKS)
     )
-    return any(
+    days = (look for look in data.looks if name_tokens(look.name) & _PARTS_OF_A_DAY)
+    return any(_goes_round(look.numbers) for look in days if look.kind == "numeric") or any(
         clock.n_unique() >= _FEWEST_MOMENTS
         and (clock.is_sorted() or clock.is_sorted(descending=True))
         for clock in clocks
     )
+
+
+def _goes_round(times: Floats) -> bool:
+    """Do times rise by one step from nearly every row to the next, and begin anew?"""
+    steps = np.diff(times)
+    if len(steps) < _FEWEST_MOMENTS:
+        return False
+    usual = float(np.nanmedian(steps))
+    even = np.abs(steps - usual) <= _ROUNDED * usual
+    return usual > 0 and _REGULAR <= float(even.mean()) < 1
 
 
 def _usual(lengths: np.ndarray) -> float:
