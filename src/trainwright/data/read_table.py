@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, final
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.sources import FRAME
@@ -26,7 +24,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_pyarrow
-from trainwright.data.base.cleaned_cells import Cells, Cleaning, unchanged
+from trainwright.data.base.cleaned_cells import Cells, Cleaning
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import (
@@ -35,7 +33,6 @@ from trainwright.data.base.row_storage import (
     InFiles,
     Placing,
     RowStorage,
-    chosen_positions,
     place_rows,
     taken,
 )
@@ -51,7 +48,7 @@ from trainwright.data.columns.target_column import (
     facts_of_target,
     find_targets,
 )
-from trainwright.data.columns.typed_rows import type_rows
+from trainwright.data.columns.typed_rows import rows_with_targets, type_rows, with_answers
 from trainwright.data.sources.cache import scratch_folder
 from trainwright.data.sources.find_source import (
     name_problems,
@@ -160,12 +157,12 @@ def read_table(
     if problems := name_problems(section, sources):
         raise DataMistake(problems)
     placing, space = _placed(section, sources, folder)
-    sources = _with_answers(section, sources, space)
+    sources = with_answers(section, sources, space)
     proposed = decide_columns(section, sources["train"], space)
     section, doubts = proposed.section, proposed.doubts
     known = proposed.cells
     if proposed.reads_anew:
-        sources = _with_answers(section, read_sources(section, folder, given), space)
+        sources = with_answers(section, read_sources(section, folder, given), space)
         known = {}
     typed = _typed(section, sources, space, known)
     if later := decide_problems(section, typed.problems, typed.cells, doubts):
@@ -181,23 +178,6 @@ def read_table(
     frames = with_moments(frames, section.split, space)
     raw = _raw(sources, frames, (typed.columns, typed.targets, typed.cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
-
-
-def _with_answers(
-    section: TableData, sources: Mapping[PartName, SourceFile], space: RowStorage
-) -> dict[PartName, SourceFile]:
-    """The files without the rows that lack a target and are to be dropped: types are inferred from
-    the others."""
-    found = dict(sources)
-    if section.missing_target == "fail" or section.labels.empty == "none":
-        return found
-    clean = Cleaning.of(section).cells
-    for part, source in sources.items():
-        kept = _with_target(source.frame.select(section.target_columns), space, clean)
-        if 0 < len(kept) < source.frame.height:
-            frame = space.frame(taken(source.frame, kept))
-            found[part] = replace(source, frame=frame, kept=kept)
-    return found
 
 
 @final
@@ -378,7 +358,7 @@ def _raw(
     places: dict[PartName, Integers] = {}
     notes, dropped = list[str](), 0
     for part, frame in frames.items():
-        answered = _with_target(frame.select([one.name for one in targets]), space)
+        answered = rows_with_targets(frame.select([one.name for one in targets]), space)
         kept[part] = frame
         if len(answered) < frame.height:
             kept[part] = space.frame(taken(frame, answered))
@@ -400,18 +380,3 @@ def _raw(
         part_rows={part: frame.height for part, frame in kept.items()},
     )
     return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
-
-
-def _with_target(
-    targets: pl.DataFrame, space: RowStorage, clean: Callable[[pl.Series], pl.Series] = unchanged
-) -> Integers:
-    """Rows [N] without a missing target, after `clean`."""
-
-    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
-        rows = targets.slice(start, stop - start)
-        has_all: npt.NDArray[np.bool_] = np.logical_and.reduce(
-            [clean(one).is_not_null().to_numpy() for one in rows]
-        )
-        return has_all
-
-    return chosen_positions(targets.height, there, space)

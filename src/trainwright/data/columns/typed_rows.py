@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.cleaned_cells import Cells, Cleaning, unchanged
+from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import nearest_option, some
-from trainwright.data.base.row_storage import RowStorage, bounds
+from trainwright.data.base.row_storage import RowStorage, bounds, chosen_positions, taken
 from trainwright.data.columns.column_kinds import (
     ColumnType,
     as_typed,
@@ -88,6 +92,38 @@ def _typed_at_once(
         problems += missing
         one.let_go()
     return pl.DataFrame(typed), problems
+
+
+def rows_with_targets(
+    targets: pl.DataFrame, space: RowStorage, clean: Callable[[pl.Series], pl.Series] = unchanged
+) -> Integers:
+    """Rows [N] without a missing target, after `clean`."""
+
+    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        rows = targets.slice(start, stop - start)
+        has_all: npt.NDArray[np.bool_] = np.logical_and.reduce(
+            [clean(one).is_not_null().to_numpy() for one in rows]
+        )
+        return has_all
+
+    return chosen_positions(targets.height, there, space)
+
+
+def with_answers(
+    section: TableData, sources: Mapping[PartName, SourceFile], space: RowStorage
+) -> dict[PartName, SourceFile]:
+    """The files without the rows that lack a target and are to be dropped: types are inferred from
+    the others."""
+    found = dict(sources)
+    if section.missing_target == "fail" or section.labels.empty == "none":
+        return found
+    clean = Cleaning.of(section).cells
+    for part, source in sources.items():
+        kept = rows_with_targets(source.frame.select(section.target_columns), space, clean)
+        if 0 < len(kept) < source.frame.height:
+            frame = space.frame(taken(source.frame, kept))
+            found[part] = replace(source, frame=frame, kept=kept)
+    return found
 
 
 def missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
