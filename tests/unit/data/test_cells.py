@@ -9,6 +9,7 @@ import pytest
 
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.parse_cells import date_formats, to_moments
 from trainwright.data.read_table import read_table
 
 
@@ -49,3 +50,23 @@ def test_a_column_of_numbers_is_cleaned_once(
     assert raw.frames["train"]["a"].to_list() == pytest.approx(frame["a"].to_list())
     # Once in all, and the first slice for an example: so few rows are one.
     assert cleaned.count("a") <= 2
+
+
+@pytest.mark.parametrize(
+    ("written", "form", "first"),
+    [
+        (["2020-01", "2021-12"], "%Y-%m", "2020-01-01"),
+        (["2020 Jan", "2021 Dec"], "%Y %b", "2020-01-01"),
+        (["1991 W06", "2020 W53"], "%G W%V", "1991-02-04"),
+        (["1991-W06", "2020-W53"], "%G-W%V", "1991-02-04"),
+        (["1998 Q2", "1999 Q4"], "%Y Q%q", "1998-04-01"),
+        (["1998Q2", "1999Q4"], "%YQ%q", "1998-04-01"),
+        (["1998-Q2", "1999-Q4"], "%Y-Q%q", "1998-04-01"),
+    ],
+)
+def test_months_quarters_and_weeks_are_dates(written: list[str], form: str, first: str) -> None:
+    cells = pl.Series("when", written)
+    assert date_formats(cells) == (form,)
+    read = to_moments(cells, form).series
+    assert (read.null_count(), str(read.dt.date()[0])) == (0, first)
+    assert not len(date_formats(pl.Series(["1998 Q5", "1999 W61"])))

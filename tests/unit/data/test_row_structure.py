@@ -76,6 +76,10 @@ UNITS: dict[str, tuple[str, dict[str, object]]] = {
     "an abbreviation": ("RESP", {"RESP": np.repeat(np.arange(40), 10)}),
     "pairs": ("pair", {"pair": twice(21)}),
     "workers in a balanced design": ("Worker", {"Worker": np.tile(np.repeat(range(6), 3), 3)}),
+    "tasters of nearly as many samples": (
+        "subject",
+        {"subject": RANDOM.permutation(np.arange(700) % 12)[:690]},
+    ),
     "patients in no order, of one sex each": (
         "patid",
         {"patid": (ids := twice(60, order=False)), "sex": np.where(ids % 3 == 0, "f", "m")},
@@ -150,6 +154,16 @@ def test_a_unit_and_a_clock_that_name_the_rows_make_a_panel() -> None:
     assert not structure.is_series, "visits are counted from each one's own start"
     drawn = RANDOM.integers(0, 8, 400)
     assert split_of(nr=persons, year=1980 + drawn)[0] == "group", "years of one person coincide"
+
+
+def test_a_panel_may_have_a_row_for_each_level_at_each_time() -> None:
+    rows = np.arange(30 * 20 * 3)
+    columns = {
+        "disease": np.array(["measles", "mumps", "polio"])[rows // 600],
+        "state": np.array([f"S{state}" for state in rows // 20 % 30]),
+        "year": 1930 + rows % 20,
+    }
+    assert split_of(**columns) == ("panel", "state", ("year",))
 
 
 def test_a_panel_whose_units_have_one_target_each_is_split_by_unit() -> None:

@@ -45,9 +45,12 @@ DATE_FORMATS = (
     "%Y %b",
     "%G-W%V",
     "%G W%V",
+    "%Y Q%q",
+    "%Y-Q%q",
+    "%YQ%q",
 )
-"""Date formats recognised without `columns.<name>.format`, in this order. A month is its first day,
-an ISO week its Monday."""
+"""Date formats recognised without `columns.<name>.format`, in this order. A month or quarter is its
+first day, an ISO week its Monday."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
@@ -215,6 +218,9 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
     else:
         if "%V" in first and "%u" not in first:
             cells, first = cells + " 1", f"{first} %u"
+        if "Q%q" in first:
+            months = {f"Q{quarter}": f"~{3 * quarter - 2:02d}" for quarter in range(1, 5)}
+            cells, first = cells.str.replace_many(months), first.replace("Q%q", "~%m")
         read = cells.str.to_datetime(first, strict=False, time_unit="us", ambiguous="null")
         moments = plain_type(read)
         moments = moments.set(moments.dt.year() < _FIRST_YEAR, None)

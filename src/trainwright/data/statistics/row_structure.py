@@ -35,6 +35,8 @@ UNIT_WORDS = frozenset(
     | {"school", "classroom", "hospital", "clinic", "center", "centre", "farm", "vehicle"}
     | {"car", "building", "house", "plot", "well", "pond", "tank", "pot", "firm", "company", "bank"}
     | {"ticker", "symbol", "permno", "gvkey", "team", "club", "village", "lab", "laboratory"}
+    | {"contestant", "candidate", "competitor", "athlete", "applicant", "voter", "resident"}
+    | {"tenant", "vendor", "supplier", "agent", "nurse", "pilot", "inspector", "coach"}
     | {"group", "movie", "film", "song", "artist", "airport", "route", "ident"}
 )
 """Words in a column's name that say whose row it is."""
@@ -73,7 +75,8 @@ _NUMBER_ENDING = re.compile(r"code$|num$")
 _FEWEST_MOMENTS = 10
 _FEWEST_UNITS, _FEWEST_UNNAMED = 5, 10
 _TOGETHER = 1.2
-_MANY, _ROWS_OF_MANY, _MOST_OF_MANY = 20, 4, 4
+_MANY, _ROWS_OF_MANY = 20, 4
+_MOST_OF_FEW, _MOST_OF_MANY = 1.25, 4
 _EVEN, _MOSTLY_EVEN = 0.02, 0.9
 _CHANCE = math.log(1e-6)
 _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
@@ -154,15 +157,14 @@ class _Column:
         return counts[counts > 0]
 
     @property
-    def is_balanced(self) -> bool:
-        return bool(self.sizes.min() == self.sizes.max() > 1)
-
-    @property
-    def is_many(self) -> bool:
-        """Many values and none much more frequent than the others, unlike those of a count."""
-        even = self.sizes.max() <= _MOST_OF_MANY * self.sizes.mean()
+    def is_even(self) -> bool:
+        """Several rows of each value and none with many more than the others, unlike a count: of
+        few values as in a balanced design, of many as in a log."""
+        largest, smallest = self.sizes.max() / self.sizes.mean(), self.sizes.min()
+        if len(self.sizes) < _MANY:
+            return bool(largest <= _MOST_OF_FEW and smallest > 1)
         several = len(self.values) >= _ROWS_OF_MANY * len(self.sizes)
-        return several and len(self.sizes) >= _MANY and bool(even)
+        return bool(largest <= _MOST_OF_MANY) and (several or smallest == self.sizes.max())
 
 
 def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
@@ -184,7 +186,8 @@ def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
         for column in others
         if column.name not in used and _could_be_unit(column) and not _numbers_rows(column)
     ]
-    panels = _find_panels(frame.height, units, clocks)
+    levels = [column for column in units if column.values.dtype == pl.String]
+    panels = _find_panels(units, clocks, levels)
     for unit in units:
         if panels and unit.name == panels[0].entity and target in _fixed_by(unit, columns):
             # The past of a unit would show its target.
@@ -320,34 +323,45 @@ def _numbers_rows(column: _Column) -> bool:
 
 
 def _find_panels(
-    rows: int, units: Sequence[_Column], clocks: Sequence[_Clock]
+    units: Sequence[_Column], clocks: Sequence[_Clock], levels: Sequence[_Column]
 ) -> list[RowStructure]:
-    """Units and clocks that name the rows together, although chance would let them coincide."""
+    """Units and clocks that name the rows together, although chance would let them coincide.
+
+    A unit of that name may have several rows at each time, one for each of the `levels` of another
+    column: the cases of each disease in a state and a year.
+    """
     found = []
     for clock in clocks:
         for unit in units:
             if unit.distinct < 3 or clock.values.distinct < 2:
                 continue
-            coincidences = _expected_coincidences(rows, unit, clock.values)
-            fewest = _FEWEST_COINCIDENCES if unit.named else _FEWEST_COINCIDENCES_UNNAMED
-            if coincidences < fewest or not (unit.named or unit.lies_together):
-                continue
             if not clock.is_calendar and unit.distinct < _FEWEST_UNITS:
                 continue
-            pairs = np.unique(unit.codes * (clock.values.distinct + 1) + clock.values.codes)
-            coincide = rows - len(pairs)
-            if coincide > _FEW_COINCIDE * min(rows, coincidences):
+            if not (unit.named or unit.lies_together):
                 continue
-            names = ", ".join(map(repr, clock.names))
+            fewest = _FEWEST_COINCIDENCES if unit.named else _FEWEST_COINCIDENCES_UNNAMED
+            keys = [[unit, clock.values]]
+            if unit.named and clock.is_calendar:
+                keys += [[unit, clock.values, level] for level in levels if level is not unit]
+            key = next((key for key in keys if _name_rows(key, fewest)), None)
+            if key is None:
+                continue
+            names = " and ".join(repr(name) for name in (*(c.name for c in key[2:]), *clock.names))
             reason = f"{unit.name!r} and {names} name each row: {unit.distinct:,} units over time"
             found.append(RowStructure("panel", unit.name, clock.names, clock.is_calendar, reason))
     return found
 
 
-def _expected_coincidences(rows: int, unit: _Column, clock: _Column) -> float:
-    """Pairs of rows with equal unit and equal time, if both were independent."""
-    shares = [float(((np.bincount(one.codes) / rows) ** 2).sum()) for one in (unit, clock)]
-    return rows * (rows - 1) / 2 * shares[0] * shares[1]
+def _name_rows(key: Sequence[_Column], fewest: float) -> bool:
+    """Do hardly any rows agree in all columns of a key, although at least `fewest` pairs of rows
+    would, were the columns independent?"""
+    rows = len(key[0].values)
+    combined, by_chance = np.zeros(rows, dtype=np.int64), rows * (rows - 1) / 2
+    for column in key:
+        combined = combined * (column.distinct + 1) + column.codes
+        by_chance *= float(((np.bincount(column.codes) / rows) ** 2).sum())
+    agreeing = rows - len(np.unique(combined))
+    return by_chance >= fewest and agreeing <= _FEW_COINCIDE * min(rows, by_chance)
 
 
 def _find_groups(units: Sequence[_Column], columns: Sequence[_Column]) -> list[RowStructure]:
@@ -378,7 +392,7 @@ def _is_group(unit: _Column, fixed: int) -> bool:
     columns that it fixes."""
     match unit.named:
         case "unit":
-            return unit.lies_together or fixed > 0 or unit.is_balanced or unit.is_many
+            return unit.lies_together or fixed > 0 or unit.is_even
         case "place":
             return unit.lies_together and fixed > 0
         case "number":
