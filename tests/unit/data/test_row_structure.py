@@ -13,6 +13,7 @@ from trainwright.data.statistics.row_structure import (
     explained_changes,
     find_structures,
     names_rows,
+    time_parts,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -120,6 +121,7 @@ SERIES: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "years with several rows": (("year",), {"year": np.arange(300) // 10 + 1980}),
     "dates as numbers": (("date",), {"date": [int(f"{day:%y%m%d}") for day in DAYS]}),
     "numbered steps with gaps": (("time",), {"time": np.delete(np.arange(1.0, 101), [5, 17])}),
+    "day and hour": (("day", "hr"), {"day": np.arange(240) // 24, "hr": np.arange(240) % 24}),
     "year, month and day": (
         ("year", "month", "day"),
         {name: [getattr(day, name) for day in DAYS] for name in ("year", "month", "day")},
@@ -132,11 +134,18 @@ def test_a_clock_that_runs_through_the_file_makes_a_series(what: str) -> None:
     clock, columns = SERIES[what]
     frame = {
         name: pl.Series(values).cast(pl.Datetime("us"))
-        if name == "day" and what != "year, month and day"
+        if name == "day" and len(clock) == 1
         else values
         for name, values in columns.items()
     }
     assert split_of(**frame) == ("series", "", clock)
+
+
+def test_parts_of_two_times_are_none() -> None:
+    built = {"YearBuilt": np.arange(300) // 10 + 1950, "MonthSold": np.arange(300) % 12 + 1}
+    assert time_parts(pl.DataFrame(built).cast(pl.Float64)) in ((), ("YearBuilt",))
+    sold = {**built, "YearSold": np.arange(300) // 100 + 2001}
+    assert time_parts(pl.DataFrame(sold).cast(pl.Float64)) == ("YearSold", "MonthSold")
 
 
 def test_a_unit_and_a_clock_that_name_the_rows_make_a_panel() -> None:

@@ -215,7 +215,8 @@ def _find_clocks(frame: pl.DataFrame, columns: Sequence[_Column]) -> Iterator[_C
     if len(parts := _find_parts(free)) > 1:
         split = TimeSplit(kind="time", parts=parts)
         moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]
-        yield _Clock(parts, _Column(", ".join(parts), moments, 0), is_calendar=True)
+        has_year = bool(name_tokens(parts[0]) & TIME_PARTS[0])
+        yield _Clock(parts, _Column(", ".join(parts), moments, 0), is_calendar=has_year)
     for column in free:
         if _is_year(column):
             yield _Clock((column.name,), column, is_calendar=True)
@@ -250,19 +251,29 @@ def _is_year(column: _Column) -> bool:
 def time_parts(frame: pl.DataFrame) -> tuple[str, ...]:
     """Columns of typed rows that are a time together, the year first; none if there is none."""
     columns = [_Column(name, frame[name], position) for position, name in enumerate(frame.columns)]
-    return _find_parts([column for column in columns if not names_birth(column.name)])
+    parts = _find_parts([column for column in columns if not names_birth(column.name)])
+    return parts if parts and name_tokens(parts[0]) & TIME_PARTS[0] else ()
 
 
 def _find_parts(columns: Sequence[_Column]) -> tuple[str, ...]:
-    found: list[str] = []
-    for words, largest in zip(TIME_PARTS, _LARGEST, strict=True):
-        named = [
-            column.name
-            for column in columns
-            if name_tokens(column.name) & words and _is_part(column, largest)
-        ]
-        found += [name for name in named[:1] if name not in found]
-    return tuple(found) if found and name_tokens(found[0]) & TIME_PARTS[0] else ()
+    """Parts of one time, the largest first: `MonthSold` goes with `YearSold`, not `YearBuilt`."""
+    words = frozenset().union(*TIME_PARTS)
+    of_times: dict[frozenset[str], list[_Column]] = {}
+    for column in columns:
+        if (tokens := name_tokens(column.name)) & words:
+            of_times.setdefault(tokens - words, []).append(column)
+    longest: tuple[str, ...] = ()
+    for parts_of_time in of_times.values():
+        parts: list[str] = []
+        for part, largest in zip(TIME_PARTS, _LARGEST, strict=True):
+            named = [
+                column.name
+                for column in parts_of_time
+                if name_tokens(column.name) & part and _is_part(column, largest)
+            ]
+            parts += [name for name in named[:1] if name not in parts]
+        longest = max(longest, tuple(parts), key=len)
+    return longest
 
 
 def _is_part(column: _Column, largest: int) -> bool:
