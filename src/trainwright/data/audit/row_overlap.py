@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroupSplit
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.inputs import Floats, Integers
@@ -121,6 +122,10 @@ def near_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows equal to a training row up to rounding: every number within 0.002 standard
     deviations, everything else equal. Needs three columns of more than 100 distinct numbers;
     otherwise such pairs arise by chance."""
+    grouped = isinstance(sides.split, GroupSplit | StratifiedGroupSplit)
+    if not grouped and any(structure.entity for structure in sides.structures):
+        message = "not checked: rows of one unit may be near each other"
+        return [AuditResult("near rows", "clean", 0.0, message, "near_duplicates")]
     if not compared_numbers(sides.train, sides.columns):
         message = "not checked: fewer than three columns of fine-grained numbers"
         return [AuditResult("near rows", "clean", 0.0, message, "near_duplicates")]

@@ -6,6 +6,8 @@ rows: a finding is at most suspicious, and tested by experiment when a model is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 
@@ -156,23 +158,31 @@ def later_times(sides: Sides) -> list[AuditResult]:
     if not isinstance(split, TimeSplit) or not sides.train[split.moment].dtype.is_temporal():
         message = "not checked: the contract names no time column"
         return [AuditResult("later times", "clean", 0.0, message)]
-    found: list[AuditResult] = []
-    known = sides.train[split.moment]
-    for name in sides.of_kind("datetime"):
-        if name == split.column:
-            continue
-        late = int((sides.train[name] > known).sum())
-        if late and not _is_local_time(sides.train[name], known):
-            share = late / sides.train.height
-            message = f"{name!r} is later than {split.column!r} in {share:.1%} of the training rows"
-            fix = f"add {name} to data.exclude"
-            found.append(
-                AuditResult("later times", "leak", share, message, "leak", late, (), (name,), fix)
-            )
-    if found:
-        return found
+    results = []
+    names = [name for name in sides.of_kind("datetime") if name != split.column]
+    for name, late in late_dates(sides.train, names, split.moment).items():
+        share = late / sides.train.height
+        message = f"{name!r} is later than {split.column!r} in {share:.1%} of the training rows"
+        fix = f"add {name} to data.exclude"
+        results.append(
+            AuditResult("later times", "leak", share, message, "leak", late, (), (name,), fix)
+        )
+    if results:
+        return results
     message = f"no date is later than {split.column!r} of its row"
     return [AuditResult("later times", "clean", 0.0, message)]
+
+
+def late_dates(frame: pl.DataFrame, names: Iterable[str], moment: str) -> dict[str, int]:
+    """Rows in which each of these dates is later than the row's own time, a time zone apart."""
+    if moment not in frame.columns or not frame[moment].dtype.is_temporal():
+        return {}
+    late = {name: int((frame[name] > frame[moment]).sum()) for name in names}
+    return {
+        name: rows
+        for name, rows in late.items()
+        if rows and not _is_local_time(frame[name], frame[moment])
+    }
 
 
 def _is_local_time(times: pl.Series, known: pl.Series) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import final
@@ -15,7 +15,7 @@ from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats
 from trainwright.data.base.messages import quoted
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.statistics.dependence import far_rows, told_share
+from trainwright.data.statistics.dependence import LEAK, MADE_OF, far_rows, made_share, told_share
 from trainwright.data.statistics.row_structure import RowStructure, explained_changes, names_rows
 
 ALONE = 0.999
@@ -94,6 +94,23 @@ def find_leaks(
         or _pairs(frame, rest, values)
     )
     return (*alone, *filter(holds, together))
+
+
+def find_dependent(
+    frame: pl.DataFrame,
+    names: Iterable[str],
+    target: str,
+    structures: Sequence[RowStructure] = (),
+) -> Iterator[Leak]:
+    """Columns of which one value explains nearly all of the target, or that the target explains."""
+    keys = names_rows(structures)
+    for name in names:
+        if name in keys or explained_changes(frame, structures, (name,), target) <= FIRM_LEAK:
+            continue
+        if (share := told_share(frame[name], frame[target])) > LEAK:
+            yield Leak((name,), f"{name!r} alone explains {share:.2%} of the target")
+        elif (share := made_share(frame[name], frame[target])) > MADE_OF:
+            yield Leak((name,), f"{name!r} is {share:.2%} explained by the target: target leakage")
 
 
 def find_suspicions(

@@ -209,9 +209,11 @@ class _Clock:
 def _find_clocks(frame: pl.DataFrame, columns: Sequence[_Column]) -> Iterator[_Clock]:
     """Dates, times in parts, years, and whole numbers named like a time; calendar times first."""
     free = [column for column in columns if not names_birth(column.name)]
-    for column in free:
-        if column.values.dtype == pl.Datetime("us") and not column.values.null_count():
-            yield _Clock((column.name,), column, is_calendar=True)
+    dates = [column for column in free if column.values.dtype == pl.Datetime("us")]
+    present = [column for column in dates if not column.values.null_count()]
+    # Of the start and the end of a poll, the end is when its result was known.
+    for column in sorted(present, key=lambda date: -date.values.to_physical().to_numpy().mean()):
+        yield _Clock((column.name,), column, is_calendar=True)
     if len(parts := _find_parts(free)) > 1:
         split = TimeSplit(kind="time", parts=parts)
         moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]

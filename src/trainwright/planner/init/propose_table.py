@@ -14,6 +14,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.errors import DataMistake
 from trainwright.core.formatting import many
+from trainwright.data.audit.split_leaks import late_dates
 from trainwright.data.base.inputs import Integers
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows
@@ -26,7 +27,7 @@ from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TEST, TRAIN, VALIDATION, Shares
 from trainwright.data.split.splits import split_rows, without_ignored
 from trainwright.data.statistics.lag_detection import lags
-from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
+from trainwright.data.statistics.leak_tests import find_dependent, find_leaks, find_suspicions
 from trainwright.data.statistics.row_structure import find_structures
 from trainwright.planner.init.guess_split import Division, find_divisions
 from trainwright.planner.init.yaml_lines import comment, flow, scalar
@@ -270,9 +271,15 @@ def _excluded(
         usable = [column for column in usable if column.name not in known]
     structures = find_structures(frame, target)
     rows = frame[spread_rows(frame.height, _MOST_ROWS)]
-    for leak in find_leaks(rows, usable, target, structures):
+    names = [column.name for column in usable if column.kind in ("numeric", "categorical")]
+    leaks = find_leaks(rows, usable, target, structures)
+    for leak in (*leaks, *find_dependent(rows, names, target, structures)):
         for name in leak.columns:
             found.setdefault(name, f"gives the target away: {leak.message}")
+    if division.is_time:
+        dates = [column.name for column in usable if column.kind == "datetime"]
+        for name in late_dates(frame, dates, key):
+            found.setdefault(name, f"it is later than {key!r}, the time of the row")
     honest = [column for column in usable if column.name not in found]
     for suspicion in find_suspicions(rows, honest, target, structures):
         # Two columns that determine the class together may be a valid rule.

@@ -3,7 +3,7 @@ target."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -25,16 +25,13 @@ from trainwright.data.quality.copies.duplicates import first_of_each
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
 from trainwright.data.statistics.dependence import (
-    LEAK,
-    MADE_OF,
     SUSPICIOUS,
     far_rows,
-    made_share,
     told_share,
 )
 from trainwright.data.statistics.leak_tests import (
-    FIRM_LEAK,
     FIRM_SUSPICION,
+    find_dependent,
     find_leaks,
     find_suspicions,
 )
@@ -359,18 +356,17 @@ def leaks(data: ExaminedData) -> list[Finding]:
 
 
 def _shares(
-    frame: pl.DataFrame, names: Iterable[str], target: str, structures: Sequence[RowStructure]
+    frame: pl.DataFrame, names: Sequence[str], target: str, structures: Sequence[RowStructure]
 ) -> Iterator[Finding]:
     """Features with a strong non-linear dependence with the target, in either direction."""
-    for name in names:
-        firm = explained_changes(frame, structures, (name,), target)
+    leaks = list(find_dependent(frame, names, target, structures))
+    yield from (_leak(leak.columns, leak.message) for leak in leaks)
+    rest = set(names) - {name for leak in leaks for name in leak.columns}
+    for name in sorted(rest, key=names.index):
         share = told_share(frame[name], frame[target])
-        if share > LEAK and firm > FIRM_LEAK:
-            yield _leak((name,), f"{name!r} alone explains {share:.2%} of the target")
-        elif share > SUSPICIOUS and firm > FIRM_SUSPICION:
+        firm = explained_changes(frame, structures, (name,), target)
+        if share > SUSPICIOUS and firm > FIRM_SUSPICION:
             yield _suspicion((name,), f"{name!r} alone explains {share:.2%} of the target")
-        elif firm > FIRM_LEAK and (made := made_share(frame[name], frame[target])) > MADE_OF:
-            yield _leak((name,), f"{name!r} is {made:.2%} explained by the target: target leakage")
 
 
 def _kind(look: ColumnView) -> Kind:
