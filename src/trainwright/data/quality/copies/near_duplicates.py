@@ -140,7 +140,7 @@ def near_duplicates(data: ExaminedData) -> list[Finding]:
     with 64 permutations in bands of 4, then computed exactly), or the words are nearly the same
     (see `word_pairs`). Other features: every number is within 0.002 standard deviations, words are
     equal up to case, blanks and punctuation, and dates and the target's class are equal; this needs
-    three columns of fine-grained numbers, and half of them known, otherwise such pairs arise by
+    three columns of fine-grained numbers, and most of them known, otherwise such pairs arise by
     chance. More than 1,000,000 rows are not compared, which is a finding.
     """
     if len(data) > MOST_ROWS:
@@ -311,7 +311,7 @@ def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> In
 
 def fewest_known(numbers: int) -> int:
     """So many of the compared numbers must be known of two rows that are nearly the same."""
-    return max(FEWEST_NUMBERS, -(-numbers // 2))
+    return max(FEWEST_NUMBERS, numbers // 2 + 1)
 
 
 def scaled(values: Floats) -> Floats:
