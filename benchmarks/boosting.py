@@ -24,6 +24,7 @@ from page import goal
 from trainwright.core.progress import StopFlag
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
 from trainwright.model.boosting.lightgbm_fit import BoostingJob, boosting_parameters
+from trainwright.run.learners.fit_result import job_of
 from trainwright.run.learners.learner import build_learner
 from trainwright.run.prepare.prepare_run import Ready, make_ready
 from trainwright.run.request import Request
@@ -56,13 +57,15 @@ def measure(rounds: int) -> dict[str, list[float]]:
     return seconds
 
 
-def by_hand(ready: Ready) -> lightgbm.Booster:
-    """What a person writes who knows LightGBM."""
+def by_hand(ready: Ready, threads: int = 0) -> lightgbm.Booster:
+    """What a person writes who knows LightGBM. `threads` 0 are as many as ours get."""
     prepared, model = ready.prepared, ready.plan.contract.model
     train = BoostingRows(prepared.train.inputs, prepared.train.target)
     held = BoostingRows(prepared.validation.inputs, prepared.validation.target)
     metric = ready.plan.contract.metric.name
-    parameters = boosting_parameters(BoostingJob(model, train, held, 2, seed=0, watch=metric))
+    threads = threads or job_of(ready.plan.contract, prepared).threads
+    job = BoostingJob(model, train, held, 2, seed=0, watch=metric, threads=threads)
+    parameters = boosting_parameters(job)
     numbers = train.inputs.numeric.shape[1]
     columns = list(range(numbers, numbers + train.inputs.categories.shape[1]))
     rows = lightgbm.Dataset(matrix_of(train.inputs), train.target, categorical_feature=columns)

@@ -1,0 +1,1 @@
+"""What the time to a verdict is compared with."""
