@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.data.statistics.clocks import time_parts
 from trainwright.data.statistics.row_structure import (
     RowStructure,
     explained_changes,
     find_structures,
     names_rows,
-    time_parts,
 )
 
 RANDOM = np.random.default_rng(0)

@@ -8,76 +8,19 @@ together in the file, or it fixes a coarser column (the sex of a person, the reg
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, assert_never, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.data.split import MOMENT_COLUMN, TimeSplit
-from trainwright.data.base.inputs import Integers
-from trainwright.data.base.row_storage import IN_MEMORY
-from trainwright.data.columns.column_kinds import name_tokens, names_birth
-from trainwright.data.split.hidden_columns import with_moments
+from trainwright.data.statistics.clocks import Clock, find_clocks, has_two_digits, is_regular
+from trainwright.data.statistics.coded_column import CodedColumn
 
-UNIT_WORDS = frozenset(
-    {"subject", "subj", "patient", "user", "customer", "client", "person", "people", "pers", "id"}
-    | {"student", "pupil", "employee", "worker", "member", "participant", "respondent", "resp"}
-    | {"player", "driver", "household", "hh", "family", "session", "rater", "reviewer", "author"}
-    | {"account", "owner", "host", "teacher", "doctor", "physician", "child", "mother", "speaker"}
-    | {"writer", "passenger", "visitor", "individual", "indiv", "case", "judge", "operator", "uid"}
-    | {"animal", "mouse", "rat", "dog", "cow", "pig", "sheep", "bird", "fish", "monkey", "tree"}
-    | {"plant", "leaf", "litter", "pair", "couple", "twin", "cluster", "psu", "batch", "lot"}
-    | {"sample", "specimen", "shop", "store", "station", "machine", "device", "sensor", "site"}
-    | {"school", "classroom", "hospital", "clinic", "center", "centre", "farm", "vehicle"}
-    | {"car", "building", "house", "plot", "well", "pond", "tank", "pot", "firm", "company", "bank"}
-    | {"ticker", "symbol", "permno", "gvkey", "team", "club", "village", "lab", "laboratory"}
-    | {"contestant", "candidate", "competitor", "athlete", "applicant", "voter", "resident"}
-    | {"tenant", "vendor", "supplier", "agent", "nurse", "pilot", "inspector", "coach"}
-    | {"group", "movie", "film", "song", "artist", "airport", "route", "ident"}
-)
-"""Words in a column's name that say whose row it is."""
-
-_PLACES = frozenset(
-    {"county", "district", "city", "town", "state", "province", "country", "nation", "region"}
-    | {"location", "area"}
-)
-"""Words of geography. Survey rows that are sorted by state are no groups for that alone."""
-
-_NUMBERS = frozenset({"code", "nr", "num", "no", "number", "key"})
-"""Words that number something: persons (`nr`), or the levels of a score (`rad_num`)."""
-
-TIME_PARTS = (
-    frozenset({"year", "yr"}),
-    frozenset({"quarter", "qtr"}),
-    frozenset({"month", "mnth", "mon"}),
-    frozenset({"week", "wk"}),
-    frozenset({"day", "dd", "date"}),
-    frozenset({"hour", "hr", "hh"}),
-    frozenset({"minute", "min", "mm"}),
-    frozenset({"second", "sec", "ss"}),
-)
-"""Names of the parts of a time, the largest first."""
-
-_LARGEST = (2200, 4, 12, 53, 366, 24, 60, 61)
-_YEARS = (1000, 2200)
-_DATES = frozenset({"date", "dates"})
-_TIME_WORDS = _DATES | {"time", "t", "period", "wave", "visit", "occasion", "trend"}
-_TIME_WORDS = _TIME_WORDS.union(*TIME_PARTS)
 _ROW_NUMBERS = frozenset({"rownames", "rownumber", "row", "index", "obs", "unnamed", "x", ""})
-_ID_ENDING = re.compile(r"(?<!pa)(?<!val)(?<!ac)(?<!gr)(?<!b)(?<!m)(?<!flu)(?<!sol)(?<!ster)id$")
-_NUMBER_ENDING = re.compile(r"code$|num$")
-"""Endings of a name without a separator: `patid`, `dcode`."""
-
 _FEWEST_MOMENTS = 10
 _FEWEST_UNITS, _FEWEST_UNNAMED = 5, 10
-_TOGETHER = 1.2
-_MANY, _ROWS_OF_MANY = 20, 4
-_MOST_OF_FEW, _MOST_OF_MANY = 1.25, 4
-_EVEN, _MOSTLY_EVEN = 0.02, 0.9
 _CHANCE = math.log(1e-6)
 _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
 _FEW_COINCIDE = 0.02
@@ -102,83 +45,18 @@ class RowStructure:
         return self.kind == "series" or (self.kind == "panel" and self.is_calendar)
 
 
-class _Column:
-    """One column as dense codes, with the statistics that several rules ask."""
-
-    def __init__(self, name: str, values: pl.Series, position: int) -> None:
-        self.name = name
-        self.values = values
-        self.position = position
-
-    @cached_property
-    def codes(self) -> Integers:
-        return self.values.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-
-    @cached_property
-    def distinct(self) -> int:
-        return int(self.values.n_unique())
-
-    @cached_property
-    def runs(self) -> int:
-        """Maximal blocks of consecutive rows with one value."""
-        return int(np.count_nonzero(np.diff(self.codes))) + 1
-
-    @cached_property
-    def is_whole(self) -> bool:
-        if not self.values.dtype.is_numeric():
-            return False
-        present = self.values.drop_nulls()
-        return bool((present == present.floor()).all())
-
-    @property
-    def repeats(self) -> bool:
-        return self.distinct * 3 <= len(self.values) * 2
-
-    @property
-    def lies_together(self) -> bool:
-        return self.repeats and self.runs <= _TOGETHER * self.distinct
-
-    @cached_property
-    def named(self) -> Literal["unit", "place", "number", ""]:
-        """What the column's name says that it identifies."""
-        words = name_tokens(self.name)
-        if words & _PLACES:
-            return "place"
-        if words & UNIT_WORDS or any(_ID_ENDING.search(word) for word in words):
-            return "unit"
-        if words & _NUMBERS or any(_NUMBER_ENDING.search(word) for word in words):
-            return "number"
-        return ""
-
-    @cached_property
-    def sizes(self) -> Integers:
-        """Rows of each value."""
-        counts = np.bincount(self.codes)
-        return counts[counts > 0]
-
-    @property
-    def is_even(self) -> bool:
-        """Several rows of each value and none with many more than the others, unlike a count: of
-        few values as in a balanced design, of many as in a log."""
-        largest, smallest = self.sizes.max() / self.sizes.mean(), self.sizes.min()
-        if len(self.sizes) < _MANY:
-            return bool(largest <= _MOST_OF_FEW and smallest > 1)
-        several = len(self.values) >= _ROWS_OF_MANY * len(self.sizes)
-        return bool(largest <= _MOST_OF_MANY) and (several or smallest == self.sizes.max())
-
-
 def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
     """Structures of typed rows in file order, the most convincing first; none where no column says
     one. Columns excluded from the features are considered too: an identifier is the best sign of a
     group.
     """
     columns = [
-        _Column(name, frame[name], position)
-        for position, name in enumerate(frame.columns)
-        if not name.startswith("\uffff") and frame[name].dtype != pl.Null
+        CodedColumn(values)
+        for values in frame.get_columns()
+        if not values.name.startswith("\uffff") and values.dtype != pl.Null
     ]
     others = [column for column in columns if column.name != target]
-    clocks = list(_find_clocks(frame, others))
+    clocks = list(find_clocks(frame, others))
     series = next(_find_series(clocks), None)
     used = {name for clock in clocks for name in clock.names}
     units = [
@@ -196,100 +74,7 @@ def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
     return (panels[:1] or ([series] if series else [])) + _find_groups(units, columns)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """Columns that are a time together, as one column of codes in temporal order."""
-
-    names: tuple[str, ...]
-    values: _Column
-    is_calendar: bool
-
-
-def _find_clocks(frame: pl.DataFrame, columns: Sequence[_Column]) -> Iterator[_Clock]:
-    """Dates, times in parts, years, and whole numbers named like a time; calendar times first."""
-    free = [column for column in columns if not names_birth(column.name)]
-    dates = [column for column in free if column.values.dtype == pl.Datetime("us")]
-    present = [column for column in dates if not column.values.null_count()]
-    # Of the start and the end of a poll, the end is when its result was known.
-    for column in sorted(present, key=lambda date: -date.values.to_physical().to_numpy().mean()):
-        yield _Clock((column.name,), column, is_calendar=True)
-    if len(parts := _find_parts(free)) > 1:
-        split = TimeSplit(kind="time", parts=parts)
-        moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]
-        has_year = bool(name_tokens(parts[0]) & TIME_PARTS[0])
-        yield _Clock(parts, _Column(", ".join(parts), moments, 0), is_calendar=has_year)
-    for column in free:
-        if _is_year(column):
-            yield _Clock((column.name,), column, is_calendar=True)
-    for column in free:
-        if _time_words(column.name) and _is_numeric(column) and not _is_year(column):
-            yield _Clock((column.name,), column, is_calendar=False)
-
-
-def _time_words(name: str) -> frozenset[str]:
-    """The words of a name that say time; `t1` is the first of several quantities."""
-    words = name_tokens(name)
-    return words & _TIME_WORDS if words != {"t", "1"} else frozenset()
-
-
-def _is_numeric(column: _Column) -> bool:
-    return column.values.dtype.is_numeric() and not column.values.null_count()
-
-
-def _is_year(column: _Column) -> bool:
-    """Is a column named like a year or date, or like a time with the values of years?"""
-    words = _time_words(column.name)
-    if not words or not _is_numeric(column):
-        return False
-    if words & _DATES:
-        return column.is_whole
-    low, high = float(column.values.to_numpy().min()), float(column.values.to_numpy().max())
-    if _YEARS[0] <= low and high <= _YEARS[1] and high - low >= 1:
-        return bool(words & TIME_PARTS[0]) or column.distinct == len(column.values)
-    return bool(words & TIME_PARTS[0]) and column.is_whole and low > 30 and high < 100
-
-
-def time_parts(frame: pl.DataFrame) -> tuple[str, ...]:
-    """Columns of typed rows that are a time together, the year first; none if there is none."""
-    columns = [_Column(name, frame[name], position) for position, name in enumerate(frame.columns)]
-    parts = _find_parts([column for column in columns if not names_birth(column.name)])
-    return parts if parts and name_tokens(parts[0]) & TIME_PARTS[0] else ()
-
-
-def _find_parts(columns: Sequence[_Column]) -> tuple[str, ...]:
-    """Parts of one time, the largest first: `MonthSold` goes with `YearSold`, not `YearBuilt`."""
-    words = frozenset().union(*TIME_PARTS)
-    of_times: dict[frozenset[str], list[_Column]] = {}
-    for column in columns:
-        if (tokens := name_tokens(column.name)) & words:
-            of_times.setdefault(tokens - words, []).append(column)
-    longest: tuple[str, ...] = ()
-    for parts_of_time in of_times.values():
-        parts: list[str] = []
-        for part, largest in zip(TIME_PARTS, _LARGEST, strict=True):
-            named = [
-                column.name
-                for column in parts_of_time
-                if name_tokens(column.name) & part and _is_part(column, largest)
-            ]
-            parts += [name for name in named[:1] if name not in parts]
-        longest = max(longest, tuple(parts), key=len)
-    return longest
-
-
-def _is_part(column: _Column, largest: int) -> bool:
-    if column.values.dtype == pl.Datetime("us"):
-        return not column.values.null_count()
-    if not _is_numeric(column) or not column.is_whole:
-        return False
-    numbers = column.values.to_numpy()
-    low, high = float(numbers.min()), float(numbers.max())
-    varies = low < high or largest == _LARGEST[0]
-    return varies and low >= 0 and high <= largest
-
-
-def _find_series(clocks: Sequence[_Clock]) -> Iterator[RowStructure]:
+def _find_series(clocks: Sequence[Clock]) -> Iterator[RowStructure]:
     for clock in clocks:
         steps = np.diff(clock.values.codes)
         if not ((steps >= 0).all() or (steps <= 0).all()):
@@ -297,9 +82,9 @@ def _find_series(clocks: Sequence[_Clock]) -> Iterator[RowStructure]:
         if clock.values.distinct < _FEWEST_MOMENTS:
             continue
         unique = clock.values.distinct == len(steps) + 1
-        if not unique and _has_two_digits(clock):
+        if not unique and has_two_digits(clock):
             continue
-        if not clock.is_calendar and not (unique and _is_regular(clock.values)):
+        if not clock.is_calendar and not (unique and is_regular(clock.values)):
             continue
         direction = "rises" if steps[steps != 0][0] > 0 else "falls"
         names = ", ".join(map(repr, clock.names))
@@ -307,36 +92,19 @@ def _find_series(clocks: Sequence[_Clock]) -> Iterator[RowStructure]:
         yield RowStructure("series", "", clock.names, clock.is_calendar, reason)
 
 
-def _has_two_digits(clock: _Clock) -> bool:
-    """Years such as 78: those of many rows may be a property, as of cars."""
-    values = clock.values.values
-    return values.dtype.is_numeric() and float(values.to_numpy().max()) < _YEARS[0]
-
-
-def _is_regular(column: _Column) -> bool:
-    """Are the values evenly spaced, except for gaps of whole steps?"""
-    steps = np.abs(np.diff(column.values.cast(pl.Float64).to_numpy()))
-    usual = float(np.median(steps))
-    if not usual:
-        return False
-    multiples = steps / usual
-    whole = np.abs(multiples - np.round(multiples)) <= _EVEN
-    return bool(whole.all()) and float((np.round(multiples) == 1).mean()) >= _MOSTLY_EVEN
-
-
-def _could_be_unit(column: _Column) -> bool:
+def _could_be_unit(column: CodedColumn) -> bool:
     """Words or whole numbers that repeat."""
     if column.values.dtype != pl.String and not column.is_whole:
         return False
     return column.repeats and column.distinct >= 2
 
 
-def _numbers_rows(column: _Column) -> bool:
+def _numbers_rows(column: CodedColumn) -> bool:
     return column.name.lower() in _ROW_NUMBERS or column.distinct == len(column.values)
 
 
 def _find_panels(
-    units: Sequence[_Column], clocks: Sequence[_Clock], levels: Sequence[_Column]
+    units: Sequence[CodedColumn], clocks: Sequence[Clock], levels: Sequence[CodedColumn]
 ) -> list[RowStructure]:
     """Units and clocks that name the rows together, although chance would let them coincide.
 
@@ -365,7 +133,7 @@ def _find_panels(
     return found
 
 
-def _name_rows(key: Sequence[_Column], fewest: float) -> bool:
+def _name_rows(key: Sequence[CodedColumn], fewest: float) -> bool:
     """Do hardly any rows agree in all columns of a key, although at least `fewest` pairs of rows
     would, were the columns independent?"""
     rows = len(key[0].values)
@@ -377,7 +145,9 @@ def _name_rows(key: Sequence[_Column], fewest: float) -> bool:
     return by_chance >= fewest and agreeing <= _FEW_COINCIDE * min(rows, by_chance)
 
 
-def _find_groups(units: Sequence[_Column], columns: Sequence[_Column]) -> list[RowStructure]:
+def _find_groups(
+    units: Sequence[CodedColumn], columns: Sequence[CodedColumn]
+) -> list[RowStructure]:
     """Units with several rows. Where some lie together in the file, only those: a number that does
     not, such as a plot's within its site, starts again."""
     found = []
@@ -396,11 +166,11 @@ def _find_groups(units: Sequence[_Column], columns: Sequence[_Column]) -> list[R
         found.append((unit, len(fixed), RowStructure("group", unit.name, (), False, reason)))
     if any(unit.lies_together for unit, _, _ in found):
         found = [entry for entry in found if entry[0].lies_together]
-    found.sort(key=lambda entry: (entry[0].named != "unit", -entry[1], entry[0].position))
+    found.sort(key=lambda entry: (entry[0].named != "unit", -entry[1]))
     return [structure for _, _, structure in found]
 
 
-def _is_group(unit: _Column, fixed: int) -> bool:
+def _is_group(unit: CodedColumn, fixed: int) -> bool:
     """Does more than the name say that a column identifies units? `fixed` counts the coarser
     columns that it fixes."""
     match unit.named:
@@ -417,7 +187,7 @@ def _is_group(unit: _Column, fixed: int) -> bool:
             assert_never(unit.named)
 
 
-def _fixed_by(unit: _Column, columns: Sequence[_Column]) -> list[str]:
+def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> list[str]:
     """Coarser columns, or measurements, with one value in each group, although chance would vary
     them. Bins of an unordered number are no evidence: years of schooling fix the degree."""
     several = unit.sizes[unit.sizes > 1]

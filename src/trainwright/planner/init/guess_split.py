@@ -21,8 +21,9 @@ from trainwright.data.read_table import RawTable
 from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TRAIN, Shares
 from trainwright.data.split.splits import split_rows
+from trainwright.data.statistics.clocks import time_parts
 from trainwright.data.statistics.dependence import as_numbers
-from trainwright.data.statistics.row_structure import RowStructure, find_structures, time_parts
+from trainwright.data.statistics.row_structure import RowStructure, find_structures
 from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
 from trainwright.planner.init.yaml_lines import flow, scalar
 

@@ -27,7 +27,7 @@ from trainwright.data.images.resolve_source import holds_idx, is_shard, open_par
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.find_source import read_source
-from trainwright.data.statistics.row_structure import UNIT_WORDS
+from trainwright.data.statistics.coded_column import UNIT_WORDS
 from trainwright.planner.init.yaml_lines import comment, scalar
 from trainwright.planner.resolve.mirroring import Samples
 
