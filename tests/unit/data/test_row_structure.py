@@ -81,6 +81,21 @@ UNITS: dict[str, tuple[str, dict[str, object]]] = {
         "subject",
         {"subject": RANDOM.permutation(np.arange(700) % 12)[:690]},
     ),
+    "persons of whom few came again": (
+        "subject_id",
+        {
+            "subject_id": (seen := np.concatenate([np.arange(200), np.arange(40)])),
+            "sex": RANDOM.choice(["f", "m"], 200)[seen],
+        },
+    ),
+    "dogs of which each side has its rows": (
+        "Dog",
+        {
+            "Dog": np.tile(dogs := np.repeat(np.arange(10), RANDOM.integers(2, 9, 10)), 2),
+            "Side": np.repeat(["L", "R"], len(dogs)),
+        },
+    ),
+    "many districts that lie together": ("district", {"district": np.repeat(np.arange(60), 5)}),
     "patients in no order, of one sex each": (
         "patid",
         {"patid": (ids := twice(60, order=False)), "sex": np.where(ids % 3 == 0, "f", "m")},
@@ -116,6 +131,7 @@ DAYS = [date(2020, 1, 1) + timedelta(days=day) for day in range(200)]
 SERIES: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "dates": (("day",), {"day": DAYS}),
     "the newest first": (("day",), {"day": DAYS[::-1]}),
+    "dates with a slip": (("day",), {"day": [DAYS[1], DAYS[0], *DAYS[2:]]}),
     "years": (("Year",), {"Year": range(1871, 1971)}),
     "years called time": (("time",), {"time": 1970 + np.arange(80) / 4}),
     "years with several rows": (("year",), {"year": np.arange(300) // 10 + 1980}),
@@ -185,6 +201,14 @@ def test_a_panel_whose_units_have_one_target_each_is_split_by_unit() -> None:
     )
     (structure,) = find_structures(frame, "south")
     assert (structure.kind, structure.entity) == ("group", "state")
+
+
+def test_columns_one_to_one_with_the_unit_name_it_too() -> None:
+    rows = np.repeat(np.arange(40), 5)
+    structure = first(iso=[f"C{row}" for row in rows], country=[f"land {row}" for row in rows])
+    assert structure is not None
+    assert structure.aliases == ("iso",)
+    assert names_rows([structure]) == {"country", "iso"}
 
 
 def test_excluded_columns_and_the_target_count() -> None:

@@ -62,11 +62,11 @@ def find_clocks(frame: pl.DataFrame, columns: Sequence[CodedColumn]) -> Iterator
         if _is_year(column):
             yield Clock((column.name,), column, is_calendar=True)
     for column in free:
-        if _time_words(column.name) and _is_numeric(column) and not _is_year(column):
+        if time_words(column.name) and _is_numeric(column) and not _is_year(column):
             yield Clock((column.name,), column, is_calendar=False)
 
 
-def _time_words(name: str) -> frozenset[str]:
+def time_words(name: str) -> frozenset[str]:
     """The words of a name that say time; `t1` is the first of several quantities."""
     words = name_tokens(name)
     return words & _TIME_WORDS if words != {"t", "1"} else frozenset()
@@ -78,7 +78,7 @@ def _is_numeric(column: CodedColumn) -> bool:
 
 def _is_year(column: CodedColumn) -> bool:
     """Is a column named like a year or date, or like a time with the values of years?"""
-    words = _time_words(column.name)
+    words = time_words(column.name)
     if not words or not _is_numeric(column):
         return False
     if words & _DATES:

@@ -26,7 +26,20 @@ UNIT_WORDS = frozenset(
     | {"ticker", "symbol", "permno", "gvkey", "team", "club", "village", "lab", "laboratory"}
     | {"contestant", "candidate", "competitor", "athlete", "applicant", "voter", "resident"}
     | {"tenant", "vendor", "supplier", "agent", "nurse", "pilot", "inspector", "coach"}
-    | {"group", "movie", "film", "song", "artist", "airport", "route", "ident"}
+    | {
+        "replicate",
+        "genotype",
+        "strain",
+        "clone",
+        "group",
+        "movie",
+        "film",
+        "song",
+        "artist",
+        "airport",
+        "route",
+        "ident",
+    }
 )
 """Words in a column's name that say whose row it is."""
 
@@ -43,7 +56,7 @@ _ID_ENDING = re.compile(r"(?<!pa)(?<!val)(?<!ac)(?<!gr)(?<!b)(?<!m)(?<!flu)(?<!s
 _NUMBER_ENDING = re.compile(r"code$|num$")
 """Endings of a name without a separator: `patid`, `dcode`."""
 
-_TOGETHER = 1.2
+_REPEATED, _TOGETHER = 10, 0.8
 _MANY, _ROWS_OF_MANY = 20, 4
 _MOST_OF_FEW, _MOST_OF_MANY = 1.25, 4
 
@@ -67,11 +80,6 @@ class CodedColumn:
         return int(self.values.n_unique())
 
     @cached_property
-    def runs(self) -> int:
-        """Maximal blocks of consecutive rows with one value."""
-        return int(np.count_nonzero(np.diff(self.codes))) + 1
-
-    @cached_property
     def is_whole(self) -> bool:
         """Are all values integers?"""
         if not self.values.dtype.is_numeric():
@@ -81,13 +89,21 @@ class CodedColumn:
 
     @property
     def repeats(self) -> bool:
-        """Do values have one and a half rows on average?"""
-        return self.distinct * 3 <= len(self.values) * 2
+        """Does every tenth row have the value of an earlier one?"""
+        return (len(self.values) - self.distinct) * _REPEATED >= len(self.values)
 
-    @property
+    @cached_property
     def lies_together(self) -> bool:
-        """Do the rows of each value follow each other, with few exceptions?"""
-        return self.repeats and self.runs <= _TOGETHER * self.distinct
+        """Do rows of one value follow each other, with few exceptions?"""
+        return self.repeats and self.follows_within(np.zeros_like(self.codes))
+
+    def follows_within(self, blocks: Integers) -> bool:
+        """Do rows with equal value and equal block [N] follow each other, and values differ from
+        one block's row to the next otherwise?"""
+        pairs = self.codes * (int(blocks.max()) + 1) + blocks
+        changes = int(np.count_nonzero(np.diff(pairs)))
+        distinct = len(np.unique(pairs))
+        return (len(pairs) - 1 - changes) >= _TOGETHER * (len(pairs) - distinct)
 
     @cached_property
     def named(self) -> Literal["unit", "place", "number", ""]:

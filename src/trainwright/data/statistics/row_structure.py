@@ -15,7 +15,13 @@ from typing import Literal, assert_never, final
 import numpy as np
 import polars as pl
 
-from trainwright.data.statistics.clocks import Clock, find_clocks, has_two_digits, is_regular
+from trainwright.data.statistics.clocks import (
+    Clock,
+    find_clocks,
+    has_two_digits,
+    is_regular,
+    time_words,
+)
 from trainwright.data.statistics.coded_column import CodedColumn
 
 _ROW_NUMBERS = frozenset({"rownames", "rownumber", "row", "index", "obs", "unnamed", "x", ""})
@@ -24,6 +30,8 @@ _FEWEST_UNITS, _FEWEST_UNNAMED = 5, 10
 _CHANCE = math.log(1e-6)
 _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
 _FEW_COINCIDE = 0.02
+_SLIPS, _MISSING = 0.02, 0.1
+_MANY_PLACES, _FEW_BLOCKS = 20, 10
 
 
 @final
@@ -31,13 +39,15 @@ _FEW_COINCIDE = 0.02
 class RowStructure:
     """What the rows share: `entity` names the unit (empty in a series), `clock` the columns of the
     time, the largest unit first (none in groups without one). `is_calendar`: the clock counts
-    calendar time, not time since each unit's own start."""
+    calendar time, not time since each unit's own start; `aliases` are columns one to one with the
+    unit."""
 
     kind: Literal["series", "panel", "group"]
     entity: str
     clock: tuple[str, ...]
     is_calendar: bool
     reason: str
+    aliases: tuple[str, ...] = ()
 
     @property
     def is_series(self) -> bool:
@@ -65,36 +75,51 @@ def find_structures(frame: pl.DataFrame, target: str) -> list[RowStructure]:
         if column.name not in used and _could_be_unit(column) and not _numbers_rows(column)
     ]
     levels = [column for column in units if column.values.dtype == pl.String]
-    panels = _find_panels(units, clocks, levels)
+    panels = _find_panels(units, clocks, levels, others)
     for unit in units:
         if panels and unit.name == panels[0].entity and target in _fixed_by(unit, columns):
             # The past of a unit would show its target.
             reason = f"each {unit.name!r} has one value of the target"
-            return [RowStructure("group", unit.name, (), False, reason)]
+            aliases = _aliases(unit, others)
+            return [RowStructure("group", unit.name, (), False, reason, aliases)]
     return (panels[:1] or ([series] if series else [])) + _find_groups(units, columns)
+
+
+def _aliases(unit: CodedColumn, columns: Sequence[CodedColumn]) -> tuple[str, ...]:
+    """Other columns that name the same units."""
+    same = (column for column in columns if column.distinct == unit.distinct and column is not unit)
+    return tuple(
+        column.name
+        for column in same
+        if len(np.unique(unit.codes * (column.distinct + 1) + column.codes)) == unit.distinct
+    )
 
 
 def _find_series(clocks: Sequence[Clock]) -> Iterator[RowStructure]:
     for clock in clocks:
         steps = np.diff(clock.values.codes)
-        if not ((steps >= 0).all() or (steps <= 0).all()):
-            continue
-        if clock.values.distinct < _FEWEST_MOMENTS:
+        most = _SLIPS * len(steps) if clock.values.values.dtype == pl.Datetime("us") else 0
+        rises, falls = (steps < 0).sum() <= most, (steps > 0).sum() <= most
+        if clock.values.distinct < _FEWEST_MOMENTS or not (rises or falls):
             continue
         unique = clock.values.distinct == len(steps) + 1
         if not unique and has_two_digits(clock):
             continue
         if not clock.is_calendar and not (unique and is_regular(clock.values)):
             continue
-        direction = "rises" if steps[steps != 0][0] > 0 else "falls"
         names = ", ".join(map(repr, clock.names))
-        reason = f"{names} {direction} through the file"
+        verb = ("rises" if rises else "falls").removesuffix("s" if len(clock.names) > 1 else "")
+        reason = f"{names} {verb} through the file"
         yield RowStructure("series", "", clock.names, clock.is_calendar, reason)
 
 
 def _could_be_unit(column: CodedColumn) -> bool:
-    """Words or whole numbers that repeat."""
+    """Words or whole numbers that repeat, hardly ever missing, and no part of a time."""
     if column.values.dtype != pl.String and not column.is_whole:
+        return False
+    if column.values.null_count() > _MISSING * len(column.values):
+        return False
+    if time_words(column.name) and column.named != "unit":
         return False
     return column.repeats and column.distinct >= 2
 
@@ -104,7 +129,10 @@ def _numbers_rows(column: CodedColumn) -> bool:
 
 
 def _find_panels(
-    units: Sequence[CodedColumn], clocks: Sequence[Clock], levels: Sequence[CodedColumn]
+    units: Sequence[CodedColumn],
+    clocks: Sequence[Clock],
+    levels: Sequence[CodedColumn],
+    columns: Sequence[CodedColumn],
 ) -> list[RowStructure]:
     """Units and clocks that name the rows together, although chance would let them coincide.
 
@@ -113,6 +141,8 @@ def _find_panels(
     """
     found = []
     for clock in clocks:
+        if clock.values.distinct == len(clock.values.values):
+            continue
         for unit in units:
             if unit.distinct < 3 or clock.values.distinct < 2:
                 continue
@@ -122,14 +152,23 @@ def _find_panels(
                 continue
             fewest = _FEWEST_COINCIDENCES if unit.named else _FEWEST_COINCIDENCES_UNNAMED
             keys = [[unit, clock.values]]
-            if unit.named and clock.is_calendar:
+            if unit.named:
                 keys += [[unit, clock.values, level] for level in levels if level is not unit]
             key = next((key for key in keys if _name_rows(key, fewest)), None)
             if key is None:
                 continue
             names = " and ".join(repr(name) for name in (*(c.name for c in key[2:]), *clock.names))
             reason = f"{unit.name!r} and {names} name each row: {unit.distinct:,} units over time"
-            found.append(RowStructure("panel", unit.name, clock.names, clock.is_calendar, reason))
+            found.append(
+                RowStructure(
+                    "panel",
+                    unit.name,
+                    clock.names,
+                    clock.is_calendar,
+                    reason,
+                    _aliases(unit, columns),
+                )
+            )
     return found
 
 
@@ -155,34 +194,49 @@ def _find_groups(
         if unit.distinct < (_FEWEST_UNITS if unit.named == "unit" else _FEWEST_UNNAMED):
             continue
         fixed = _fixed_by(unit, columns)
-        if not _is_group(unit, len(fixed)):
+        lies_together = unit.lies_together or (
+            unit.named == "unit" and _follows_in_blocks(unit, columns)
+        )
+        if not _is_group(unit, len(fixed), lies_together=lies_together):
             continue
         if fixed:
             why = f"each has one value of {fixed[0]!r}"
         else:
-            why = "they lie together in the file" if unit.lies_together else "none is much larger"
+            why = "they lie together in the file" if lies_together else "all of about one size"
         rows = len(unit.values) / unit.distinct
         reason = f"{unit.distinct:,} groups of about {rows:.0f} rows: {why}"
-        found.append((unit, len(fixed), RowStructure("group", unit.name, (), False, reason)))
+        aliases = _aliases(unit, columns)
+        structure = RowStructure("group", unit.name, (), False, reason, aliases)
+        found.append((unit, len(fixed), structure))
     if any(unit.lies_together for unit, _, _ in found):
         found = [entry for entry in found if entry[0].lies_together]
     found.sort(key=lambda entry: (entry[0].named != "unit", -entry[1]))
     return [structure for _, _, structure in found]
 
 
-def _is_group(unit: CodedColumn, fixed: int) -> bool:
+def _follows_in_blocks(unit: CodedColumn, columns: Sequence[CodedColumn]) -> bool:
+    """Do rows of a unit lie together within each block of another column, as those of a dog within
+    the left and the right side?"""
+    return unit.repeats and any(
+        column.lies_together and unit.follows_within(column.codes)
+        for column in columns
+        if column is not unit and 2 <= column.distinct <= _FEW_BLOCKS
+    )
+
+
+def _is_group(unit: CodedColumn, fixed: int, *, lies_together: bool) -> bool:
     """Does more than the name say that a column identifies units? `fixed` counts the coarser
     columns that it fixes."""
     match unit.named:
         case "unit":
-            return unit.lies_together or fixed > 0 or unit.is_even
+            return lies_together or fixed > 0 or unit.is_even
         case "place":
-            return unit.lies_together and fixed > 0
+            return lies_together and (fixed > 0 or unit.distinct >= _MANY_PLACES)
         case "number":
-            return unit.lies_together or fixed > 1
+            return lies_together or fixed > 1
         case "":
             several_rows = unit.distinct * 2 <= len(unit.values)
-            return unit.is_whole and several_rows and unit.lies_together and fixed > 1
+            return unit.is_whole and several_rows and lies_together and fixed > 1
         case _:
             assert_never(unit.named)
 
@@ -217,7 +271,10 @@ def names_rows(structures: Iterable[RowStructure]) -> frozenset[str]:
     """Columns that say whose and when a row is: they may say much of the target, and leak nothing.
     A new unit or a later time has no value that a training row has."""
     return frozenset(
-        name for structure in structures for name in (structure.entity, *structure.clock) if name
+        name
+        for structure in structures
+        for name in (structure.entity, *structure.aliases, *structure.clock)
+        if name
     )
 
 
