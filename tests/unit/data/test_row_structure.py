@@ -42,6 +42,9 @@ MEASUREMENTS = {
         "school": (schooling := RANDOM.binomial(20, 0.6, ROWS)),
         "education": np.digitize(schooling, [8, 11, 13]),
     },
+    "countries of which one has nearly all rows": {
+        "native_country": RANDOM.choice(np.arange(30), ROWS, p=[0.9, *[0.1 / 29] * 29])
+    },
     "a sampling weight": {"weight": RANDOM.integers(1, 60, ROWS) * 1000},
     "months in prison": {"case_months": RANDOM.poisson(9, ROWS)},
     "seconds of a call": {"duration": RANDOM.integers(1, 120, ROWS)},

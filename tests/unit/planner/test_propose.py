@@ -255,4 +255,4 @@ def test_leaks_of_very_many_rows_are_looked_for_in_some(
     others = np.random.default_rng(1).normal(size=60_000)
     frame = pl.DataFrame({"copy": numbers, "x": others, "y": numbers})
     assert from_frame(tmp_path, frame, "y")[0].data.exclude == ("copy",)
-    assert heights == [50_000]
+    assert heights == [42_000], "the training rows"

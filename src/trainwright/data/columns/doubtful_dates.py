@@ -17,7 +17,6 @@ from trainwright.data.base.parse_cells import DATE_FORMATS, FORMS, SERIAL, parse
 from trainwright.data.columns.column_kinds import name_tokens
 
 MORE_FORMATS = (
-    "%Y-%m",
     "%Y/%m",
     "%m/%Y",
     "%b %Y",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,6 @@ from trainwright.data.columns.column_kinds import (
     ColumnType,
     infinite_problems,
     kind_problems,
-    name_tokens,
 )
 from trainwright.data.columns.fit_target import label_type
 from trainwright.data.formats.file_format import is_untyped
@@ -113,14 +113,15 @@ def target_kind(
 def _are_amounts(cells: Cells) -> bool:
     """Are the numbers quantities rather than classes? Classes are few, and mostly numbered from 0
     or 1 on, in numbers of rows of one order; quantities are fractions, begin anywhere, or have
-    frequent and rare values. A name that says class, type, code or species decides for classes."""
+    frequent and rare values. A name that ends in class, type, code or species means classes."""
     rows: Counter[float] = Counter()
     for one in cells.slices():
         counts = count_values(to_numbers(one).series.drop_nulls())
         rows.update(dict(counts.iter_rows()))
         if len(rows) > MOST_CLASSES_OF_NUMBERS:
             return True
-    if name_tokens(cells.name) & _CLASS_WORDS or len(rows) < _FEWEST_FRACTIONS:
+    *_, last = ("", *re.findall("[A-Za-z]+", cells.name.lower()))
+    if last in _CLASS_WORDS or len(rows) < _FEWEST_FRACTIONS:
         return False
     if any(value % 1 for value in rows):
         return True

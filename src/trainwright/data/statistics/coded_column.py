@@ -98,12 +98,14 @@ class CodedColumn:
         return self.repeats and self.follows_within(np.zeros_like(self.codes))
 
     def follows_within(self, blocks: Integers) -> bool:
-        """Do rows with equal value and equal block [N] follow each other, and values differ from
-        one block's row to the next otherwise?"""
+        """Do rows with equal value and equal block [N] follow each other far more often than in a
+        random order?"""
         pairs = self.codes * (int(blocks.max()) + 1) + blocks
-        changes = int(np.count_nonzero(np.diff(pairs)))
-        distinct = len(np.unique(pairs))
-        return (len(pairs) - 1 - changes) >= _TOGETHER * (len(pairs) - distinct)
+        sizes = np.unique(pairs, return_counts=True)[1]
+        following = int(np.count_nonzero(np.diff(pairs) == 0))
+        by_chance = float((sizes * (sizes - 1)).sum()) / len(pairs)
+        most = len(pairs) - len(sizes)
+        return following - by_chance >= _TOGETHER * (most - by_chance)
 
     @cached_property
     def named(self) -> Literal["unit", "place", "number", ""]:

@@ -282,27 +282,39 @@ def explained_changes(
     frame: pl.DataFrame, structures: Sequence[RowStructure], columns: Sequence[str], target: str
 ) -> float:
     """R2 of a linear fit of the target's changes in time by those of the columns, or of logarithms
-    by logarithms. 1 where rows are no series, or not numbers: two trends agree in their values,
-    whatever they measure, and a column made from another agrees in its changes too."""
+    by logarithms; in a panel also of the means of units, if that is more. 1 where rows are no
+    series, or not numbers: two trends agree in their values, whatever they measure, and a column
+    made from another agrees in its changes too."""
     structure = next((one for one in structures if one.is_series), None)
     names = [*columns, target]
     if structure is None or not all(frame[name].dtype.is_numeric() for name in names):
         return 1.0
-    unit = [structure.entity] if structure.entity else []
-    ordered = frame.sort([*unit, *structure.clock], maintain_order=True)
+    unit = structure.entity
+    ordered = frame.sort([*([unit] if unit else []), *structure.clock], maintain_order=True)
     levels = ordered.select(pl.col(name).cast(pl.Float64) for name in names)
     scales = [levels]
     if all((levels[name] > 0).all() for name in names):
         scales.append(levels.select(pl.all().log()))
-    starts = ordered.select(pl.struct(unit).is_first_distinct())[:, 0] if unit else None
     explained = 0.0
     for scale in scales:
         changes = scale.select(pl.all().diff())
-        changes = (changes.filter(~starts) if starts is not None else changes[1:]).drop_nulls()
-        values = changes.to_numpy()
-        values = values - values.mean(axis=0)
-        fit = np.linalg.lstsq(values[:, :-1], values[:, -1], rcond=None)[0]
-        left = values[:, -1] - values[:, :-1] @ fit
-        total = float(values[:, -1] @ values[:, -1])
-        explained = max(explained, 1 - float(left @ left) / total if total else 0.0)
+        if not unit:
+            explained = max(explained, _linear_fit(changes[1:]))
+            continue
+        starts = ordered[unit].is_first_distinct()
+        means = scale.with_columns(ordered[unit].alias("\uffffunit")).group_by("\uffffunit").mean()
+        between = _linear_fit(means.drop("\uffffunit"))
+        explained = max(explained, between, _linear_fit(changes.filter(~starts)))
     return explained
+
+
+def _linear_fit(rows: pl.DataFrame) -> float:
+    """R2 of the last column by the others, over rows without missing values."""
+    values = rows.drop_nulls().to_numpy()
+    if len(values) <= 2 * rows.width:
+        return 0.0
+    values = values - values.mean(axis=0)
+    fit = np.linalg.lstsq(values[:, :-1], values[:, -1], rcond=None)[0]
+    left = values[:, -1] - values[:, :-1] @ fit
+    total = float(values[:, -1] @ values[:, -1])
+    return 1 - float(left @ left) / total if total else 0.0

@@ -95,7 +95,8 @@ def _in_folds(division: Division, raw: RawTable) -> Division:
     classes = raw.facts.target.classes
     if classes and sum(rows >= _FOLDS for rows in classes.values()) < 2:
         return replace(division, reason=f"{division.reason}; {_undecidable(classes)}")
-    if raw.facts.given or not (few := _few_rows(raw)):
+    few = _few_groups(division, raw) or _few_rows(raw)
+    if raw.facts.given or not few:
         return division
     then = "the origin rolls" if division.is_time else "each is tested once"
     reason = f"{division.reason}; {few} are few, so {then}"
@@ -105,6 +106,15 @@ def _in_folds(division: Division, raw: RawTable) -> Division:
         yaml += ", rare: train"
         reason += f"; {_too_rare(rare)}"
     return Division(f"{yaml}, folds: {_FOLDS}", division.column, reason)
+
+
+def _few_groups(division: Division, raw: RawTable) -> str:
+    """The groups that are too few for one test part, as `14 groups`; empty where enough."""
+    if not division.yaml.startswith("kind: group"):
+        return ""
+    groups = raw.frames["train"][division.column].n_unique()
+    enough = groups * RandomSplit(kind="random").test >= LEAST_UNITS
+    return "" if enough else f"{groups} groups"
 
 
 def _few_rows(raw: RawTable) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -270,7 +271,7 @@ def _excluded(
         known = lags(frame, [c.name for c in usable if c.kind == "numeric"], target, key)
         usable = [column for column in usable if column.name not in known]
     structures = find_structures(frame, target)
-    rows = frame[spread_rows(frame.height, _MOST_ROWS)]
+    rows = _rows_of_audit(division, raw, target)
     names = [column.name for column in usable if column.kind in ("numeric", "categorical")]
     leaks = find_leaks(rows, usable, target, structures)
     for leak in (*leaks, *find_dependent(rows, names, target, structures)):
@@ -293,6 +294,14 @@ def _excluded(
         found = {name: reason for name, reason in found.items() if name not in features}
     order = [column.name for column in raw.columns]
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
+
+
+def _rows_of_audit(division: Division, raw: RawTable, target: str) -> pl.DataFrame:
+    """The training rows, of the first fold, in which `check` looks for leaks."""
+    rows = raw.frames["train"]
+    with contextlib.suppress(DataMistake):  # every split leaves a part empty: `check` will say so
+        rows = rows.filter(pl.Series(_parts(division, raw, target)[0] == TRAIN))
+    return rows[spread_rows(rows.height, _MOST_ROWS)]
 
 
 def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:

@@ -112,7 +112,7 @@ def test_spaces_around_cells() -> None:
 
 def test_dates_in_several_forms_with_impossible_days_are_dates() -> None:
     """Of which no form reads nine in ten."""
-    written = ("%Y-%m-%d", "%d/%m/%Y", "%b %d, %Y", "%d.%m.%Y")
+    written = ("%Y-%m-%d", "%d/%m/%Y", "%B %d, %Y", "%d.%m.%Y")
     days = [date(2020, 1, 1) + timedelta(7 * row % 1400) for row in range(ROWS)]
     cells = [day.strftime(written[row % 4]) for row, day in enumerate(days)]
     impossible = {5: "2021-02-30", 50: "31/11/2020", 90: "Feb 31, 2020"}
