@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroupSplit
+from trainwright.contract.sections.data.split import GroupSplit, StratifiedGroupSplit, TimeSplit
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.inputs import Floats, Integers
@@ -37,6 +37,7 @@ _FEWEST = 3
 """Rows that it takes for a leak: one or two of few held-out rows are a large share by chance, as
 the one flower of 150 irises that was measured like another."""
 
+_BY_UNIT = (GroupSplit, StratifiedGroupSplit, TimeSplit)
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
 
 
@@ -44,7 +45,8 @@ def same_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows that equal a training row in every feature and the target.
 
     Rows with few distinct values coincide by chance (see `EqualPairs`): then none is a copy. It is
-    a leak only if more pairs of rows are equal than differ in one column.
+    a leak only if more pairs of rows are equal than differ in one column; if fewer, and the split
+    goes by group or time, rows of two units are alike.
     """
     repeats = repeats_of(sides.train, sides.held_out, sides.columns, sides.target)
     equal = np.flatnonzero(repeats.equal)
@@ -57,10 +59,14 @@ def same_rows(sides: Sides) -> list[AuditResult]:
     if round(copied) < len(equal):
         message += f", about {copied:,.0f} more than expected by chance"
     verdict = verdict_of_share(share, copied)
+    if not repeats.are_copies and isinstance(sides.split, _BY_UNIT):
+        verdict = "clean"
+    elif not repeats.are_copies and verdict == "leak":
+        verdict = "suspicious"
     return [
         AuditResult(
             "same rows",
-            "suspicious" if verdict == "leak" and not repeats.are_copies else verdict,
+            verdict,
             share,
             message,
             "exact_duplicates",
@@ -120,8 +126,8 @@ def compared_numbers(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list
 
 def near_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows equal to a training row up to rounding: every number within 0.002 standard
-    deviations, everything else equal. Needs three columns of more than 100 distinct numbers;
-    otherwise such pairs arise by chance."""
+    deviations, everything else equal; under a time split these stay as they were. Needs three
+    columns of more than 100 distinct numbers; otherwise such pairs arise by chance."""
     grouped = isinstance(sides.split, GroupSplit | StratifiedGroupSplit)
     if not grouped and any(structure.entity for structure in sides.structures):
         message = "not checked: rows of one unit may be near each other"
@@ -139,7 +145,7 @@ def near_rows(sides: Sides) -> list[AuditResult]:
     return [
         AuditResult(
             "near rows",
-            verdict_of_share(share, len(found)),
+            "clean" if isinstance(sides.split, TimeSplit) else verdict_of_share(share, len(found)),
             share,
             message,
             "near_duplicates",

@@ -113,11 +113,20 @@ def test_zeros_among_sizes_may_stand_for_missing() -> None:
     assert finding.fix == 'data.columns.pressure.values: {"0": ""} makes them missing'
 
 
-@pytest.mark.parametrize("name", ["counts", "rain", "signed"])
+@pytest.mark.parametrize("name", ["t_min temp", "dewp", "altitude", "price_change"])
+def test_a_temperature_below_zero_is_no_fault(name: str) -> None:
+    values = np.random.default_rng(0).normal(40, 15, ROWS).round(1).clip(min=0.1)
+    values[[3, 40]] = -2.5
+    assert implausible_values.unlikely_values(made(**{name: values})) == []
+    assert only(implausible_values.unlikely_values(made(wage=values))).rows == (3, 40)
+
+
+@pytest.mark.parametrize("name", ["counts", "few counts", "rain", "signed"])
 def test_honest_zeros(name: str) -> None:
     random = np.random.default_rng(0)
     honest = {
         "counts": random.poisson(40, ROWS) * (random.random(ROWS) < 0.5) + random.poisson(2, ROWS),
+        "few counts": np.minimum(random.geometric(0.15, ROWS) - 1, 30),
         "rain": np.where(random.random(ROWS) < 0.2, 0, random.gamma(1, 3, ROWS)),
         "signed": np.where(random.random(ROWS) < 0.1, 0, random.normal(0, 5, ROWS)),
     }

@@ -18,6 +18,7 @@ from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
 
@@ -65,7 +66,13 @@ _FEW = 0.01
 _SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _FEWEST_SENTINELS = 3
 _DISTINCT = 50
-_MOST_ZEROS, _FAR_FROM_ZERO = 0.4, 0.2
+_MOST_ZEROS, _FAR_FROM_ZERO, _STEPS_FROM_ZERO = 0.4, 0.2, 1.5
+_SIGNED = frozenset(
+    {"temp", "temperature", "tmin", "tmax", "tmean", "dew", "dewp", "dewpt", "alt", "altitude"}
+    | {"elevation", "lat", "latitude", "lon", "longitude", "change", "diff", "difference", "log"}
+)
+"""Words in the names of numbers that are negative now and then."""
+
 _PILE = 3.0
 _RUNS = 0.2
 _FEWEST_PILE = 20
@@ -83,7 +90,7 @@ def unlikely_values(data: ExaminedData) -> list[Finding]:
         sentinels = list(_sentinels(values))
         negative = ((values < 0) & ~values.is_in([one for one, _ in sentinels])).fill_null(False)
         count = int(negative.sum())
-        if 0 < count <= _FEW * len(values):
+        if 0 < count <= _FEW * len(values) and not name_tokens(look.name) & _SIGNED:
             text = f"{look.name!r} is negative in {many(count, 'row')} only"
             found.append(_unlikely(data, look, negative, text))
         for one, nearest in sentinels:
@@ -101,14 +108,15 @@ def unlikely_values(data: ExaminedData) -> list[Finding]:
 
 
 def _zeros(values: pl.Series) -> str:
-    """Message for implausible zeros: no other value is nearly as small."""
+    """Message for implausible zeros: no other value is nearly as small, and zero is no count."""
     numbers = values.drop_nulls().to_numpy()
     positive = np.sort(numbers[numbers > 0])
     zeros = len(numbers) - len(positive)
     if not len(positive) or len(np.unique(positive)) < _DISTINCT / 2 or float(numbers.min()) < 0:
         return ""
     least, middle = float(positive[0]), float(np.median(positive))
-    few = _FEWEST_SENTINELS <= zeros <= _MOST_ZEROS * len(numbers)
+    is_count = least <= _STEPS_FROM_ZERO * float(np.diff(np.unique(positive)).min())
+    few = not is_count and _FEWEST_SENTINELS <= zeros <= _MOST_ZEROS * len(numbers)
     if not few or least < _FAR_FROM_ZERO * middle:
         return ""
     return (

@@ -186,10 +186,14 @@ def ends_within_gaps(ordered: Values, few: int, span: float) -> tuple[Any, Any]:
 
 def robust_z(values: Floats) -> Floats:
     """Robust z-scores [N]: distance from the median over 1.4826 times the median absolute
-    deviation."""
+    deviation; where more than half of the values are equal, over the scale of the others."""
     middle = np.nanmedian(values)
-    scale = _MAD_TO_DEVIATION * float(np.nanmedian(np.abs(values - middle)))
-    return (values - middle) / (scale or np.inf)
+    away = np.abs(values - middle)
+    scale = _MAD_TO_DEVIATION * float(np.nanmedian(away))
+    if not scale:
+        others = away[np.isfinite(away) & (away > 0)]
+        scale = _MAD_TO_DEVIATION * float(np.median(others)) if len(others) else np.inf
+    return (values - middle) / scale
 
 
 def _straight(values: Floats) -> Floats:
