@@ -193,7 +193,8 @@ def _finding(data: ExaminedData, suspects: Suspects, shown: str) -> Finding:
     classes = " or relabel" if data.task == "classes" else ""
     return Finding(
         "label_error",
-        "warning",
+        # Of numbers the farthest are as often a day or a place that the columns do not know.
+        "warning" if data.task == "classes" else "info",
         f"{many(len(suspects.rows), 'label')} ({share:.1%}) probably wrong, at least "
         f"{suspects.least:,} of them: {shown}",
         len(suspects.rows),
