@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.sections.data.split import FileSplit
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
@@ -113,9 +114,10 @@ def with_answers(
     section: TableData, sources: Mapping[PartName, SourceFile], space: RowStorage
 ) -> dict[PartName, SourceFile]:
     """The files without the rows that lack a target and are to be dropped: types are inferred from
-    the others."""
+    the others. A split file names them too, so they stay until it was read."""
     found = dict(sources)
-    if section.missing_target == "fail" or section.labels.empty == "none":
+    is_named = isinstance(section.split, FileSplit)
+    if section.missing_target == "fail" or section.labels.empty == "none" or is_named:
         return found
     clean = Cleaning.of(section).cells
     for part, source in sources.items():
