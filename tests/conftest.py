@@ -20,7 +20,6 @@ from faults.tiers import TIER, times
 from faults.zygote import Zygote
 from trainwright.core import process as import_gc
 from trainwright.core.faultpoints import arm
-from trainwright.data.quality.columns import outliers
 from trainwright.report.figures import svg_figure
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
@@ -100,15 +99,6 @@ def whole_pages() -> Iterator[None]:
     """Pages with every figure, as a user gets them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(svg_figure, "_drawn", DRAWN)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def small_isolation_forests() -> Iterator[None]:
-    """The isolation forest that looks for rows unlike all others takes a third of the time of a
-    training on new rows. Its own test grows it whole."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outliers, "TREES", 10)
         yield
 
 

@@ -181,7 +181,6 @@ OF_A_TARGET: tuple[Check, ...] = (label_noise.class_imbalance, label_noise.rare_
 SLOW: tuple[tuple[str, Check], ...] = (
     ("near duplicates", near_duplicates),
     ("numbers in two units", mixed_units),
-    ("rows unlike all others", outliers.strange_rows),
     ("other languages", text_quality.other_language),
     ("label errors", label_errors),
 )
@@ -230,7 +229,7 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "suspicious_feature": (leaks,),
     }
 )
-"""Checks by finding kind, without column constraints and multivariate outliers."""
+"""Checks by finding kind, without column constraints."""
 
 
 @one_blas_thread()

@@ -206,16 +206,6 @@ def test_values_beyond_a_wide_gap_are_outliers_and_tails_are_not() -> None:
     assert outliers.outliers(made(gain=mostly_none)) == []
 
 
-def test_rows_unlike_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outliers, "TREES", 100)
-    columns = clean()
-    for name in ("height", "weight", "age"):
-        columns[name][17] *= 4
-    (finding,) = outliers.strange_rows(examine(pl.DataFrame(columns), "won"))
-    assert finding.rows == (17,)
-    assert finding.message.startswith("1 row is a multivariate outlier in 3 numeric columns")
-
-
 def test_one_value_far_from_the_others_is_said_once() -> None:
     finding = only(outliers.outliers(with_values("height", {7: 17_000.0})))
     assert "has 1 outlier: 17000, median" in finding.message

@@ -20,7 +20,6 @@ from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
-from trainwright.data.statistics.isolation_forest import find_isolated_rows
 
 _TIMES = 2.0
 """The tail starts at the far distance over this."""
@@ -106,11 +105,7 @@ _MAD_TO_DEVIATION = 1.4826
 _MOST, _HALF = 0.01, 0.5
 _DISTINCT = 20
 _SKEWED = 3.0
-_ISOLATED = 0.75
-_FEWEST = 200
 _PILE = 20
-TREES = 100
-"""Of the isolation forest."""
 
 
 def outliers(data: ExaminedData) -> list[Finding]:
@@ -227,29 +222,6 @@ def skewed(data: ExaminedData) -> list[Finding]:
             fix = "data.features.numeric: quantile, or a logarithm, for linear models and networks"
             found.append(Finding("skewed", "info", text, 1, columns=(look.name,), fix=fix))
     return found
-
-
-def strange_rows(data: ExaminedData) -> list[Finding]:
-    """Rows with an isolation forest anomaly score above 0.75 on the numeric columns."""
-    looks = [look for look in data.telling if look.kind == "numeric"]
-    if len(looks) < 2 or len(data) < _FEWEST:
-        return []
-    values = np.stack([look.numbers for look in looks], axis=1)
-    values = np.where(np.isfinite(values), values, np.nanmedian(values, axis=0))
-    rows, scores = find_isolated_rows(values, _ISOLATED, TREES)
-    if not len(rows) or len(rows) > _MOST * len(data):
-        return []
-    return [
-        Finding(
-            "outliers",
-            "info",
-            f"{many(len(rows), 'row is a multivariate outlier', 'rows are multivariate outliers')} "
-            f"in {len(looks)} numeric columns (isolation score up to {scores.max():.2f})",
-            len(rows),
-            data.places(rows),
-            fix="inspect them: errors, or a separate group",
-        )
-    ]
 
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 20, 2

@@ -194,7 +194,9 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
     sample = first.head(_FIRST)
     if not len(sample) or not sample.str.contains(r"\d").all():
         return {}
-    shape = sample.str.contains(r"^\d{1,4}[-/. ]\p{L}{3}|^\d{1,4}[-/.]\d{1,2}[-/.]\d|^\p{L}{3,9} \d")
+    shape = sample.str.contains(
+        r"^\d{1,4}[-/. ]\p{L}{3}|^\d{1,4}[-/.]\d{1,2}[-/.]\d|^\p{L}{3,9} \d"
+    )
     if float(shape.to_numpy().mean()) < _MOSTLY:
         return {}
     counts = count_values(cells.drop_nulls())
