@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.levels import Levels
-from trainwright.evaluation.intervals import bootstrap, resampled_metrics
+from trainwright.evaluation.intervals import bootstrap
 from trainwright.evaluation.intervals.bootstrap import (
     Question,
     Resampling,
@@ -143,7 +143,6 @@ def test_values_of_many_units_are_those_of_scikit_learn(
 ) -> None:
     answers = _answers_for(name, 3000, classes=classes)
     monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
-    monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(bootstrap, "FEW_ROWS", 1000)
     rows = np.arange(3000)
     (measured,) = measure_lines(
@@ -167,7 +166,6 @@ def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
     answers = _answers("classification", 3000)
     monkeypatch.setattr("trainwright.evaluation.metrics.ranking.Ranked", ranked)
     monkeypatch.setattr(metric_values, "POINTS", dict.fromkeys(metric_values.POINTS, refuse))
-    monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(bootstrap, "MOST_UNITS", 1000)
     rows = np.arange(3000)
     names = metric_values.metric_names(2)

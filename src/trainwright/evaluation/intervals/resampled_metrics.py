@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,10 +23,9 @@ from trainwright.evaluation.intervals.bootstrap import (
 from trainwright.evaluation.metrics.metric_values import (
     OF_PAIRS,
     OF_QUERIES,
-    measure,
     present_classes,
 )
-from trainwright.evaluation.metrics.predictions import MOST_UNITS, Answers, count_units
+from trainwright.evaluation.metrics.predictions import Answers, count_units
 from trainwright.evaluation.metrics.weighted_metrics import BinSums, Sums, weigh
 
 SHARES = frozenset(
@@ -112,7 +112,7 @@ def measure_lines(
     return [
         _measured(
             line.metric,
-            _point(line, question, section, units),
+            _point(line, question),
             values,
             section,
             _deciding_units(line, draws.units[line.rows], count, section),
@@ -137,11 +137,11 @@ def gain_of(model: ResampledMetric, baseline: ResampledMetric, confidence: float
     )
 
 
-def _point(line: MeasuredMetric, question: Question, section: Metric, units: int) -> float:
-    """Point value; with many units from the prepared form, which avoids sorting and checking the
-    rows again."""
-    if units <= MOST_UNITS or not len(line.rows):
-        return measure(line.metric, line.answers, section)
+def _point(line: MeasuredMetric, question: Question) -> float:
+    """Point value, from the prepared form: it avoids sorting and checking the rows again, and the
+    import of scikit-learn."""
+    if not len(line.rows):
+        return math.nan
     match question.weighted:
         case Sums() | BinSums() as metric:
             return float(metric.of_all()[0])
