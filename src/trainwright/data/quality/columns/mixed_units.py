@@ -9,6 +9,7 @@ import polars as pl
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.quality.examined_data import ColumnView, ExaminedData
 from trainwright.data.quality.finding import Finding
+from trainwright.data.statistics.coded_column import CodedColumn
 
 _FEWEST_ROWS = 100
 _FEWEST = 5
@@ -81,6 +82,8 @@ def mixed_units(data: ExaminedData) -> list[Finding]:
 
 def _is_size(look: ColumnView) -> bool:
     if look.kind != "numeric" or look.reason or len(look.values) < _FEWEST_ROWS:
+        return False
+    if CodedColumn(look.values, look.name).named:
         return False
     values = look.numbers[np.isfinite(look.numbers)]
     return len(np.unique(values)) >= _DISTINCT and float((values > 0).mean()) >= _POSITIVE
