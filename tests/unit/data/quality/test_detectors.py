@@ -138,6 +138,11 @@ def test_a_part_of_a_column_in_another_unit(factor: float) -> None:
     assert (finding.severity, finding.columns) == ("warning", ("weight",))
 
 
+def test_codes_of_two_kinds_are_in_no_unit() -> None:
+    codes = np.where(np.arange(ROWS) % 12 == 0, 900, 20) + np.arange(ROWS) % 25
+    assert mixed_units(made(cowcode2=codes.astype(float))) == []
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_chance_moves_the_factor_of_a_unit(seed: int) -> None:
     random = np.random.default_rng(seed)
