@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import zipfile
+from collections import UserDict
 from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
@@ -90,10 +91,19 @@ THIRD = Fraction(1, 3)
 
 PICKLES = [pickle.dumps({"a": THIRD}, protocol=protocol) for protocol in range(6)]
 VALUES = {"date": date(2024, 2, 29), "path": PurePosixPath("a"), "function": len, "number": 1}
+
+
+def saved(value: object) -> bytes:
+    stream = io.BytesIO()
+    torch.save(value, stream)
+    return stream.getvalue()
+
+
 OTHERS = {
     **{f"protocol {protocol}": data for protocol, data in enumerate(PICKLES)},
     **{f"zip {protocol}": zipped(data) for protocol, data in enumerate(PICKLES)},
     **{name: pickle.dumps({"a": value}, protocol=2) for name, value in VALUES.items()},
+    "tensors in a class of their own": saved(UserDict(TENSORS)),
     "tar": tarred(PICKLES[2]),
     "a zip in a zip": zipped(zipped(PICKLES[2])),
     "a zip cut short": zipped(PICKLES[2])[:-30],
