@@ -107,7 +107,7 @@ def repeats(series: pl.Series) -> bool:
     return series.n_unique() * _ROWS_PER_VALUE <= len(series)
 
 
-def mean_of_others(codes: Integers, values: Floats) -> Floats:
+def _mean_of_others(codes: Integers, values: Floats) -> Floats:
     """Leave-one-out mean of `values` [N, C] by code; nan for singletons."""
     counts = np.bincount(codes).astype(np.float64)
     sums = np.stack([np.bincount(codes, one) for one in values.T], axis=1)
@@ -117,19 +117,11 @@ def mean_of_others(codes: Integers, values: Floats) -> Floats:
     return means
 
 
-def mean_of_all(codes: Integers, values: Floats) -> Floats:
-    """Mean of `values` [N, C] by code."""
-    counts = np.bincount(codes).astype(np.float64)
-    sums = np.stack([np.bincount(codes, one) for one in values.T], axis=1)
-    means: Floats = sums[codes] / counts[codes][:, None]
-    return means
-
-
 def _means(known: pl.Series, values: Floats) -> Floats:
     """Mean over the neighbours of each row, [N, C]."""
     codes = known.rank("dense").cast(pl.Int64).to_numpy() - 1
     if repeats(known):
-        return mean_of_others(codes, values)
+        return _mean_of_others(codes, values)
     order = np.argsort(codes, kind="stable")
     ranked = np.pad(values[order], ((_BESIDE, _BESIDE), (0, 0)))
     there = np.pad(np.ones(len(values)), _BESIDE)
