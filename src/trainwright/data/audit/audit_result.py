@@ -110,7 +110,7 @@ def findings_beside(
 class Sides:
     """Both sides of the split: training rows and held-out rows (validation and test).
 
-    `train_places` and `places` are their positions in the data; `columns` are the features;
+    `places` are the positions of the held-out rows in the data; `columns` are the features;
     `target` is String labels or numbers; `given`: the parts came in separate files; `drawn`: all
     of them were drawn at random from the same rows; `structures`: what the rows share, the most
     convincing first.
@@ -118,7 +118,6 @@ class Sides:
 
     train: pl.DataFrame
     held_out: pl.DataFrame
-    train_places: Integers
     places: Integers
     columns: tuple[ColumnType, ...]
     target: str

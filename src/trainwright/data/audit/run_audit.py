@@ -122,7 +122,6 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
     return Sides(
         train=train,
         held_out=held_out,
-        train_places=prepared.train.rows,
         places=places,
         columns=features.columns,
         target=target,
