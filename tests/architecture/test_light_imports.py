@@ -248,7 +248,7 @@ OTHER_KINDS = (
 )
 """What trees of a table, without a budget, copies or findings to try, have no use for."""
 
-MOST_MODULES = 224
+MOST_MODULES = 231
 """Of the package beside its folders, in a training of boosted trees whose data is examined for the
 first time. What a family of models or a kind of data adds is imported when a contract asks for
 it."""

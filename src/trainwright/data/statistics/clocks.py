@@ -37,7 +37,7 @@ _EVEN, _MOSTLY_EVEN = 0.02, 0.9
 
 @final
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RowClock:
     """Columns that are a time together, as one column of codes in temporal order."""
 
     names: tuple[str, ...]
@@ -45,25 +45,25 @@ class Clock:
     is_calendar: bool
 
 
-def find_clocks(frame: pl.DataFrame, columns: Sequence[CodedColumn]) -> Iterator[Clock]:
+def find_clocks(frame: pl.DataFrame, columns: Sequence[CodedColumn]) -> Iterator[RowClock]:
     """Dates, times in parts, years, and whole numbers named like a time; calendar times first."""
     free = [column for column in columns if not names_birth(column.name)]
     dates = [column for column in free if column.values.dtype == pl.Datetime("us")]
     present = [column for column in dates if not column.values.null_count()]
     # Of the start and the end of a poll, the end is when its result was known.
     for column in sorted(present, key=lambda date: -date.values.to_physical().to_numpy().mean()):
-        yield Clock((column.name,), column, is_calendar=True)
+        yield RowClock((column.name,), column, is_calendar=True)
     if len(parts := _find_parts(free)) > 1:
         split = TimeSplit(kind="time", parts=parts)
         moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]
         has_year = bool(name_tokens(parts[0]) & TIME_PARTS[0])
-        yield Clock(parts, CodedColumn(moments, ", ".join(parts)), is_calendar=has_year)
+        yield RowClock(parts, CodedColumn(moments, ", ".join(parts)), is_calendar=has_year)
     for column in free:
         if _is_year(column):
-            yield Clock((column.name,), column, is_calendar=True)
+            yield RowClock((column.name,), column, is_calendar=True)
     for column in free:
         if time_words(column.name) and _is_numeric(column) and not _is_year(column):
-            yield Clock((column.name,), column, is_calendar=False)
+            yield RowClock((column.name,), column, is_calendar=False)
 
 
 def time_words(name: str) -> frozenset[str]:
@@ -128,7 +128,7 @@ def _is_part(column: CodedColumn, largest: int) -> bool:
     return varies and low >= 0 and high <= largest
 
 
-def has_two_digits(clock: Clock) -> bool:
+def has_two_digits(clock: RowClock) -> bool:
     """Years such as 78: those of many rows may be a property, as of cars."""
     values = clock.values.values
     return values.dtype.is_numeric() and float(values.to_numpy().max()) < _YEARS[0]

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.statistics.clocks import (
-    Clock,
+    RowClock,
     find_clocks,
     has_two_digits,
     is_regular,
@@ -95,7 +95,7 @@ def _aliases(unit: CodedColumn, columns: Sequence[CodedColumn]) -> tuple[str, ..
     )
 
 
-def _find_series(clocks: Sequence[Clock]) -> Iterator[RowStructure]:
+def _find_series(clocks: Sequence[RowClock]) -> Iterator[RowStructure]:
     for clock in clocks:
         steps = np.diff(clock.values.codes)
         most = _SLIPS * len(steps) if clock.values.values.dtype == pl.Datetime("us") else 0
@@ -130,7 +130,7 @@ def _numbers_rows(column: CodedColumn) -> bool:
 
 def _find_panels(
     units: Sequence[CodedColumn],
-    clocks: Sequence[Clock],
+    clocks: Sequence[RowClock],
     levels: Sequence[CodedColumn],
     columns: Sequence[CodedColumn],
 ) -> list[RowStructure]:
