@@ -94,7 +94,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/audit/split_leaks.py: to generalise",
         "data/audit/interpolated_rows.py: interpolate",
         "data/audit/row_overlap.py: split by",
-        "data/audit/split_leaks.py: to forecast",
+        "data/audit/split_leaks.py: to predict the future",
         "data/quality/labels/label_errors.py: inspect the rows",
         "data/columns/number_target.py: repair these rows",
     ),
