@@ -86,8 +86,8 @@ CASES = (
     Case(
         "write data.time_format, for example '%d %B %Y', or repair these rows",
         (WEEK, TREES),
-        does=("data.time_format='%d %B %Y'",),
-        rows=_visits([one.strftime("%d %B %Y") for one in DAYS]),
+        does=("data.time_format='%d of %B %Y'",),
+        rows=_visits([one.strftime("%d of %B %Y") for one in DAYS]),
     ),
     Case(
         "add the spelling to data.missing_values, or repair these rows",

@@ -12,6 +12,7 @@ CLEAN: list[tuple[str, str, Json, tuple[str, ...]]] = [
     ("adult/adult_train.csv", "income", STRATIFIED, ()),
     ("telco-churn/Telco-Customer-Churn.csv", "Churn", STRATIFIED, ()),
     ("penguins/penguins.csv", "species", STRATIFIED, ()),
+    ("california-housing/housing.csv", "median_house_value", RANDOM, ()),
     (
         "bike-sharing/hour.csv",
         "cnt",
@@ -36,17 +37,7 @@ FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
         (),
         {"tells the target": "leak", "future rows": "suspicious"},
     ),
-    ("titanic/titanic_train.csv", "Survived", STRATIFIED, (), {"same groups": "suspicious"}),
-    ("elec2/elec.csv", "class", STRATIFIED, (), {"future rows": "suspicious"}),
     ("etth1/ETTh1.csv", "OT", RANDOM, (), {"future rows": "suspicious"}),
-    (
-        "california-housing/housing.csv",
-        "median_house_value",
-        RANDOM,
-        (),
-        {"future rows": "suspicious"},
-    ),
-    ("insteval-ratings/InstEval.csv", "y", STRATIFIED, (), {"same groups": "suspicious"}),
     (
         "parkinsons-telemonitoring/parkinsons_updrs.csv",
         "total_UPDRS",
@@ -56,7 +47,6 @@ FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
             "function of the target": "leak",
             "same groups": "suspicious",
             "tells the target": "suspicious",
-            "future rows": "suspicious",
         },
     ),
 ]
