@@ -123,12 +123,6 @@ CASES = (
         rows=csv(y=["maybe"] * 6 + LABELS[6:]),
     ),
     found(
-        "use a time or group split: data.split",
-        does=("data.split={kind: time, column: day}",),
-        stays=True,
-        rows=csv(y=[("no", "yes")[at // 6 % 2] for at in range(ROWS)]),
-    ),
-    found(
         "data.quality.actions: {exact_duplicates: drop} keeps the first in training",
         stays=True,
         rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
@@ -209,12 +203,6 @@ CASES = (
         does=("data.features.rare_below=5",),
         stays=True,
         rows=csv(word=["pink", *WORDS[1:]]),
-    ),
-    found(
-        "data.quality.actions: {exact_duplicates: drop} removes such rows from training",
-        "data.split={kind: time, order: file}",
-        stays=True,
-        rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
     ),
     found(
         "data.quality.actions: {near_duplicates: drop} keeps the first in training",

@@ -90,6 +90,10 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/sources/hf_dataset.py: name one",
         "data/quality/copies/near_duplicate_images.py: inspect them",
     ),
+    "said of a file without a contract, whose split is not audited": (
+        "data/quality/labels/label_noise.py: use a time or group split",
+        "data/quality/copies/duplicates.py: data.quality.actions: {\x00: drop} removes",
+    ),
     "needs the rows of many groups, times or wrong labels": (
         "data/audit/split_leaks.py: to generalise",
         "data/audit/interpolated_rows.py: interpolate",
