@@ -22,7 +22,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -32,7 +32,6 @@ from ruamel.yaml import YAML
 from page import write_section
 
 HERE = Path(__file__).parent / "proposals"
-FOUND = HERE / "findings.csv"
 INDEPENDENT = ("independent", "group, no column says it", "time, no column says it")
 SAYS_SO = ("group_overlap", "future_rows")
 
@@ -213,17 +212,6 @@ def describe(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(rows) + f"\n\nFindings of `check`: {found}.\n"
 
 
-def write_findings(outcomes: Iterable[Outcome]) -> None:
-    """Every finding, to be judged by hand."""
-    with FOUND.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["package", "table", "target", "kind", "severity", "message"])
-        for one in outcomes:
-            for finding in one.findings:
-                pair = (one.label[name] for name in ("package", "table", "target"))
-                writer.writerow([*pair, *finding])
-
-
 def main() -> int:
     """Judge the proposals."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -233,7 +221,7 @@ def main() -> int:
     parser.add_argument("--set", choices=("given", "new"), help="one of the two sets")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write every outcome there")
-    parser.add_argument("--write", action="store_true", help="write the docs and the findings")
+    parser.add_argument("--write", action="store_true", help="write the section of the docs")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.tables
@@ -256,7 +244,6 @@ def main() -> int:
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in outcomes], indent=1))
     if given.write:
-        write_findings(outcomes)
         write_section("proposals", "Proposals for real tables", describe(outcomes), ["lightgbm"])
     return 0
 
