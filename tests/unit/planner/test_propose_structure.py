@@ -21,6 +21,11 @@ TABLES = FOLDER.parent / "real-tables"
 RANDOM = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def the_same_draws_in_any_order_of_tests() -> None:
+    RANDOM.bit_generator.state = np.random.default_rng(1).bit_generator.state
+
+
 def proposed(folder: Path, table: Path, target: str) -> Contract:
     """The contract of `init`, which `check` accepts."""
     contract = folder / "contract.yaml"
