@@ -26,20 +26,8 @@ UNIT_WORDS = frozenset(
     | {"ticker", "symbol", "permno", "gvkey", "team", "club", "village", "lab", "laboratory"}
     | {"contestant", "candidate", "competitor", "athlete", "applicant", "voter", "resident"}
     | {"tenant", "vendor", "supplier", "agent", "nurse", "pilot", "inspector", "coach"}
-    | {
-        "replicate",
-        "genotype",
-        "strain",
-        "clone",
-        "group",
-        "movie",
-        "film",
-        "song",
-        "artist",
-        "airport",
-        "route",
-        "ident",
-    }
+    | {"replicate", "genotype", "strain", "clone", "group", "movie", "film", "song", "artist"}
+    | {"airport", "route", "ident"}
 )
 """Words in a column's name that say whose row it is."""
 
