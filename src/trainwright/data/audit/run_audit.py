@@ -21,9 +21,8 @@ from trainwright.data.audit.interpolated_rows import interpolated_rows
 from trainwright.data.audit.row_overlap import near_rows, near_texts, same_rows
 from trainwright.data.audit.split_leaks import future_rows, later_times, same_groups
 from trainwright.data.columns.target import Target
-from trainwright.data.encoders.encoding import TypedColumns
 from trainwright.data.quality.finding import Subset
-from trainwright.data.statistics.row_structure import find_structures
+from trainwright.data.statistics.row_structure import RowStructure, find_structures
 from trainwright.data.types import Prepared
 
 _Test = Callable[[Sides], list[AuditResult]]
@@ -48,18 +47,22 @@ def audit(
 ) -> tuple[AuditResult, ...]:
     """Run every test on prepared rows; each gives at least one result. Only tables have tests
     here."""
-    return tuple(_looked_at(prepared, section, _tests_of(subset)))
+    return tuple(_run_tests(_tests_of(subset), _sides(prepared, section), prepared, section))
 
 
 def audit_sampled(
     prepared: Prepared, some: Prepared, section: TableData, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
     """The audit on `some` of the rows, except for tests that a sample would mostly miss."""
-    found = []
+    if subset == "by_models":
+        return audit(some, section, subset)
+    of_all = _sides(prepared, section)
+    of_some = _sides(some, section, of_all.structures)
+    results: list[AuditResult] = []
     for test in _tests_of(subset):
-        looked_at = prepared if test in _OF_ALL_ROWS else some
-        found += _looked_at(looked_at, section, (test,))
-    return tuple(found)
+        sides, rows = (of_all, prepared) if test in _OF_ALL_ROWS else (of_some, some)
+        results += _run_tests((test,), sides, rows, section)
+    return tuple(results)
 
 
 def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[AuditResult, ...]:
@@ -68,7 +71,7 @@ def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[AuditRes
     found: list[list[AuditResult]] = []
     for fold in folds:
         tests = _OF_THE_SPLIT if found else (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
-        found.append(_looked_at(fold, section, tests))
+        found.append(_run_tests(tests, _sides(fold, section), fold, section))
     spoken: list[AuditResult] = []
     for test in dict.fromkeys(one.test for one in found[0]):
         number, worst = max(enumerate(found, 1), key=lambda pair: _severity(pair[1], test))
@@ -92,8 +95,9 @@ def _severity(found: Sequence[AuditResult], test: Test) -> tuple[int, float]:
     return max(results, default=(-1, 0.0))
 
 
-def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[AuditResult]:
-    sides = _sides(prepared, prepared.table, section)
+def _run_tests(
+    tests: Sequence[_Test], sides: Sides, prepared: Prepared, section: TableData
+) -> list[AuditResult]:
     quick = section.quality.look == "quick"
     chosen = [test for test in tests if not (quick and test is near_texts)]
     if not prepared.target.target_names:
@@ -106,7 +110,10 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     ]
 
 
-def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Sides:
+def _sides(
+    prepared: Prepared, section: TableData, structures: tuple[RowStructure, ...] | None = None
+) -> Sides:
+    """The sides of the split; without `structures`, those of its rows are found."""
     parts = (prepared.validation, prepared.test)
     there = set.intersection(*(set(part.frame.columns) for part in parts))
     names = [name for name in prepared.train.frame.columns if name in there - {section.weight}]
@@ -114,22 +121,29 @@ def _sides(prepared: Prepared, features: TypedColumns, section: TableData) -> Si
     held_out = pl.concat([part.frame.select(names) for part in parts])
     places = np.concatenate([part.rows for part in parts])
     target, given = section.target_columns[0], bool(section.val_path and section.test_path)
-    comes_in_files = bool(section.val_path or section.test_path)
-    in_file_order = train
-    if not comes_in_files:
-        order = np.argsort(np.concatenate([prepared.train.rows, places]), kind="stable")
-        in_file_order = pl.concat([train, held_out])[order]
+    if structures is None:
+        in_file_order = train
+        if not (section.val_path or section.test_path):
+            order = np.argsort(np.concatenate([prepared.train.rows, places]), kind="stable")
+            in_file_order = pl.concat([train, held_out])[order]
+        structures = tuple(find_structures(in_file_order, target))
     return Sides(
         train=train,
         held_out=held_out,
         places=places,
-        columns=features.columns,
+        columns=prepared.table.columns,
         target=target,
         split=section.split,
         given=given,
-        drawn=isinstance(section.split, RandomSplit | StratifiedSplit) and not comes_in_files,
-        structures=tuple(find_structures(in_file_order, target)),
+        drawn=are_parts_drawn(section),
+        structures=structures,
     )
+
+
+def are_parts_drawn(section: TableData) -> bool:
+    """Are all parts of the split drawn at random from the same rows?"""
+    comes_in_files = section.val_path or section.test_path
+    return isinstance(section.split, RandomSplit | StratifiedSplit) and not comes_in_files
 
 
 def sides_of_targets(sides: Sides, prepared: Prepared) -> Mapping[str, Sides]:

@@ -77,10 +77,12 @@ def left_to_models(raw: RawTable, section: TableData) -> tuple[str, ...]:
     """What models find in a large table; folds are distinguished during the audit."""
     if raw.facts.rows <= MOST_CHECKED:
         return ()
+    from trainwright.data.audit.run_audit import are_parts_drawn
     from trainwright.data.quality.run_checks import BY_MODELS
 
     of_rows = BY_MODELS if section.quality.look == "all" else ()
-    return of_rows if fold_count(section) else (*of_rows, "different rows")
+    compares_parts = not fold_count(section) and not are_parts_drawn(section)
+    return (*of_rows, "different rows") if compares_parts else of_rows
 
 
 def look_at_table(

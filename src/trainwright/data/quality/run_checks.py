@@ -186,7 +186,7 @@ SLOW: tuple[tuple[str, Check], ...] = (
 )
 """Expensive checks (sorting, searching, fitting), each with its progress label."""
 
-BY_MODELS = ("rows unlike all others", "label errors")
+BY_MODELS = ("label errors",)
 """Those that fit models on the rows."""
 
 _COPIES = ("exact_duplicates", "near_duplicates")

@@ -59,8 +59,14 @@ class CodedColumn:
 
     @cached_property
     def codes(self) -> Integers:
-        """Dense ranks of the values, int64 [N]; 0 where missing."""
-        return self.values.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+        """A code of each value from 1 on, int64 [N], in the order of the values but for text; 0
+        where missing."""
+        if self.values.dtype == pl.String:
+            words = pl.Enum(self.values.drop_nulls().unique(maintain_order=True))
+            ranks = self.values.cast(words).to_physical().cast(pl.Int64) + 1
+        else:
+            ranks = self.values.rank("dense")
+        return ranks.fill_null(0).cast(pl.Int64).to_numpy()
 
     @cached_property
     def distinct(self) -> int:

@@ -32,6 +32,8 @@ _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
 _FEW_COINCIDE = 0.02
 _SLIPS, _MISSING = 0.02, 0.1
 _MANY_PLACES, _FEW_BLOCKS = 20, 10
+_FIRST_ROWS = 10_000
+"""Most columns are seen to vary within a unit by these already."""
 
 
 @final
@@ -249,12 +251,16 @@ def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> list[str]:
         return []
     sizes, groups = np.unique(several, return_counts=True)
     may_be_quantity = unit.is_whole and not unit.lies_together
+    first_units = len(np.unique(unit.codes[:_FIRST_ROWS]))
     fixed = []
     for column in columns:
         finest = unit.distinct - (column.is_whole or column.values.dtype == pl.String)
         if column is unit or not 2 <= column.distinct <= finest:
             continue
-        pairs = np.unique(unit.codes * (column.distinct + 1) + column.codes)
+        pairs = unit.codes * (column.distinct + 1) + column.codes
+        if len(np.unique(pairs[:_FIRST_ROWS])) > first_units:
+            continue
+        pairs = np.unique(pairs)
         if len(pairs) > len(unit.sizes):
             continue
         values = pairs % (column.distinct + 1)
