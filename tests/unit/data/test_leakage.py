@@ -84,6 +84,30 @@ def test_an_exact_sum_names_its_members_only() -> None:
     assert leaks(noisy, a=NOISE[:, 0], b=NOISE[:, 1], c=NOISE[:, 2]) == ()
 
 
+def test_every_way_to_the_target_is_found() -> None:
+    sizes = np.exp(NOISE)
+    target = pl.Series(sizes[:, 0])
+    found = leaks(
+        target,
+        part=NOISE[:, 1],
+        rest=sizes[:, 0] - NOISE[:, 1],
+        rate=sizes[:, 2],
+        count=sizes[:, 0] / sizes[:, 2],
+        often_missing=pl.Series([*NOISE[:20, 3], *[None] * (ROWS - 20)], dtype=pl.Float64),
+    )
+    assert [set(leak.columns) for leak in found] == [{"part", "rest"}, {"rate", "count"}]
+
+
+def test_trends_without_a_clock_are_suspects_and_a_form_of_the_target_leaks() -> None:
+    trend = np.cumsum(np.abs(NOISE[:, 0]) - 0.01) + 50
+    frame = pl.DataFrame({"y": trend, "other": trend + NOISE[:, 1], "logarithm": np.log(trend)})
+    columns = [ColumnType(name, "numeric", "", 0, ROWS, "") for name in ("other", "logarithm")]
+    (leak,) = find_leaks(frame, columns, "y")
+    assert leak.columns == ("logarithm",)
+    (suspect,) = find_suspicions(frame, columns[:1], "y")
+    assert "perhaps two trends" in suspect.message
+
+
 def test_few_rows_show_nothing() -> None:
     frame = pl.DataFrame({"a": np.arange(20.0)})
     column = ColumnType("a", "numeric", "", 0, 20, "")

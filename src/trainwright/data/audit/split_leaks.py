@@ -20,10 +20,10 @@ from trainwright.contract.sections.data.split import (
 from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.categories import count_values
-from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.inputs import Integers
 from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.columns.column_kinds import names_birth
-from trainwright.data.statistics.dependence import as_numbers
+from trainwright.data.statistics.dependence import as_numbers, resemblance
 
 _CROSSING = 0.05
 _MOST_ROWS = 50_000
@@ -79,9 +79,7 @@ RESEMBLE = 0.3
 """Lag-1 autocorrelation of the target from which rows in the order of a date are dependent.
 Shuffled tables are within 0.03 of 0; elec2 is at 0.7, hourly series above 0.9."""
 
-_FEWEST_MOMENTS = 10
-_FEWEST_CHANGES = 200
-_MOST_NAMED = 5
+_FEWEST_MOMENTS, _MOST_NAMED = 10, 5
 _QUARTER, _DAY_APART, _MOST_OFFSETS = 900, 14 * 3600, 4
 
 
@@ -204,21 +202,3 @@ def _dates(frame: pl.DataFrame) -> list[str]:
         and series.n_unique() >= _FEWEST_MOMENTS
     ]
     return found[:_MOST_NAMED]
-
-
-def resemblance(values: Floats) -> float:
-    """Mean lag-1 autocorrelation of the target's columns [N, C]; 0 for rows sorted by the target,
-    where it is meaningless."""
-    if len(values) < _FEWEST_MOMENTS:
-        return 0.0
-    changes = int((values[1:] != values[:-1]).any(axis=1).sum())
-    steps = np.diff(values[:, 0])
-    if (
-        changes < min(_FEWEST_CHANGES, 2 * values.shape[1])
-        or (steps >= 0).all()
-        or (steps <= 0).all()
-    ):
-        return 0.0
-    centered = values - values.mean(axis=0)
-    spread = (centered**2).sum()
-    return float((centered[1:] * centered[:-1]).sum() / spread) if spread else 0.0

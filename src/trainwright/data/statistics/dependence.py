@@ -21,6 +21,7 @@ _BESIDE = 2
 _ROWS_PER_VALUE = 5
 _FEWEST_ROWS = 50
 _MOST_CODES = 200
+_FEWEST_MOMENTS, _FEWEST_CHANGES = 10, 200
 _FAR_SHARE, _FEWEST_FAR, _MOST_FAR = 0.05, 3, 20
 """How many rows a relation must hold without: those of a total, of subtotals, of slips."""
 
@@ -165,3 +166,21 @@ def as_numbers(target: pl.Series) -> Floats:
     if target.dtype == pl.String:
         return _indicators(_codes(target))
     return target.cast(pl.Float64).to_numpy()[:, None]
+
+
+def resemblance(values: Floats) -> float:
+    """Mean lag-1 autocorrelation of the target's columns [N, C]; 0 for rows sorted by the target,
+    where it is meaningless."""
+    if len(values) < _FEWEST_MOMENTS:
+        return 0.0
+    changes = int((values[1:] != values[:-1]).any(axis=1).sum())
+    steps = np.diff(values[:, 0])
+    if (
+        changes < min(_FEWEST_CHANGES, 2 * values.shape[1])
+        or (steps >= 0).all()
+        or (steps <= 0).all()
+    ):
+        return 0.0
+    centered = values - values.mean(axis=0)
+    spread = (centered**2).sum()
+    return float((centered[1:] * centered[:-1]).sum() / spread) if spread else 0.0

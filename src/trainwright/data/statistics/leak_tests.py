@@ -88,12 +88,16 @@ def find_leaks(
     alone = [leak for name in numeric for leak in _number_leak(frame, name, values) if holds(leak)]
     known = {leak.columns[0] for leak in alone}
     rest = [name for name in numeric if name not in known]
-    together = (
+    found = list(alone)
+    while together := (
         _combination(frame, rest, values, "a sum of")
         or _powers(frame, rest, values)
         or _pairs(frame, rest, values)
-    )
-    return (*alone, *filter(holds, together))
+    ):
+        # Without these columns others may give the target away too.
+        found += filter(holds, together)
+        rest = [name for name in rest if name not in together[0].columns]
+    return tuple(found)
 
 
 def find_dependent(
@@ -137,11 +141,14 @@ def find_suspicions(
         if column.kind != "numeric":
             continue
         correlation = _firm_correlation(frame[column.name], values)
-        if abs(correlation) > SUSPICIOUS and (
-            explained_changes(frame, structures, (column.name,), target) > FIRM_SUSPICION
-        ):
-            message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
-            found.append(SuspectColumns((column.name,), correlation, message))
+        if abs(correlation) <= SUSPICIOUS:
+            continue
+        message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
+        if explained_changes(frame, structures, (column.name,), target) <= FIRM_SUSPICION:
+            if any(structure.is_series for structure in structures):
+                continue
+            message += ", but not from row to row: perhaps two trends"
+        found.append(SuspectColumns((column.name,), correlation, message))
     return tuple(found)
 
 
@@ -314,10 +321,13 @@ def _combination(
 ) -> tuple[Leak, ...]:
     """Columns with a linear combination (described by `what`) equal to the target, also without
     the few rows farthest away."""
-    if not names:
-        return ()
-    whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
-    if whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
+    names = sorted(names, key=lambda name: frame[name].null_count())
+    while names:
+        whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
+        if whole.height >= max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
+            break
+        names.pop()
+    else:
         return ()
     values = whole.select(names).to_numpy().astype(np.float64)
     wanted = whole["\x00target"].to_numpy().astype(np.float64)

@@ -23,6 +23,7 @@ from trainwright.data.statistics.clocks import (
     time_words,
 )
 from trainwright.data.statistics.coded_column import CodedColumn
+from trainwright.data.statistics.dependence import as_numbers, resemblance
 
 _ROW_NUMBERS = frozenset({"rownames", "rownumber", "row", "index", "obs", "unnamed", "x", ""})
 _FEWEST_MOMENTS = 10
@@ -32,6 +33,9 @@ _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
 _FEW_COINCIDE = 0.02
 _SLIPS, _MISSING = 0.02, 0.1
 _MANY_PLACES, _FEW_BLOCKS = 20, 10
+_TRENDS = 0.95
+"""Correlation of a target with that of the row before, from which a file without a clock trends."""
+
 _FIRST_ROWS = 10_000
 """Most columns are seen to vary within a unit by these already."""
 
@@ -290,13 +294,18 @@ def explained_changes(
     """R2 of a linear fit of the target's changes in time by those of the columns, or of logarithms
     by logarithms; in a panel also of the means of units, if that is more. 1 where rows are no
     series, or not numbers: two trends agree in their values, whatever they measure, and a column
-    made from another agrees in its changes too."""
+    made from another agrees in its changes too. Rows without any structure are a series in file
+    order if the target trends through the file."""
     structure = next((one for one in structures if one.is_series), None)
     names = [*columns, target]
-    if structure is None or not all(frame[name].dtype.is_numeric() for name in names):
+    if not all(frame[name].dtype.is_numeric() for name in names):
         return 1.0
-    unit = structure.entity
-    ordered = frame.sort([*([unit] if unit else []), *structure.clock], maintain_order=True)
+    unit, ordered = "", frame
+    if structure is not None:
+        unit = structure.entity
+        ordered = frame.sort([*([unit] if unit else []), *structure.clock], maintain_order=True)
+    elif structures or resemblance(as_numbers(frame[target])) < _TRENDS:
+        return 1.0
     levels = ordered.select(pl.col(name).cast(pl.Float64) for name in names)
     scales = [levels]
     if all((levels[name] > 0).all() for name in names):

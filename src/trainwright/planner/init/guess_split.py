@@ -13,7 +13,7 @@ from trainwright.contract.reading.yaml_reader import Plain, read_yaml
 from trainwright.contract.sections.data.split import MOMENT_COLUMN, RandomSplit, TimeSplit
 from trainwright.core.formatting import many
 from trainwright.data.audit.row_overlap import repeats_of, verdict_of_share
-from trainwright.data.audit.split_leaks import RESEMBLE, resemblance
+from trainwright.data.audit.split_leaks import RESEMBLE
 from trainwright.data.base.inputs import Integers
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.columns.column_kinds import names_birth
@@ -22,7 +22,7 @@ from trainwright.data.split.hidden_columns import with_moments
 from trainwright.data.split.random_split import TRAIN, Shares
 from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.clocks import time_parts
-from trainwright.data.statistics.dependence import as_numbers
+from trainwright.data.statistics.dependence import as_numbers, resemblance
 from trainwright.data.statistics.row_structure import RowStructure, find_structures
 from trainwright.evaluation.intervals.bootstrap import LEAST_UNITS
 from trainwright.planner.init.yaml_lines import flow, scalar
