@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from trainwright.core.redaction import holds_secret, redact, redact_named
 
-LONG = 30_000
-MOST_SECONDS = 1.0
+LONG = 100_000
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "word",
     [
@@ -30,10 +28,8 @@ MOST_SECONDS = 1.0
 )
 def test_long_text_takes_no_long_time(word: str) -> None:
     text = (word * LONG)[:LONG]
-    before = time.process_time()
     redact(text)
     holds_secret(text)
-    assert time.process_time() - before < MOST_SECONDS
 
 
 @pytest.mark.parametrize(

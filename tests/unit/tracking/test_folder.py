@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -144,14 +143,12 @@ def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("F-41")
+@pytest.mark.timeout(5)
 def test_a_refusal_is_quick(tmp_path: Path) -> None:
     with RunLock.acquire(tmp_path / "lock"):
         (tmp_path / "lock").write_bytes(b"")
-        began = time.monotonic()
         with pytest.raises(RunLocked, match="not written its name"):
             RunLock.acquire(tmp_path / "lock")
-        # Fault matrix F-41: within five seconds. A bound for a hang, not a measurement.
-        assert time.monotonic() - began < 5
 
 
 def test_a_fold_is_named_after_its_run_wherever_runs_lie(tmp_path: Path) -> None:
