@@ -21,6 +21,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _LARGE_BYTES = 2 * 2**20
 _MMAP_THRESHOLD = -3
 _TORCH = "THP_MEM_ALLOC_ENABLE"
+_OF_OPENBLAS = "OPENBLAS_NUM_THREADS"
 _OF_GLIBC = "MALLOC_MMAP_THRESHOLD_"
 _HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _LASTING = ContextVar("_LASTING", default=False)
@@ -30,11 +31,20 @@ _FOLDERS: ContextVar[Literal["refused"] | tuple[Path, ...]] = ContextVar("code",
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside the block; also a decorator. Products of small matrices do
-    not gain from more, and waiting threads spin: for seconds on busy cores."""
+    not gain from more, and waiting threads spin: for seconds on busy cores. SciPy has a BLAS of its
+    own: one that is first loaded inside the block reads the environment, and keeps one thread."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, user_api="blas"):
-        yield
+    before = os.environ.get(_OF_OPENBLAS)
+    os.environ[_OF_OPENBLAS] = "1"
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            yield
+    finally:
+        if before is None:
+            del os.environ[_OF_OPENBLAS]
+        else:
+            os.environ[_OF_OPENBLAS] = before
 
 
 def memory_bytes() -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +35,20 @@ def test_inside_the_block_there_is_one_and_behind_it_as_many_as_before() -> None
         with one_blas_thread():
             assert threads() == {1}
         assert threads() == {2}
+
+
+def test_a_library_that_is_loaded_inside_has_one_too() -> None:
+    code = """
+import threadpoolctl
+from trainwright.core.process import one_blas_thread
+with one_blas_thread():
+    import scipy.linalg
+    print({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    words = (sys.executable, "-c", code)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "{1}\n"
 
 
 def test_checks_of_data_run_in_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from trainwright.core.process import one_blas_thread
 from trainwright.data.base.inputs import Floats, Integers
 
 _SMALLEST_GRADIENT = 1e-4
@@ -36,6 +37,7 @@ class LogisticRegression:
         return chances
 
 
+@one_blas_thread()
 def fit_logistic(
     rows: Any,
     given: Integers,
