@@ -5,15 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import struct
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from PIL import Image
-
-from trainwright.data.images.tfrecord import masked_crc32c
 
 CLASSES = ("bird", "cat", "dog")
 
@@ -113,58 +110,3 @@ def write_shards(folder: Path, count: int = 60, *, packed: bool = False, told: s
         name = f"part-{number}.tar" + (".gz" if packed else "")
         (folder / name).write_bytes(gzip.compress(data, mtime=0) if packed else data)
     return folder
-
-
-def varint(value: int) -> bytes:
-    """A whole number as protocol buffers write it."""
-    out = bytearray()
-    value &= 2**64 - 1
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def message(number: int, data: bytes) -> bytes:
-    """A field of bytes."""
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def example(features: dict[str, bytes | int | float]) -> bytes:
-    """A `tf.train.Example`."""
-    entries = b""
-    for name, value in features.items():
-        match value:
-            case bytes():
-                feature = message(1, message(1, value))
-            case int():
-                feature = message(3, message(1, varint(value)))
-            case float():
-                feature = message(2, message(1, struct.pack("<f", value)))
-        entries += message(1, message(1, name.encode()) + message(2, feature))
-    return message(1, entries)
-
-
-def frame(data: bytes) -> bytes:
-    """One record of a TFRecord file."""
-    length = struct.pack("<Q", len(data))
-    sums = [struct.pack("<I", masked_crc32c(part)) for part in (length, data)]
-    return length + sums[0] + data + sums[1]
-
-
-def write_tfrecord(file: Path, count: int = 60, *, packed: bool = False) -> Path:
-    """A TFRecord file in the names that TensorFlow's own converters use."""
-    data = b"".join(
-        frame(
-            example(
-                {
-                    "image/encoded": png,
-                    "image/class/label": CLASSES.index(label),
-                    "image/filename": f"{name}.png".encode(),
-                }
-            )
-        )
-        for name, label, png in samples(count)
-    )
-    file.write_bytes(gzip.compress(data, mtime=0) if packed else data)
-    return file

@@ -86,7 +86,6 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "data/text/documents.py: of images",
         "data/images/mnist.py: ",
         "data/images/image_table.py: write what stands before",
-        "data/images/tfrecord.py: write its name",
         "data/sources/hf_dataset.py: name one",
         "data/quality/copies/near_duplicate_images.py: inspect them",
     ),

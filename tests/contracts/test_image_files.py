@@ -26,7 +26,6 @@ from made_pictures import (
     write_parquet_bytes,
     write_shards,
     write_table,
-    write_tfrecord,
 )
 from trainwright.run.after.evaluate_rows import evaluate_rows
 from trainwright.tracking.run_folder import RunFolder
@@ -42,7 +41,6 @@ SOURCES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "tar": ("pets", lambda at: write_shards(at / "pets")),
     "tar file": ("pets/part-0.tar", lambda at: write_shards(at / "pets")),
     "tar pattern": ("pets/part-*.tar", lambda at: write_shards(at / "pets")),
-    "tfrecord": ("pets.tfrecord", lambda at: write_tfrecord(at / "pets.tfrecord")),
 }
 
 

@@ -12,7 +12,7 @@ from PIL import PngImagePlugin
 from command import command, inside
 from lowered_limits import A_THOUSAND_BYTES, Limited
 from made_data import idx_bytes
-from made_pictures import encoded, example, frame, picture, samples, tar_bytes, write_tfrecord
+from made_pictures import encoded, picture, samples, tar_bytes
 from trainwright.data.dispatch import read_data
 
 pytestmark = pytest.mark.row("F-63")
@@ -23,7 +23,6 @@ data: {{kind: images, path: {path}, decoding: {{size: [12, 12], cache: off}}{mor
 model: {{kind: linear}}
 metric: {{name: accuracy}}
 """
-FIELDS = ", fields: {image: image/encoded, label: image/class/label}"
 DATA = "trainwright.data.images"
 
 
@@ -80,17 +79,6 @@ def idx(folder: Path) -> str:
     return images("m").replace(", decoding: {size: [12, 12], cache: off}", "")
 
 
-def tfrecord(folder: Path) -> str:
-    write_tfrecord(folder / "a.tfrecord", 12)
-    return images("a.tfrecord", FIELDS)
-
-
-def tfrecord_gzip(folder: Path) -> str:
-    records = (example({"image": black(row), "label": row % 2}) for row in range(12))
-    (folder / "a.tfrecord.gz").write_bytes(gzip.compress(b"".join(map(frame, records))))
-    return images("a.tfrecord.gz", ", fields: {image: image, label: label}")
-
-
 def of_files(folder: Path, end: str, data: bytes) -> str:
     """A contract of a folder for each class, of which one holds the file and some others."""
     for row, label in enumerate(("cat", "dog") * 6):
@@ -134,11 +122,6 @@ LIMITED = {
         tar_names, "a header of", {f"{DATA}.webdataset.MOST_TAR_HEADER_BYTES": 100}
     ),
     "idx": Limited(idx, "impossible sizes", A_THOUSAND_BYTES),
-    "tfrecord_gzip": Limited(tfrecord_gzip, UNPACKS, A_THOUSAND_BYTES),
-    "tfrecord_size": Limited(tfrecord, "bytes at once", {f"{DATA}.tfrecord.MOST_IMAGE_BYTES": 100}),
-    "tfrecord_features": Limited(
-        tfrecord, "more than 2 features", {f"{DATA}.tfrecord.MOST_COLUMNS": 2}
-    ),
     "file_size": Limited(
         png, "too large for an image", {f"{DATA}.read_image_file.MOST_IMAGE_BYTES": 1000}
     ),

@@ -22,7 +22,7 @@ MOST_GIGABYTES: Final = 200.0
 """The default of `data.reading.most_gigabytes`."""
 
 MOST_COLUMNS: Final = 20_000
-"""Columns of a table, and features of a TFRecord. The default of `data.reading.most_columns`."""
+"""Columns of a table. The default of `data.reading.most_columns`."""
 
 CELL_BYTES: Final = 8
 """Minimum bytes of an unpacked value of a table."""

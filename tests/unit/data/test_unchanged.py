@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from made_data import make_images, saved_dataset
-from made_pictures import write_folder, write_shards, write_table, write_tfrecord
+from made_pictures import write_folder, write_shards, write_table
 from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.data.images import Decoding, ImageData, ImageFields
 from trainwright.contract.sections.data.table_data import TableData
@@ -31,10 +31,6 @@ def images(path: str, **fields: str) -> ImageData:
         fields=ImageFields(**fields),
         decoding=Decoding(size=(12, 12), cache="off"),
     )
-
-
-def shard() -> ImageData:
-    return images("pets.tfrecord", image="image/encoded", label="image/class/label")
 
 
 def table(path: str, folder: Path) -> TableData:
@@ -71,7 +67,6 @@ KINDS: dict[str, Callable[[Path], Data]] = {
     "text": text,
     "idx": lambda at: made(make_images, ImageData(kind="images", path="pets"), at),
     "tar": lambda at: made(write_shards, images("pets/part-0.tar"), at),
-    "tfrecord": lambda at: made(write_tfrecord, shard(), at, "pets.tfrecord"),
     "folder": lambda at: made(write_folder, images("pets"), at),
     "named": lambda at: made(write_table, images("pets/table.csv"), at),
 }

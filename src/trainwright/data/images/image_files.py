@@ -80,7 +80,7 @@ def _one_class_each(source: ClassFolders) -> Problem:
         "an image in a folder has the one label that the folder is called by",
         path="data.labels.separator",
         found=f"{source.written}, a folder with a folder for each class",
-        expected="a table of images, tar shards or TFRecord files",
+        expected="a table of images or tar shards",
         fix="name a table of images in data.path, or remove data.labels",
     )
 

@@ -316,7 +316,7 @@ def _check_one_label(data: Path, target: Target) -> None:
                 "an IDX file has one label of each image, and the model predicts several",
                 path="DATA",
                 found=data.name,
-                expected="a table of images, tar shards or TFRecord files",
+                expected="a table of images or tar shards",
                 fix="write the labels of the images into a table",
             )
         )

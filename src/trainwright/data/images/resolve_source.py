@@ -1,4 +1,4 @@
-"""Resolution of image paths: class folders, tables, tar shards or TFRecord files."""
+"""Resolution of image paths: class folders, tables or tar shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from trainwright.data.images.class_folders import (
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.image_table import TableOfImages, names_table
 from trainwright.data.images.raw_images import ImageRequest, PictureSource, Record
-from trainwright.data.images.tfrecord import TfRecords, is_tfrecord
 from trainwright.data.images.webdataset import TarShard, is_tar
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import is_pattern
@@ -32,7 +31,7 @@ from trainwright.data.sources.remote_store import RemotePlace, is_remote
 
 _EXPECTED = (
     "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "
-    ".tar.gz), TFRecord files (.tfrecord) or the four IDX files of the MNIST family"
+    ".tar.gz) or the four IDX files of the MNIST family"
 )
 _IDX = "*-idx[13]-ubyte*"
 
@@ -175,8 +174,8 @@ def open_source(
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file's name says that it is a tar shard or a TFRecord file."""
-    return not name.startswith(".") and (is_tar(name) or is_tfrecord(name))
+    """Does a file's name say that it is a tar shard?"""
+    return not name.startswith(".") and is_tar(name)
 
 
 def _matching(
@@ -263,8 +262,6 @@ def _open_file(asked: ImageRequest, tree: Tree, tables: Tables) -> PictureSource
     written = asked.written
     if is_tar(written):
         return TarShard(asked)
-    if is_tfrecord(written):
-        return TfRecords(asked)
     if names_table(written):
         return TableOfImages(asked, tree, tables)
     parent = asked.file.parent

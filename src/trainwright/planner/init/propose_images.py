@@ -22,9 +22,7 @@ from trainwright.data.images.class_folders import LocalTree, image_files, part_f
 from trainwright.data.images.decode import SUFFIXES, ImageFault, look
 from trainwright.data.images.image_table import names_table
 from trainwright.data.images.mnist import read_mnist
-from trainwright.data.images.raw_images import ImageRequest
 from trainwright.data.images.resolve_source import holds_idx, is_shard, open_parts
-from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.statistics.coded_column import UNIT_WORDS
@@ -34,8 +32,6 @@ from trainwright.planner.resolve.mirroring import Samples
 _LARGEST = 224
 _STEP = 8
 _RARE = 0.5
-_TF_IMAGE = ("image/encoded", "image", "image_raw", "jpeg", "png")
-_TF_LABEL = ("image/class/label", "label", "class", "image/class/text", "cls")
 _LOOKED_AT = 50
 _PATHS = 0.9
 
@@ -181,23 +177,7 @@ def _fields(at: Path, target: str) -> ImageFields:
                 )
             )
         return ImageFields(image=_image_column(head), label=label, group=_group(head, label))
-    if at.is_dir():
-        shards = sorted(at.iterdir())
-    else:
-        shards = [at] if at.exists() else sorted(at.parent.glob(at.name))
-    records = [one for one in shards if one.is_file() and is_tfrecord(one.name)]
-    if records:
-        return _tf_fields(records[0], target)
     return ImageFields(label=target) if target else ImageFields()
-
-
-def _tf_fields(file: Path, target: str) -> ImageFields:
-    asked = ImageRequest(file, file.name, ImageFields(), "DATA", labelled=False)
-    first = next(TfRecords(asked).examples(), b"")
-    names = list(read_example(first))
-    image = next((name for name in _TF_IMAGE if name in names), ImageFields().image)
-    label = next((name for name in _TF_LABEL if name in names), ImageFields().label)
-    return ImageFields(image=image, label=target or label)
 
 
 def _head(table: Path) -> pl.DataFrame:

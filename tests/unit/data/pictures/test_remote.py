@@ -21,15 +21,12 @@ from made_pictures import (
     write_parquet_bytes,
     write_shards,
     write_table,
-    write_tfrecord,
 )
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.images.prepare_images import read_images
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.sources.cache import Cache
-
-TF = {"image": "image/encoded", "label": "image/class/label"}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +64,6 @@ SOURCES: dict[str, tuple[str, dict[str, object], Callable[[Path], object]]] = {
     "csv of paths": ("/table.csv", {}, lambda at: write_table(at, 9)),
     "parquet of paths": ("/table.parquet", {}, lambda at: write_table(at, 9, ".parquet")),
     "parquet of bytes": ("/a.parquet", {}, lambda at: write_parquet_bytes(at / "a.parquet", 9)),
-    "tfrecord": ("/a.tfrecord", {"fields": TF}, lambda at: write_tfrecord(at / "a.tfrecord", 9)),
 }
 
 

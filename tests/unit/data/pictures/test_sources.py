@@ -25,7 +25,6 @@ from made_pictures import (
     write_parquet_bytes,
     write_shards,
     write_table,
-    write_tfrecord,
 )
 from trainwright.contract.sections.data.images import ImageData
 from trainwright.core.errors import DataMistake
@@ -34,8 +33,6 @@ from trainwright.data.images.decode import ImageFault
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.images.read_image_file import read_inside
-
-TF = {"image": "image/encoded", "label": "image/class/label"}
 
 
 def section(path: str, **values: object) -> ImageData:
@@ -58,8 +55,6 @@ SOURCES = {
     "tar": ({}, lambda at: write_shards(at / "data")),
     "tar.gz": ({}, lambda at: write_shards(at / "data", packed=True)),
     "tar with json": ({}, lambda at: write_shards(at / "data", told="json")),
-    "tfrecord": ({"fields": TF}, lambda at: write_tfrecord(at / "a.tfrecord")),
-    "tfrecord.gz": ({"fields": TF}, lambda at: write_tfrecord(at / "a.tfrecord.gz", packed=True)),
 }
 
 

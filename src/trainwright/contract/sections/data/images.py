@@ -160,8 +160,8 @@ class Decoding(Section):
 
 class ImageFields(Section):
     """Where image, label and group of a row stand: the columns of a table, the extensions of the
-    members of a tar shard (`jpg`, `cls`) or the keys of their `.json`, or the features of a
-    TFRecord. A folder of images has none of them."""
+    members of a tar shard (`jpg`, `cls`) or the keys of their
+    `.json`. A folder of images has none of them."""
 
     image: str = "image"
     """The image: its path in a table, or the bytes of its file. In a tar shard the extension of its
@@ -188,10 +188,10 @@ class ImageData(Feeding):
     path: str
     """The images, relative to the contract's folder: a folder with a folder for each class, which
     may stand in folders `train`, `val` and `test`; a table with a column of image paths or bytes;
-    WebDataset tar shards or TFRecord files, also as `.gz`, one, a folder of them or a pattern such
-    as `shards/*.tar`; or a folder with the four IDX files of the MNIST family. All but those may
-    also stand at a URL (`s3://`, `gs://`, `az://`, `https://`, `hf://`): what is fetched is kept in
-    the cache."""
+    WebDataset tar shards, also as `.gz`, one, a folder of them or a pattern such as
+    `shards/*.tar`; or a folder with the four IDX files of the MNIST family. All but those may also
+    be at a URL (`s3://`, `gs://`, `az://`, `https://`, `hf://`): what is fetched is kept in the
+    cache."""
 
     val_path: str = ""
     """The images that steer the training, where they stand apart."""
@@ -203,8 +203,8 @@ class ImageData(Feeding):
     """Location of image, label and group."""
 
     labels: LabelCells = LabelCells()
-    """How `fields.label` holds the labels of an image, for `task: multilabel`: in a table, tar
-    shards or TFRecord files."""
+    """How `fields.label` holds the labels of an image, for `task: multilabel`: in a table or
+    tar shards."""
 
     classes: tuple[str, ...] = ()
     """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted. By
