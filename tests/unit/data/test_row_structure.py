@@ -116,6 +116,16 @@ UNITS: dict[str, tuple[str, dict[str, object]]] = {
             "uranium": RANDOM.normal(size=30)[counties],
         },
     ),
+    "persons of whom two things were measured again": (
+        "code",
+        {
+            "code": np.char.add(
+                "p", (codes := RANDOM.permutation(np.arange(600) % 60)).astype(str)
+            ),
+            "height": RANDOM.normal(size=60)[codes] + RANDOM.normal(0, 0.02, 600),
+            "voice": RANDOM.normal(size=60)[codes] + RANDOM.normal(0, 0.02, 600),
+        },
+    ),
     "districts by code": ("dcode", {"dcode": np.repeat(np.arange(50) * 10 + 1010, 4)}),
     "numbers without a name that lie together and fix two columns": (
         "v1",

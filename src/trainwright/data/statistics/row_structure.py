@@ -33,6 +33,7 @@ _FEWEST_COINCIDENCES, _FEWEST_COINCIDENCES_UNNAMED = 3.0, 20.0
 _FEW_COINCIDE = 0.02
 _SLIPS, _MISSING = 0.02, 0.1
 _MANY_PLACES, _FEW_BLOCKS = 20, 10
+_HARDLY_VARIES = 0.01
 _TRENDS = 0.95
 """Correlation of a target with that of the row before, from which a file without a clock trends."""
 
@@ -206,7 +207,8 @@ def _find_groups(
         if not _is_group(unit, len(fixed), lies_together=lies_together):
             continue
         if fixed:
-            why = f"each has one value of {fixed[0]!r}"
+            name = next(iter(fixed))
+            why = f"each has {fixed[name]} value of {name!r}"
         else:
             why = "they lie together in the file" if lies_together else "all of about one size"
         rows = len(unit.values) / unit.distinct
@@ -247,19 +249,27 @@ def _is_group(unit: CodedColumn, fixed: int, *, lies_together: bool) -> bool:
             assert_never(unit.named)
 
 
-def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> list[str]:
-    """Coarser columns, or measurements, with one value in each group, although chance would vary
-    them. Bins of an unordered number are no evidence: years of schooling fix the degree."""
+def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> dict[str, str]:
+    """Coarser columns, or measurements, with `one` value in each group, although chance would vary
+    them, and numbers of `about one` value in groups of no order in the file: the height of a
+    person, measured again. Bins of an unordered number are no evidence: years of schooling fix the
+    degree."""
     several = unit.sizes[unit.sizes > 1]
     if len(several) < _FEWEST_UNITS:
-        return []
+        return {}
     sizes, groups = np.unique(several, return_counts=True)
     may_be_quantity = unit.is_whole and not unit.lies_together
     first_units = len(np.unique(unit.codes[:_FIRST_ROWS]))
-    fixed = []
+    fixed: dict[str, str] = {}
     for column in columns:
         finest = unit.distinct - (column.is_whole or column.values.dtype == pl.String)
-        if column is unit or not 2 <= column.distinct <= finest:
+        if column is unit or column.distinct < 2:
+            continue
+        if column.distinct > finest:
+            no_order = unit.values.dtype == pl.String and not unit.lies_together
+            measured = no_order and column.values.dtype.is_float()
+            if measured and _share_within(unit, column) < _HARDLY_VARIES:
+                fixed[column.name] = "about one"
             continue
         pairs = unit.codes * (column.distinct + 1) + column.codes
         if len(np.unique(pairs[:_FIRST_ROWS])) > first_units:
@@ -273,8 +283,19 @@ def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> list[str]:
         shares = np.bincount(column.codes) / len(column.codes)
         by_chance = (shares[None, :] ** sizes[:, None]).sum(axis=1)
         if (groups * np.log(np.maximum(by_chance, 1e-300))).sum() < _CHANCE:
-            fixed.append(column.name)
+            fixed[column.name] = "one"
     return fixed
+
+
+def _share_within(unit: CodedColumn, column: CodedColumn) -> float:
+    """Share of the variance of a column's ranks within the groups; 1 for hardly more rows than
+    groups."""
+    if len(column.codes) < 2 * unit.distinct:
+        return 1.0
+    ranks = column.codes - column.codes.mean()
+    sums, counts = np.bincount(unit.codes, ranks), np.bincount(unit.codes)
+    between = float((sums**2 / np.maximum(counts, 1)).sum())
+    return 1 - between / float(ranks @ ranks)
 
 
 def names_rows(structures: Iterable[RowStructure]) -> frozenset[str]:
