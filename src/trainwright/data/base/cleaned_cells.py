@@ -16,6 +16,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.parse_cells import (
     DATES,
     FIRST_DATES,
+    LAST_WHOLE,
     ReadColumn,
     Unit,
     formats_of,
@@ -225,6 +226,13 @@ class Cells:
             # Only a numeric column needs them again.
             del self.numbers
         return count
+
+    @cached_property
+    def has_long_numbers(self) -> bool:
+        """Are there numbers so large that doubles do not hold every whole one?"""
+        if self.in_memory:
+            return bool((self.numbers.series.abs() > LAST_WHOLE).any())
+        return any((to_numbers(one).series.abs() > LAST_WHOLE).any() for one in self.slices())
 
     @cached_property
     def date_formats(self) -> tuple[str, ...]:

@@ -55,6 +55,9 @@ first day, an ISO week its Monday."""
 LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
+LAST_WHOLE = 2.0**53
+"""Above it, doubles do not hold every whole number."""
+
 SERIAL, FORMS = "excel", " | "
 """Format name of spreadsheet serial numbers, and the separator of several formats."""
 
@@ -107,8 +110,8 @@ def plain_type(series: pl.Series) -> pl.Series:
         return series.cast(DATES)
     if dtype == pl.Duration:
         return series.dt.total_microseconds() / 1_000_000
-    if dtype.is_decimal():
-        return series.cast(pl.Float64)
+    if isinstance(dtype, pl.Decimal):
+        return series.cast(pl.Float64 if dtype.scale else pl.Int128)
     return series
 
 
@@ -121,8 +124,15 @@ class ReadColumn:
     bad: Integers
 
 
-def to_numbers(cells: pl.Series) -> ReadColumn:
-    """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse."""
+def to_numbers(cells: pl.Series, origin: int = 0) -> ReadColumn:
+    """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse.
+
+    From an `origin`, whole numbers are subtracted as such: those beyond 2**53 keep their digits.
+    """
+    if origin:
+        whole = to_whole(cells)
+        start = pl.Series([origin], dtype=pl.Int128)
+        return ReadColumn((whole.series.cast(pl.Int128) - start).cast(pl.Float64), whole.bad)
     if cells.dtype == pl.String or cells.dtype.is_numeric():
         numbers = cells.cast(pl.Float64, strict=False)
         # Null counts are cached and sums are fast: most columns need no scan of single cells.
@@ -131,6 +141,16 @@ def to_numbers(cells: pl.Series) -> ReadColumn:
             bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
         return ReadColumn(without_nan(numbers), bad)
     return ReadColumn(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
+
+
+def to_whole(cells: pl.Series) -> ReadColumn:
+    """Cleaned cells as Int64, to the last digit; `bad` are no whole numbers of 64 bits."""
+    doubles = cells.cast(pl.Float64, strict=False)
+    whole = doubles.set(doubles != doubles.floor(), None).cast(pl.Int64, strict=False)
+    if not cells.dtype.is_float():
+        exact = to_labels(cells).cast(pl.Int64, strict=False)
+        whole = exact.zip_with(exact.is_not_null(), whole)
+    return ReadColumn(whole, _rows((cells.is_not_null() & whole.is_null()).arg_true()))
 
 
 def without_nan(numbers: pl.Series) -> pl.Series:

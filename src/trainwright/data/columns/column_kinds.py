@@ -20,13 +20,15 @@ from trainwright.data.base.parse_cells import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
+    LAST_WHOLE,
     ReadColumn,
     closest_format,
     to_labels,
     to_moments,
     to_numbers,
+    to_whole,
 )
-from trainwright.data.columns.identifiers import identifying, nearly_identifying
+from trainwright.data.columns.identifiers import find_origin, identifying, nearly_identifying
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.sources.source_file import SourceFile
@@ -48,7 +50,8 @@ _BIRTHS = frozenset({"born", "dob", "bday"})
 class ColumnType:
     """Type of one column. `reason` explains it, in particular why a column is `ignored`; `missing`
     and `distinct` count over the training file; `format` is the datetime format, `unreadable` the
-    treatment of values that do not parse."""
+    treatment of values that do not parse. An `origin` other than 0 is one from which doubles tell
+    the whole numbers of a numeric column apart; they stay Int64."""
 
     name: str
     kind: Kind
@@ -58,14 +61,17 @@ class ColumnType:
     example: str
     format: str = ""
     unreadable: Literal["refuse", "missing"] = "refuse"
+    origin: int = 0
 
     def to_json(self) -> Json:
         """The fields by name."""
-        found = asdict(self)
-        if self.unreadable == "refuse":
-            # The default is omitted, so that existing data versions stay valid.
-            del found["unreadable"]
-        return found
+        # Defaults are omitted, so that existing data versions stay valid.
+        defaults = {"unreadable": "refuse", "origin": 0}
+        return {key: item for key, item in asdict(self).items() if defaults.get(key) != item}
+
+    def distances(self, frame: pl.DataFrame) -> pl.Series:
+        """Its numbers in typed rows, from `origin`."""
+        return to_numbers(frame[self.name], self.origin).series
 
     @classmethod
     def from_json(cls, value: Json) -> ColumnType:
@@ -123,6 +129,10 @@ def _inferred(cells: Cells, written: Column, source: SourceFile, keep: bool) -> 
     if not cells.present:
         return Inferred(_described(cells, "ignored", "missing in every training row"))
     inferred = _by_values(cells, source)
+    if inferred.type.kind == "numeric" and cells.has_long_numbers:
+        origin = find_origin(cells)
+        kind: Kind = "categorical" if origin is None else "numeric"
+        inferred = replace(inferred, type=replace(inferred.type, kind=kind, origin=origin or 0))
     if reason := "" if keep or inferred.problems else _not_a_feature(cells, inferred.type):
         return Inferred(_described(cells, "ignored", reason, inferred.type.format))
     return inferred
@@ -134,7 +144,7 @@ def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Intege
     """
     match column.kind:
         case "numeric":
-            reading = to_numbers(cells)
+            reading = to_whole(cells) if column.origin else to_numbers(cells)
             return reading.series, reading.bad
         case "datetime":
             reading = to_moments(cells, column.format)
@@ -151,7 +161,7 @@ def whole_problems(
     cells: Cells, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
     """`kind_problems` of all cells at once, parsed as numbers only once."""
-    if column.kind != "numeric":
+    if column.kind != "numeric" or column.origin:
         return kind_problems(cells.whole(), column, source)
     return _refused(cells, cells.numbers, column, source)
 
@@ -224,6 +234,8 @@ def _as_written(cells: Cells, kind: ColumnKind, written: Column, source: SourceF
     described = _described(cells, kind, "set in the contract", form)
     if not cells.present:
         described = _described(cells, "ignored", "missing in every training row")
+    elif kind == "numeric" and not cells.not_numbers and cells.has_long_numbers:
+        described = replace(described, origin=find_origin(cells) or 0)
     return Inferred(described)
 
 
@@ -264,7 +276,7 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
         if column.missing:
             return ""
         names_rows = identifying if column.distinct == len(cells) else nearly_identifying
-        return names_rows(cells, name_tokens(column.name))
+        return names_rows(cells, name_tokens(column.name), column.origin)
     if column.kind != "categorical" or column.distinct <= MOSTLY_DISTINCT * present:
         return ""
     share = f"{column.distinct:,} different values in {present:,} rows"
@@ -312,7 +324,10 @@ def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
     if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
         return column
     numbers = cells.present and not cells.not_numbers
-    return replace(column, kind="numeric" if numbers else "categorical")
+    if not numbers or cells.dtype.is_float() or not cells.has_long_numbers:
+        return replace(column, kind="numeric" if numbers else "categorical")
+    is_whole = not any(len(to_whole(one).bad) for one in cells.slices())
+    return replace(column, kind="numeric" if is_whole else "categorical", origin=1)
 
 
 def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
@@ -322,9 +337,12 @@ def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
     if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
         return cells
     numbers = to_numbers(cells)
-    if len(cells) > cells.null_count() and not len(numbers.bad):
+    if len(cells) == cells.null_count() or len(numbers.bad):
+        return to_labels(cells)
+    if cells.dtype.is_float() or not (numbers.series.abs() > LAST_WHOLE).any():
         return numbers.series
-    return to_labels(cells)
+    whole = to_whole(cells)
+    return to_labels(cells) if len(whole.bad) else whole.series
 
 
 def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile) -> Problem:

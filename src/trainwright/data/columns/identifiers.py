@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from trainwright.data.base.cleaned_cells import Cells
-from trainwright.data.base.parse_cells import to_numbers
+from trainwright.data.base.parse_cells import LAST_WHOLE, to_labels, to_numbers, to_whole
 
 MOSTLY_DIFFERENT = 0.98
 """The share of different values from which a column whose name says id names the rows, and what
@@ -47,9 +48,9 @@ class _Numbers(NamedTuple):
     by_one: bool
 
 
-def identifying(cells: Cells, words: frozenset[str]) -> str:
+def identifying(cells: Cells, words: frozenset[str], origin: int = 0) -> str:
     """Why a unique numeric column is an identifier; empty if it may be informative. `words` are the
-    tokens of its name.
+    tokens of its name; from `origin` doubles tell its numbers apart.
 
     A counter increases by one from row to row, or rises and is named as one. In any order, unique
     numbers are assigned rather than measured if they fill a fifth of their range and independent
@@ -57,7 +58,7 @@ def identifying(cells: Cells, words: frozenset[str]) -> str:
     least 1 / (high - low + 1). Other monotonic numbers may be times or cumulative sums and are
     exempt. Years, and names of amounts and times, stay features.
     """
-    numbers = _read(cells)
+    numbers = _read(cells, origin)
     if numbers is None:
         return ""
     low, high, count = numbers.low, numbers.high, len(cells)
@@ -85,13 +86,28 @@ def identifying(cells: Cells, words: frozenset[str]) -> str:
     )
 
 
-def nearly_identifying(cells: Cells, words: frozenset[str]) -> str:
+def nearly_identifying(cells: Cells, words: frozenset[str], origin: int = 0) -> str:
     """Why a column of numbers, of which a few repeat, names the rows nevertheless; empty if it may
     as well say something. `words` are those of its name."""
-    if not says_id(words) or cells.distinct < MOSTLY_DIFFERENT * len(cells) or _read(cells) is None:
+    if not says_id(words) or cells.distinct < MOSTLY_DIFFERENT * len(cells):
+        return ""
+    if _read(cells, origin) is None:
         return ""
     share = f"{cells.distinct:,} different integers in {len(cells):,} rows"
     return f"identifier: {share}, and its name says id"
+
+
+def find_origin(cells: Cells) -> int | None:
+    """A whole number from which doubles tell the long whole numbers of a column apart: 0 where they
+    do anyway, None where they do from none."""
+    long = [one.filter(to_numbers(one).series.abs() > LAST_WHOLE) for one in cells.slices()]
+    labels = to_labels(pl.concat(long)).unique()
+    if labels.cast(pl.Float64).n_unique() == len(labels):
+        return 0
+    whole = to_whole(labels)
+    origin = int(whole.series.sort()[len(labels) // 2])
+    is_enough = to_numbers(labels, origin).series.n_unique() == len(labels)
+    return origin if is_enough and not len(whole.bad) else None
 
 
 def says_id(words: frozenset[str]) -> bool:
@@ -99,13 +115,13 @@ def says_id(words: frozenset[str]) -> bool:
     return bool(words & _IDENTIFIERS)
 
 
-def _read(cells: Cells) -> _Numbers | None:
+def _read(cells: Cells, origin: int) -> _Numbers | None:
     """Numbers of a column without missing values; None if some are not integers."""
     low, high = np.inf, -np.inf
     rises = falls = by_one = True
     before = np.empty(0)
     for one in cells.slices():
-        numbers = to_numbers(one).series.to_numpy()
+        numbers = to_numbers(one, origin).series.to_numpy()
         if not (numbers == np.floor(numbers)).all():
             return None
         steps = np.diff(np.concatenate([before, numbers]))
@@ -115,4 +131,4 @@ def _read(cells: Cells) -> _Numbers | None:
         low = min(low, float(numbers.min(initial=low)))
         high = max(high, float(numbers.max(initial=high)))
         before = numbers[-1:]
-    return _Numbers(low, high, rises or falls, by_one)
+    return _Numbers(low + origin, high + origin, rises or falls, by_one)

@@ -19,7 +19,7 @@ from trainwright.data.base.categories import count_labels, count_values
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.parse_cells import to_labels, to_numbers
+from trainwright.data.base.parse_cells import to_labels, to_numbers, to_whole
 from trainwright.data.base.row_storage import RowStorage, slices_of
 from trainwright.data.columns.class_target import LabelType
 from trainwright.data.columns.column_kinds import (
@@ -29,6 +29,7 @@ from trainwright.data.columns.column_kinds import (
     kind_problems,
 )
 from trainwright.data.columns.fit_target import label_type
+from trainwright.data.columns.identifiers import find_origin
 from trainwright.data.formats.file_format import is_untyped
 from trainwright.data.sources.source_file import SourceFile
 
@@ -106,8 +107,24 @@ def target_kind(
         return "classes", []
     numbers = present - cells.not_numbers
     if kind == "numeric" or (numbers >= MOSTLY * present and _are_amounts(cells)):
-        return "numbers", []
+        return "numbers", _unpredictable(cells, source)
     return "classes", []
+
+
+def _unpredictable(cells: Cells, source: SourceFile) -> list[Problem]:
+    """Problem of a target whose whole numbers no prediction in doubles tells apart, if any."""
+    if not cells.has_long_numbers or find_origin(cells) == 0:
+        return []
+    return [
+        Problem(
+            "doubles do not tell the numbers of the target apart",
+            path=cells.name,
+            found=f"whole numbers beyond 2**53, such as {to_labels(cells.first(1))[0]}",
+            expected="numbers of at most 15 digits",
+            fix="subtract a constant from the column, or set its kind to categorical",
+            place=source.place(),
+        )
+    ]
 
 
 def _are_amounts(cells: Cells) -> bool:
@@ -115,8 +132,9 @@ def _are_amounts(cells: Cells) -> bool:
     or 1 on, in numbers of rows of one order; quantities are fractions, begin anywhere, or have
     frequent and rare values. A name that ends in class, type, code or species means classes."""
     rows: Counter[float] = Counter()
+    read = to_whole if cells.has_long_numbers else to_numbers
     for one in cells.slices():
-        counts = count_values(to_numbers(one).series.drop_nulls())
+        counts = count_values(read(one).series.drop_nulls())
         rows.update(dict(counts.iter_rows()))
         if len(rows) > MOST_CLASSES_OF_NUMBERS:
             return True

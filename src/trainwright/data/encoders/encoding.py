@@ -16,6 +16,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.categories import rounded, safe_quantiles, safe_shares
 from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.inputs import Bytes, Floats, Inputs, Integers, Part
+from trainwright.data.base.parse_cells import to_numbers
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.typed_rows import Limit, limited
@@ -247,10 +248,10 @@ def number_columns(
     columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: LagFeatures
 ) -> list[NumberColumn]:
     """Numeric columns, date parts and the past."""
-    names = [*names_of_kind(columns, "numeric"), *history.names]
-    found: list[NumberColumn] = [itemgetter(name) for name in names]
-    own = len(found) - len(history.names)
-    return [*found[:own], *(date.values for date in dates), *found[own:]]
+    numeric = [column for column in columns if column.kind == "numeric"]
+    own = [one.distances if one.origin else itemgetter(one.name) for one in numeric]
+    past = [itemgetter(name) for name in history.names]
+    return [*own, *(date.values for date in dates), *past]
 
 
 def number_matrix(frame: pl.DataFrame, columns: Sequence[NumberColumn]) -> Floats:
@@ -302,7 +303,8 @@ def _profile(series: pl.Series, column: ColumnType) -> Json:
     known = series.drop_nulls()
     match column.kind:
         case "numeric":
-            return {**about, "quantiles": safe_quantiles(known.cast(pl.Float64).to_numpy())}
+            numbers = to_numbers(known, column.origin).series
+            return {**about, "quantiles": safe_quantiles(numbers.to_numpy())}
         case "datetime":
             seconds = known.cast(pl.Datetime("us")).cast(pl.Int64).to_numpy() / 1e6
             return {**about, "quantiles_seconds": safe_quantiles(seconds)}

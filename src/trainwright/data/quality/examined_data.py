@@ -221,7 +221,7 @@ def _look(cells: pl.Series, written: Column) -> ColumnView:
         return ColumnView(cells.name, "nested", cells, cells, _none(), "")
     match column.kind:
         case "numeric":
-            return numeric_look(cells, reason)
+            return numeric_look(cells, reason, column.origin)
         case "categorical":
             values = to_labels(cells)
             return ColumnView(cells.name, _kind_of(values), cells, values, _none(), reason)
@@ -247,9 +247,10 @@ def _date_form(cells: pl.Series, reason: str) -> str:
     return dates.form if dates else ""
 
 
-def numeric_look(cells: pl.Series, reason: str = "") -> ColumnView:
-    """A numeric column; values infinite or beyond 32-bit floats are missing, as in training."""
-    reading = to_numbers(cells)
+def numeric_look(cells: pl.Series, reason: str = "", origin: int = 0) -> ColumnView:
+    """A numeric column, counted from `origin`; values infinite or beyond 32-bit floats are missing,
+    as in training."""
+    reading = to_numbers(cells, origin)
     beyond = (reading.series.abs() > LARGEST).fill_null(False)
     bad = np.union1d(reading.bad, beyond.arg_true().to_numpy()).astype(np.int64)
     return ColumnView(cells.name, "numeric", cells, reading.series.set(beyond, None), bad, reason)
