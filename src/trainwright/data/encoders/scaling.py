@@ -25,6 +25,9 @@ _MOST_QUANTILES = 1000
 _QUANTILE_ROWS = 200_000
 _IMPUTED = ("median", "mean")
 _EPSILON = float(np.finfo(np.float64).eps)
+_SAMPLE = 10_000
+_MERGED = 0.01
+"""Share of different numbers that single precision may make equal."""
 _BOUND = 1e-7
 """Shares of 0 and 1 are held so far from them, as their places would be infinite."""
 
@@ -37,8 +40,8 @@ class NumberState:
     `scale` and `impute` [F] say what is done to each. `fill` [F] stands for missing numbers (0 in a
     column without imputation). `indicated` are the columns with missing training values, each of
     which gets a 0/1 column. `center` and `spread` [F] (0 and 1 where they are not used) belong to
-    `standard`, `robust` and, behind the logarithm, `log`; `quantiles` [Q, columns of that kind] to
-    `quantile`.
+    `standard`, `robust` and, after the logarithm, `log`, and the center to columns of `none` that
+    single precision holds only from there; `quantiles` [Q, columns of that kind] to `quantile`.
     """
 
     scale: tuple[Scaling, ...]
@@ -61,7 +64,7 @@ class NumberState:
         if not values.size:
             return values
         values = _logarithms(values, self.scale)
-        moved = _where(self.scale, "standard", "robust", "log")
+        moved = np.flatnonzero((self.center != 0) | (self.spread != 1))
         if len(moved):
             values = values.copy()
             values[:, moved] = (values[:, moved] - self.center[moved]) / self.spread[moved]
@@ -142,7 +145,12 @@ def fit_numbers(
     space: RowStorage = IN_MEMORY,
 ) -> NumberState:
     """Fit on the training rows; `scale` and `impute` are of each column. A column without any
-    training value is filled with 0. `space` has room for one column."""
+    training value is filled with 0. `space` has room for one column.
+
+    A column without scaling that single precision does not hold is centered, or, where that is not
+    enough, scaled by its quantiles: trees split both alike.
+    """
+    scale = list(scale)
     every = np.arange(rows.width)
     fill, center, spread = np.zeros(rows.width), np.zeros(rows.width), np.ones(rows.width)
     present = sum((~np.isnan(one)).sum(axis=0) for one in rows.slices(every))
@@ -161,11 +169,34 @@ def fit_numbers(
     filled = NumberRows(rows.height, rows.width, between)
     if len(chosen := _where(scale, "standard", "log")):
         center[chosen], spread[chosen] = _standard(filled, chosen)
+    if len(chosen := _where(scale, "none")):
+        sample = rows.take(np.arange(0, rows.height, 1 + rows.height // _SAMPLE), chosen)
+        for at, values in zip(chosen, sample.T, strict=True):
+            center[at] = far_center(values)
+            if center[at] and merges_in_single(values - center[at]):
+                scale[at], center[at] = "quantile", 0.0
     for at in _where(scale, "robust"):
         center[at], spread[at] = _robust(_present(filled, at, space))
     chosen = _where(scale, "quantile")
     quantiles = _quantiles(filled, chosen, space) if len(chosen) else np.empty(0)
     return NumberState(tuple(scale), tuple(impute), fill, indicated, center, spread, quantiles)
+
+
+def merges_in_single(values: Floats) -> bool:
+    """Does single precision make more than 1% of the different numbers equal? NaN is none."""
+    different = np.unique(values[~np.isnan(values)])
+    held = np.unique(different.astype(np.float32))
+    return len(different) - len(held) > _MERGED * len(different)
+
+
+def far_center(values: Floats) -> float:
+    """A middle value to subtract in double precision, where single precision merges the numbers;
+    otherwise 0. Of many values it takes evenly spaced ones."""
+    values = values[:: 1 + len(values) // _SAMPLE]
+    if not merges_in_single(values):
+        return 0.0
+    present = np.sort(values[~np.isnan(values)])
+    return float(present[len(present) // 2])
 
 
 def _where(kinds: Sequence[str], *wanted: str) -> Integers:
