@@ -131,6 +131,12 @@ def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
     from trainwright.model.boosting.lightgbm_dataset import BoostingRows
     from trainwright.model.boosting.lightgbm_fit import BoostingJob
 
+    centre, unit = 0.0, 1.0
+    if job.outputs == 1:
+        from trainwright.model.trees.target_scales import ANY_UNIT, scale_job
+
+        section, job, scales = scale_job(section, job, ANY_UNIT)
+        centre, unit = sum(scales.centres), max(scales.scales, default=1.0)
     return BoostingJob(
         section=section,
         train=BoostingRows.of(job.train, job.ranking.train),
@@ -142,6 +148,8 @@ def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
         monotone=job.monotone,
         ranking=job.ranking,
         threads=job.threads,
+        centre=centre,
+        unit=unit,
     )
 
 

@@ -80,7 +80,7 @@ class BoostingJob:
     validation value decides the number of trees: `loss`, or a regression metric that LightGBM
     computes; any other metric is replaced by the loss. `quantile` is that of the objective and the
     metric. `threads` 0 are all usable cores. `monotone` and `ranking` are as in `LibraryJob`;
-    what a ranking watches is its own metric.
+    what a ranking watches is its own metric. Targets are `centre` plus `unit` times the learned.
     """
 
     section: Boosting
@@ -93,6 +93,8 @@ class BoostingJob:
     quantile: float = 0.5
     monotone: Mapping[int, int] = field(default_factory=dict)
     ranking: RankingJob = NO_RANKING
+    centre: float = 0.0
+    unit: float = 1.0
 
 
 @final
@@ -269,7 +271,20 @@ def fit_boosting(
     if booster.current_iteration() > grown.kept:
         text = booster.model_to_string(num_iteration=grown.kept)
         booster = lightgbm.Booster(model_str=text)
+    booster = restore_unit(booster, job)
     return Boosted(booster, job.outputs, watched_metric(job), grown.curve)
+
+
+def restore_unit(booster: lightgbm.Booster, job: BoostingJob) -> lightgbm.Booster:
+    """The trees with leaves in the unit of the target, doubles as the predictions are."""
+    if (job.centre, job.unit) == (0, 1):
+        return booster
+    leaves = re.findall(r"(?m)^num_leaves=(\d+)$", booster.model_to_string())
+    for tree, count in enumerate(leaves):
+        for leaf in range(int(count)):
+            value = booster.get_leaf_output(tree, leaf) * job.unit
+            booster.set_leaf_output(tree, leaf, value + job.centre * (tree == 0))
+    return booster
 
 
 def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:

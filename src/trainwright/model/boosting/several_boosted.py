@@ -18,6 +18,7 @@ from trainwright.model.boosting.lightgbm_fit import (
     Boosted,
     BoostingJob,
     boosting_parameters,
+    restore_unit,
     watched_metric,
     weights_of_classes,
 )
@@ -233,7 +234,7 @@ def fit_quantiles(
         for one in quantiles
     ]
     curve = grow_side_by_side(growing, job.section.max_trees, watching)
-    each = tuple(Boosted(one.kept(), 1, _METRIC) for one in growing)
+    each = tuple(Boosted(restore_unit(one.kept(), job), 1, _METRIC) for one in growing)
     return BoostedQuantiles(tuple(quantiles), each, curve)
 
 
@@ -295,6 +296,7 @@ def fit_targets(
     curve = grow_side_by_side(growing, max(limits), watching)
     metric = watched_metric(jobs[0])
     each = tuple(
-        Boosted(one.kept(), job.outputs, metric) for one, job in zip(growing, jobs, strict=True)
+        Boosted(restore_unit(one.kept(), job), job.outputs, metric)
+        for one, job in zip(growing, jobs, strict=True)
     )
     return BoostedTargets(each, metric, curve)

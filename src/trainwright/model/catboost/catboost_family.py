@@ -33,8 +33,9 @@ class CatBoostFamily(RestartedFamily[CatBoost]):
         """See `TreeFamily`."""
         with loading():
             from trainwright.model.catboost.catboost_fit import catboost_metric
+            from trainwright.model.trees.target_scales import scale_job
 
-        return catboost_metric(section, job)
+        return catboost_metric(*scale_job(section, job)[:2])
 
     def boost(self, section: CatBoost, job: LibraryJob, watching: Watching) -> RecordedScorer:
         """See `RestartedFamily`."""

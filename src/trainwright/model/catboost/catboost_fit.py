@@ -22,7 +22,7 @@ from trainwright.model.catboost.catboost_json import check_catboost_model
 from trainwright.model.library_family import LibraryJob
 from trainwright.model.tree_growth import Watching, weights_of_rows
 from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
-from trainwright.model.trees.target_scales import scales_of
+from trainwright.model.trees.target_scales import scale_job
 
 _LOSSES: Mapping[str, str] = {
     "squared_error": "RMSE",
@@ -72,7 +72,8 @@ class CatBoostScorer:
         if several.targets:
             return expit(raw) if outputs == 2 else several.restored(raw)
         if outputs == 1:
-            return np.asarray(np.exp(raw) if self.is_log else raw).reshape(len(raw), -1)
+            values = np.asarray(np.exp(raw) if self.is_log else raw)
+            return several.restored(values.reshape(len(raw), -1))
         if outputs == 2:
             raw = np.stack([np.zeros(len(raw)), raw], axis=1)
         grown = np.exp(raw - raw.max(axis=1, keepdims=True))
@@ -119,15 +120,14 @@ def fit_catboost(
         Mistake: CatBoost cannot learn from these rows, for example if every column is constant.
     """
     weights = job.class_weights(section.class_weights)
-    scales = scales_of(job)
-    train, beside = (
-        replace(part, target=scales.learned(part.target)) for part in (job.train, job.validation)
-    )
-    validation = _pool_of(beside, weights) if len(beside) else None
-    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
+    section, job, scales = scale_job(section, job)
+    validation = _pool_of(job.validation, weights) if len(job.validation) else None
     parameters = catboost_parameters(section, job)
     metric = str(parameters["eval_metric"])
-    trees = _grown(parameters, _pool_of(train, weights), validation, _Callback(watcher, metric))
+    unit = scales.unit_of(metric)
+    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching(), unit)
+    train = _pool_of(job.train, weights)
+    trees = _grown(parameters, train, validation, _Callback(watcher, metric))
     trees.shrink(ntree_end=watcher.kept)
     curve = tuple(watcher.curve)
     outputs = 1 + job.are_labels if job.are_several else job.outputs

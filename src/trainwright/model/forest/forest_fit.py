@@ -18,6 +18,7 @@ from trainwright.data.base.inputs import Floats, Inputs, Integers, as_columns
 from trainwright.data.base.row_storage import bounds
 from trainwright.model.array_file import read_arrays, write_arrays
 from trainwright.model.library_family import LibraryJob, tree_matrix
+from trainwright.model.trees.target_scales import ONE_TARGET, choose_scale
 
 _ARRAYS = {
     "sizes": ("<i8", 1),
@@ -153,19 +154,19 @@ def fit_forest(section: Forest, job: LibraryJob) -> ForestScorer:
     """Grow the trees of a forest on the training rows."""
     model = build_forest(section, job)
     matrix = forest_matrix(job.train.inputs)
-    model.fit(matrix, job.train.target, job.row_weights(section.class_weights))
+    target = job.train.target
+    are_numbers = target.dtype.kind == "f"
+    scales = choose_scale(target) if are_numbers else ONE_TARGET
+    model.fit(matrix, scales.learned(target), job.row_weights(section.class_weights))
     trees = [one.tree_ for one in model.estimators_]
+    if are_numbers:
+        means = np.concatenate([tree.value[:, :, 0] for tree in trees])
+        return _scorer_of(trees, (), scales.restored(means), matrix)
     if job.are_several:
-        values = _values_of_labels(trees, model.classes_) if job.are_labels else _of_targets(trees)
-        return _scorer_of(trees, (), values, matrix)
-    present = tuple(int(code) for code in model.classes_) if job.outputs > 1 else ()
+        return _scorer_of(trees, (), _values_of_labels(trees, model.classes_), matrix)
+    present = tuple(int(code) for code in model.classes_)
     values = np.concatenate([tree.value[:, 0, :] for tree in trees])
     return replace(_scorer_of(trees, present, values, matrix), outputs=job.outputs)
-
-
-def _of_targets(trees: Sequence[Any]) -> Floats:
-    """Means of each target in the nodes, [nodes, T]."""
-    return np.concatenate([tree.value[:, :, 0] for tree in trees])
 
 
 def _values_of_labels(trees: Sequence[Any], classes: Sequence[Any]) -> Floats:

@@ -19,11 +19,12 @@ from trainwright.model.trees.target_scales import ONE_TARGET, TargetScales
 class RoundWatcher:
     """Follows the validation value, of which less is better, and says when growth ends.
 
-    Without validation rows the value is NaN, and all rounds are kept.
+    Without validation rows the value is NaN, and all rounds are kept. Values are in a `unit`.
     """
 
-    def __init__(self, patience: int, watching: Watching) -> None:
+    def __init__(self, patience: int, watching: Watching, unit: float = 1.0) -> None:
         self._patience = patience
+        self._unit = unit
         self._watching = watching
         self._next = 1.0
         self.trees = self.best = 0
@@ -38,6 +39,7 @@ class RoundWatcher:
     def is_last(self, value: float, train_value: Callable[[], float]) -> bool:
         """Take notice of the next round: is it the last one?"""
         self.trees += 1
+        value *= self._unit
         reached("tree")
         if math.isfinite(value):
             self._watching.tell(self.trees, value)
@@ -45,7 +47,7 @@ class RoundWatcher:
                 self.best, self.best_value = self.trees, value
             if self.trees >= self._next:
                 self._next = next_point(self.trees)
-                self.curve.append(CurvePoint(self.trees, train_value(), value))
+                self.curve.append(CurvePoint(self.trees, train_value() * self._unit, value))
         has_waited = bool(self.best) and self.trees - self.best >= self._patience
         return has_waited or self._watching.is_interrupted() or self._watching.should_stop()
 
@@ -70,9 +72,9 @@ class BoostingRecord:
         about = {"outputs": self.outputs, "metric": self.metric, "curve": curve, "kept": self.kept}
         several: Json = {"quantiles": list(self.quantiles)} if self.quantiles else {}
         found = self.several
-        if found.targets:
+        if found.targets or found.centres:
             scales = {"centres": list(found.centres), "scales": list(found.scales)}
-            several = {"targets": found.targets, **scales}
+            several |= {"targets": found.targets, **scales}
         write_json(folder / "boosting.json", {**about, **several})
 
     @property

@@ -32,9 +32,10 @@ class XGBoostFamily(RestartedFamily[XGBoost]):
     def watched(self, section: XGBoost, job: LibraryJob) -> str:
         """See `TreeFamily`."""
         with loading():
+            from trainwright.model.trees.target_scales import scale_job
             from trainwright.model.xgboost.xgboost_fit import xgboost_metric
 
-        return xgboost_metric(section, job)
+        return xgboost_metric(*scale_job(section, job)[:2])
 
     def boost(self, section: XGBoost, job: LibraryJob, watching: Watching) -> RecordedScorer:
         """See `RestartedFamily`."""

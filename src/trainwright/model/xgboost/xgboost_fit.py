@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -26,7 +26,7 @@ from trainwright.model.library_family import (
 )
 from trainwright.model.tree_growth import Watching, weights_of_rows
 from trainwright.model.trees.round_watcher import BoostingRecord, RoundWatcher, read_boosting_record
-from trainwright.model.trees.target_scales import scales_of
+from trainwright.model.trees.target_scales import scale_job
 from trainwright.model.xgboost.xgboost_json import check_xgboost_model
 
 _OBJECTIVES: Mapping[str, str] = {
@@ -73,10 +73,8 @@ class XGBoostScorer:
         columns = as_columns(inputs)
         parts = (_matrix(columns.between(*ends)) for ends in bounds(len(columns)))
         raw = np.concatenate([np.asarray(self.booster.predict(one), np.float64) for one in parts])
-        if several.targets:
-            return several.restored(raw)
-        if outputs == 1:
-            return raw.reshape(len(raw), -1)
+        if outputs == 1 or several.targets:
+            return several.restored(raw.reshape(len(raw), -1))
         if outputs == 2:
             return np.stack([1 - raw, raw], axis=1)
         # Single precision sums to 1 within its own rounding.
@@ -87,12 +85,12 @@ class XGBoostScorer:
         those of the median."""
         found = self.booster.predict(_matrix(inputs), pred_contribs=True, strict_shape=True)
         values = np.asarray(found, np.float64)
-        if self.record.quantiles:
-            median = self.record.quantiles.index(0.5)
-            return values[:, median : median + 1]
         if self.record.several.centres:
             values *= np.array(self.record.several.scales)[:, None]
             values[:, :, -1] += self.record.several.centres
+        if self.record.quantiles:
+            median = self.record.quantiles.index(0.5)
+            return values[:, median : median + 1]
         return values
 
     def write(self, folder: Path) -> None:
@@ -127,15 +125,14 @@ def fit_xgboost(
     without validation rows all `max_trees`."""
     weights = job.class_weights(section.class_weights)
     ranking = job.ranking
-    scales = scales_of(job)
-    parts = [
-        replace(part, target=scales.learned(part.target)) for part in (job.train, job.validation)
-    ]
-    train = _labelled(parts[0], weights, ranking.train)
-    watched = [_labelled(parts[1], weights, ranking.validation)] if len(parts[1]) else []
+    section, job, scales = scale_job(section, job)
+    train = _labelled(job.train, weights, ranking.train)
+    rows = job.validation
+    watched = [_labelled(rows, weights, ranking.validation)] if len(rows) else []
     own = _own_metric(ranking, train) if ranking else None
-    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching())
     metric = xgboost_metric(section, job)
+    unit = scales.unit_of(metric)
+    watcher = RoundWatcher(section.early_stopping_rounds, watching or Watching(), unit)
     booster = xgboost.train(
         xgboost_parameters(section, job),
         train,
