@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,14 +103,15 @@ class Cleaning:
     def _numbers(self, series: pl.Series) -> pl.Series:
         if series.dtype.is_float():
             series = without_nan(series)
-        tokens = []
-        for token in self.missing:
-            with contextlib.suppress(ValueError):
-                tokens.append(float(token))
-        tokens = [token for token in tokens if np.isfinite(token)]
-        if not tokens:
-            return series
-        return series.set(series.cast(pl.Float64).is_in(tokens), None)
+        words = pl.Series(self.missing, dtype=pl.String)
+        tokens = words.cast(pl.Float64, strict=False)
+        numbers = series.cast(pl.Float64)
+        missing = numbers.is_in(tokens.filter(tokens.is_finite()).to_list())
+        if not series.dtype.is_float() and missing.any():
+            # Doubles do not tell long numbers apart.
+            exact = to_labels(series).is_in(to_labels(words).to_list())
+            missing &= exact | (numbers.abs() <= LAST_WHOLE)
+        return series.set(missing, None)
 
 
 @final

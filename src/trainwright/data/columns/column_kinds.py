@@ -20,7 +20,6 @@ from trainwright.data.base.parse_cells import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
-    LAST_WHOLE,
     ReadColumn,
     closest_format,
     to_labels,
@@ -334,15 +333,8 @@ def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
     """Cleaned cells as dates if `form` is given, else as numbers if all are, else as labels."""
     if form:
         return to_moments(cells, form).series
-    if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
-        return cells
-    numbers = to_numbers(cells)
-    if len(cells) == cells.null_count() or len(numbers.bad):
-        return to_labels(cells)
-    if cells.dtype.is_float() or not (numbers.series.abs() > LAST_WHOLE).any():
-        return numbers.series
-    whole = to_whole(cells)
-    return to_labels(cells) if len(whole.bad) else whole.series
+    column = as_typed(ColumnType(cells.name, "ignored", "", 0, 0, ""), Cells(cells))
+    return cells if column.kind == "ignored" else type_column(cells, column)[0]
 
 
 def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile) -> Problem:
@@ -388,7 +380,6 @@ def _ambiguous(cells: Cells, forms: tuple[str, ...], source: SourceFile) -> Prob
         "the dates can be read in more than one way",
         path=str(cells.name),
         found=f"{cells.first(1)[0]!r} as {' or '.join(forms)}",
-        expected="one way of writing a date",
         fix=f"set data.columns.{as_key(cells.name)}.format to one of them",
         place=source.place(),
     )

@@ -89,9 +89,8 @@ def identifying(cells: Cells, words: frozenset[str], origin: int = 0) -> str:
 def nearly_identifying(cells: Cells, words: frozenset[str], origin: int = 0) -> str:
     """Why a column of numbers, of which a few repeat, names the rows nevertheless; empty if it may
     as well say something. `words` are those of its name."""
-    if not says_id(words) or cells.distinct < MOSTLY_DIFFERENT * len(cells):
-        return ""
-    if _read(cells, origin) is None:
+    repeats = cells.distinct < MOSTLY_DIFFERENT * len(cells)
+    if not says_id(words) or repeats or _read(cells, origin) is None:
         return ""
     share = f"{cells.distinct:,} different integers in {len(cells):,} rows"
     return f"identifier: {share}, and its name says id"

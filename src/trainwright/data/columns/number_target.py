@@ -162,7 +162,6 @@ class Numbers(QuantileTarget):
                     f"{many(strange.count, 'row has', 'rows have')} a count below 0",
                     path=self.column,
                     found=str(strange),
-                    expected="a number of at least 0 in every row",
                     fix="repair these rows",
                 )
             )

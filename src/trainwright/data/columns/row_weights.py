@@ -79,7 +79,6 @@ def _check_each(weights: Floats, cells: pl.Series, places: Integers, space: RowS
                 f"{many(wrong.size, 'training row')} without a weight of 0 or above",
                 path=_PATH,
                 found=f"{cells[int(wrong[0])]!r} in {cells.name!r} (data row {rows})",
-                expected="a finite number from 0 on in every training row",
                 fix="correct the column, or remove these rows",
             )
         )
@@ -95,7 +94,6 @@ def _check_sums(weights: Floats, column: str, classes: Sequence[str], codes: Int
                 f"no training row{of_class} has a weight above 0",
                 path=_PATH,
                 found=f"only 0 in {column!r}",
-                expected=f"a training row{of_class} with a weight above 0",
                 fix="correct the column, or remove data.weight",
             )
         )

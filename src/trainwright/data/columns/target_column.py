@@ -107,24 +107,16 @@ def target_kind(
         return "classes", []
     numbers = present - cells.not_numbers
     if kind == "numeric" or (numbers >= MOSTLY * present and _are_amounts(cells)):
-        return "numbers", _unpredictable(cells, source)
-    return "classes", []
-
-
-def _unpredictable(cells: Cells, source: SourceFile) -> list[Problem]:
-    """Problem of a target whose whole numbers no prediction in doubles tells apart, if any."""
-    if not cells.has_long_numbers or find_origin(cells) == 0:
-        return []
-    return [
-        Problem(
+        problem = Problem(
             "doubles do not tell the numbers of the target apart",
-            path=cells.name,
+            path=name,
             found=f"whole numbers beyond 2**53, such as {to_labels(cells.first(1))[0]}",
-            expected="numbers of at most 15 digits",
             fix="subtract a constant from the column, or set its kind to categorical",
             place=source.place(),
         )
-    ]
+        is_long = cells.has_long_numbers and find_origin(cells) != 0
+        return "numbers", [problem] * is_long
+    return "classes", []
 
 
 def _are_amounts(cells: Cells) -> bool:
@@ -177,7 +169,6 @@ def typed_target(
                 "the target is missing in every row",
                 path=target.name,
                 found=f"no value in {many(len(rows), 'row')}",
-                expected="a value to learn in every row",
                 fix="name another column in data.target, or check data.missing_values",
                 place=source.place(),
             )
@@ -188,7 +179,6 @@ def typed_target(
                 f"the target is missing in {len(rows)} of {len(cells)} rows",
                 path=target.name,
                 found=source.rows_text(rows),
-                expected="a value to learn in every row",
                 fix="repair the rows, or leave them out with data.missing_target: drop"
                 + ("; " + _WITHOUT_LABELS if target.section.labels.separator else ""),
                 place=source.place(int(rows[0])),
@@ -202,7 +192,6 @@ def _nested(target: TargetColumn, cells: pl.Series, source: SourceFile) -> Probl
         "the target is a list or an object in each row",
         path=target.name,
         found=str(cells.dtype)[:80],
-        expected="one class or number in each row",
         fix="set data.reading.nested to text, or write the class in a column of its own",
         place=source.place(),
     )
@@ -223,7 +212,6 @@ def class_problems(
                 "the target has the same value in every row",
                 path=name,
                 found=repr(known[0]),
-                expected="at least two classes, or numbers that differ",
                 fix="name another column in data.target, or add rows of other classes",
                 place=sources["train"].place(),
             )
