@@ -16,6 +16,7 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, PartName
+from trainwright.data.encoders.scaling import far_center
 from trainwright.data.series.lookback import Lookback, calendar_of
 from trainwright.data.series.origins import OriginSplit
 from trainwright.data.series.panel import SeriesPanel, TimeSpacing
@@ -180,9 +181,10 @@ def fit_small_trees(x: Floats, y: Floats, held_out: Floats) -> Floats:
     overfits."""
     import lightgbm
 
-    rows = lightgbm.Dataset(x, y, params=dict(_OPTIONS))
+    center = far_center(y)
+    rows = lightgbm.Dataset(x, y - center, params=dict(_OPTIONS))
     model = lightgbm.train(dict(_OPTIONS), rows, _TREES)
-    return np.asarray(model.predict(held_out), np.float64)
+    return center + np.asarray(model.predict(held_out), np.float64)
 
 
 def _validation_error(

@@ -17,6 +17,7 @@ from trainwright.data.base.inputs import Floats, Integers, TableInputs
 from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.encoders.scaling import far_center
 from trainwright.data.encoders.time_features import fit_dates
 from trainwright.data.split.groups import fill_bins, members
 from trainwright.data.split.random_split import random_keys
@@ -85,7 +86,7 @@ def _side_by_side(each: Sequence[Floats]) -> Floats:
 
 
 def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
-    """Encode columns without the target: numbers unchanged, dates as a timestamp and as the parts
+    """Encode columns without the target: numbers, dates as a timestamp and as the parts
     that a model uses, words by codes of the 200 most frequent, texts by the presence of their 300
     most frequent terms."""
     numbers: list[Floats] = []
@@ -94,13 +95,14 @@ def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
         series = rows.frame[column.name]
         match column.kind:
             case "numeric":
-                numbers.append(series.cast(pl.Float64).fill_null(np.nan).to_numpy())
+                values = column.distances(rows.frame).fill_null(np.nan).to_numpy()
+                numbers.append(values - far_center(values))
             case "datetime":
                 days = (series.cast(pl.Int64) - series.cast(pl.Int64).min()) / _MICROSECONDS_A_DAY
                 numbers.append(days.fill_null(np.nan).to_numpy())
                 parts = fit_dates(rows.frame, [column.name], "parts")
-                values = (part.values(rows.frame).cast(pl.Float64) for part in parts)
-                numbers.extend(one.fill_null(np.nan).to_numpy() for one in values)
+                each = (part.values(rows.frame).cast(pl.Float64) for part in parts)
+                numbers.extend(one.fill_null(np.nan).to_numpy() for one in each)
             case "text":
                 numbers.extend(_terms(series).T)
             case _:
@@ -226,9 +228,10 @@ def _grown(rows: ProbeRows, inputs: TableInputs, seen: Integers) -> Callable[[In
     matrix = np.concatenate([inputs.numeric, inputs.categories.astype(np.float32)], axis=1)
     numbers, width = inputs.numeric.shape[1], matrix.shape[1]
     trees = max(_FEWEST_TREES, min(_TREES, _CLASS_TREES // rows.outputs))
+    center = far_center(rows.target[seen]) if rows.outputs == 1 else 0.0
     data = lightgbm.Dataset(
         matrix[seen],
-        rows.target[seen],
+        rows.target[seen] - center,
         categorical_feature=list(range(numbers, width)),
         params={"max_bin": 127, "verbosity": -1},
     )
@@ -237,7 +240,7 @@ def _grown(rows: ProbeRows, inputs: TableInputs, seen: Integers) -> Callable[[In
     def score(asked: Integers) -> Floats:
         raw = np.asarray(model.predict(matrix[asked], num_threads=1), dtype=np.float64)
         if rows.outputs == 1:
-            return raw[:, None]
+            return raw[:, None] + center
         return np.stack([1 - raw, raw], axis=1) if rows.outputs == 2 else raw
 
     return score

@@ -14,6 +14,7 @@ import polars as pl
 
 from trainwright.data.base.categories import count_values
 from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.encoders.scaling import far_center
 from trainwright.data.quality.examined_data import ExaminedData
 from trainwright.data.statistics.logistic_regression import LogisticRegression, fit_logistic
 
@@ -114,15 +115,15 @@ def number_guesses(known: Known, given: Floats) -> Floats:
     folds = np.empty(len(given), dtype=np.int64)
     folds[order] = np.arange(len(given)) % FOLDS
     parameters: dict[str, Any] = {**_TREE, "objective": "l1", "num_leaves": 31}
-    guesses = np.empty(len(given))
+    guesses, center = np.empty(len(given)), far_center(given)
     for fold in range(FOLDS):
         fitted = _fitted_rows(folds == fold, np.zeros(len(given), dtype=np.int64))
         rows = lightgbm.Dataset(
-            known.numbers[fitted], given[fitted], categorical_feature=list(known.codes)
+            known.numbers[fitted], given[fitted] - center, categorical_feature=list(known.codes)
         )
         model = lightgbm.train(parameters, rows, num_boost_round=_TREES)
         held = known.numbers[folds == fold]
-        guesses[folds == fold] = np.asarray(model.predict(held, num_threads=1))
+        guesses[folds == fold] = center + np.asarray(model.predict(held, num_threads=1))
     return guesses
 
 
