@@ -48,7 +48,7 @@ class TargetScales:
 
     def unit_of(self, metric: str) -> float:
         """What a value of the metric of learned numbers is multiplied by, for that of the target;
-        the mean over several stays as it is learned."""
+        the mean over several stays in learned units."""
         is_relative = self.targets or metric.lower() == "mape"
         return 1.0 if is_relative or not self.scales else self.scales[0]
 
