@@ -17,12 +17,15 @@ from trainwright.contract.sections.data.table_data import Features as FeaturesSe
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import DataMistake
+from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.inputs import TableInputs
+from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
+from trainwright.evaluation.experiments.probe import ProbeRows, encode, out_of_fold
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryJob
 
@@ -157,20 +160,19 @@ SCALED = {"linear": "standard", "neighbours": "standard"}
 FAMILIES = ("boosting", "xgboost", "catboost", "forest", "linear", "neighbours")
 
 
-def fitted(kind: str, data: Prepared, metric: str = "rmse", **settings: Any) -> Any:
-    section = sections()[kind](kind=kind, **settings)
-    if kind == "forest":
-        section = section.model_copy(update={"feature_fraction": 1.0})
-    objective = "mape" if metric == "mape" and kind != "xgboost" else "squared_error"
-    if "objective" in type(section).model_fields:
-        section = section.model_copy(update={"objective": objective})
-    train, validation = data.train, data.validation
-    job = LibraryJob(train, validation, 1, data.features.cardinalities, 0, metric, 0.5)
+def fitted(kind: str, data: Prepared, metric: str = "rmse") -> Any:
+    """A model of few trees."""
+    few = {"max_trees": 60, "trees": 30, "feature_fraction": 1.0}
+    few["objective"] = "mape" if metric == "mape" and kind != "xgboost" else "squared_error"
+    section = sections()[kind](kind=kind)
+    known = {key: few[key] for key in few if key in type(section).model_fields}
+    section = section.model_copy(update=known)
+    job = LibraryJob(data.train, data.validation, 1, data.features.cardinalities, 0, metric, 0.5)
     return library_family(section).fit(section, job).scorer
 
 
-def predictions(kind: str, data: Prepared, metric: str = "rmse", **settings: Any) -> Any:
-    return fitted(kind, data, metric, **settings).score(data.test.inputs)[:, 0]
+def predictions(kind: str, data: Prepared, metric: str = "rmse") -> Any:
+    return fitted(kind, data, metric).score(data.test.inputs)[:, 0]
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -226,3 +228,28 @@ def test_a_bundle_predicts_in_the_unit_of_its_target(kind: str, tmp_path: Path) 
     if kind in ("boosting", "xgboost"):
         each = scorer.contributions(data.test.inputs)[:, 0].sum(axis=1)
         assert np.allclose(each, scorer.score(data.test.inputs)[:, 0], atol=1e-3, rtol=0)
+
+
+def test_a_long_sentinel_makes_no_neighbour_missing() -> None:
+    cells = pl.Series("x", [2**63 - 1, 2**63 - 2, -9, None])
+    cleaned = Cleaning(("9223372036854775807", "-9.0", "nan"), {}).cells(cells)
+    assert cleaned.to_list() == [None, 2**63 - 2, None, None]
+
+
+def test_new_rows_may_spell_long_numbers_with_an_exponent(tmp_path: Path) -> None:
+    rows = made_rows(0).with_columns(x=pl.lit(2**60) + 256 * pl.col("g"))
+    encoder = prepared(rows, tmp_path).features
+    assert isinstance(encoder, TableEncoder)
+    spelled = [repr(float(number)) for number in rows["x"]]
+    near = encoder.read(rows.with_columns(x=pl.Series(spelled)))
+    assert np.array_equal(encoder.transform(near).numeric, encoder.transform(rows).numeric)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_an_experiment_sees_a_leak_into_a_target_far_from_0(offset: float) -> None:
+    draw = np.random.default_rng(0)
+    copy = draw.normal(size=600)
+    rows = ProbeRows(pl.DataFrame({"copy": copy + 1e9}), copy + offset, 1)
+    column = ColumnType("copy", "numeric", "", 0, 600, "")
+    scores = out_of_fold(rows, encode(rows, [column]), np.arange(600) % 5, "boosting", level=False)
+    assert np.corrcoef(scores[:, 0] - offset, copy)[0, 1] > 0.95
