@@ -24,7 +24,9 @@ from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
+from trainwright.data.statistics.profile import distance, profile_column
 from trainwright.data.types import Prepared
+from trainwright.data.versions.snapshot import hash_rows
 from trainwright.evaluation.experiments.probe import ProbeRows, encode, out_of_fold
 from trainwright.model.families import library_family
 from trainwright.model.library_family import LibraryJob
@@ -253,3 +255,14 @@ def test_an_experiment_sees_a_leak_into_a_target_far_from_0(offset: float) -> No
     column = ColumnType("copy", "numeric", "", 0, 600, "")
     scores = out_of_fold(rows, encode(rows, [column]), np.arange(600) % 5, "boosting", level=False)
     assert np.corrcoef(scores[:, 0] - offset, copy)[0, 1] > 0.95
+
+
+def test_versions_of_data_differ_by_the_last_digit() -> None:
+    ids = pl.Series("id", [2**60, 2**60 + 1, None], dtype=pl.Int64)
+    words = hash_rows(ids.to_frame())
+    assert len(set(words.tolist())) == len(ids)
+    small = pl.Series("id", [1, 2, None], dtype=pl.Int64)
+    as_doubles = hash_rows(small.cast(pl.Float64).to_frame())
+    assert np.array_equal(hash_rows(small.to_frame()), as_doubles)
+    before, after = (profile_column(2**60 + pl.Series("id", range(n, n + 8))) for n in (0, 8))
+    assert distance(before, after) == 1

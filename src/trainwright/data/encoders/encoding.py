@@ -289,7 +289,9 @@ def describe_columns(columns: Sequence[ColumnType], profile: Sequence[Json]) -> 
     """Columns that a model reads, with a typical value of their profile."""
     known = {one["name"]: one for one in profile}
     return [
-        InputColumn(one.name, one.kind, _example(known.get(one.name, {})), one.missing > 0)
+        InputColumn(
+            one.name, one.kind, one.origin or _example(known.get(one.name, {})), one.missing > 0
+        )
         for one in columns
     ]
 
@@ -304,7 +306,8 @@ def _profile(series: pl.Series, column: ColumnType) -> Json:
     match column.kind:
         case "numeric":
             numbers = to_numbers(known, column.origin).series
-            return {**about, "quantiles": safe_quantiles(numbers.to_numpy())}
+            origin = {"origin": column.origin} if column.origin else {}
+            return {**about, **origin, "quantiles": safe_quantiles(numbers.to_numpy())}
         case "datetime":
             seconds = known.cast(pl.Datetime("us")).cast(pl.Int64).to_numpy() / 1e6
             return {**about, "quantiles_seconds": safe_quantiles(seconds)}

@@ -175,8 +175,12 @@ def profile_column(series: pl.Series) -> Profile:
     kind: Literal["numbers", "dates", "words"] = "words"
     if series.dtype == pl.Datetime("us"):
         kind, series = "dates", series.cast(pl.Int64) / 1e6
-    elif series.dtype.is_numeric():
+    elif series.dtype.is_float():
         kind = "numbers"
+    elif series.dtype.is_numeric():
+        # Numbers of which doubles hold less than half are names.
+        doubles = series.cast(pl.Float64).n_unique()
+        kind = "numbers" if 2 * doubles >= series.n_unique() else "words"
     if kind == "words":
         # Nested values have no labels: present, but not comparable.
         counts = to_labels(series).drop_nulls().alias("v").value_counts(sort=True)

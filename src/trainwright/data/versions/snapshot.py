@@ -27,7 +27,7 @@ from trainwright.core.files import (
 from trainwright.data.base.counter_rng import GOLDEN, Words, mix
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import AppliedAction
-from trainwright.data.base.parse_cells import to_labels
+from trainwright.data.base.parse_cells import LAST_WHOLE, to_labels
 from trainwright.data.base.typed_fields import check_annotated
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.columns.target import Target
@@ -94,6 +94,9 @@ def _cells(series: pl.Series) -> Words:
     if series.dtype.is_numeric():
         numbers = series.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
         words = numbers.view(np.uint64)
+        if series.dtype == pl.Int64:
+            whole = series.fill_null(0).to_numpy().view(np.uint64)
+            words = np.where(np.abs(numbers) > LAST_WHOLE, whole, words)
     elif series.dtype == pl.Datetime("us"):
         words = series.cast(pl.Int64).fill_null(0).to_numpy().view(np.uint64)
     else:
