@@ -4,6 +4,7 @@ of a column, from every type of source, for every family."""
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cleaned_cells import Cleaning
-from trainwright.data.base.inputs import TableInputs
+from trainwright.data.base.inputs import Part, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part
@@ -162,15 +163,22 @@ SCALED = {"linear": "standard", "neighbours": "standard"}
 FAMILIES = ("boosting", "xgboost", "catboost", "forest", "linear", "neighbours")
 
 
-def fitted(kind: str, data: Prepared, metric: str = "rmse") -> Any:
-    """A model of few trees."""
-    few = {"max_trees": 60, "trees": 30, "feature_fraction": 1.0}
-    few["objective"] = "mape" if metric == "mape" and kind != "xgboost" else "squared_error"
+def few_trees(kind: str, objective: str = "squared_error") -> Any:
+    """The section of a small model."""
+    few = {"max_trees": 60, "trees": 30, "feature_fraction": 1.0, "objective": objective}
     section = sections()[kind](kind=kind)
     known = {key: few[key] for key in few if key in type(section).model_fields}
-    section = section.model_copy(update=known)
-    job = LibraryJob(data.train, data.validation, 1, data.features.cardinalities, 0, metric, 0.5)
-    return library_family(section).fit(section, job).scorer
+    return section.model_copy(update=known)
+
+
+def job_of(data: Prepared, metric: str = "rmse") -> LibraryJob:
+    return LibraryJob(data.train, data.validation, 1, data.features.cardinalities, 0, metric, 0.5)
+
+
+def fitted(kind: str, data: Prepared, metric: str = "rmse") -> Any:
+    is_relative = metric == "mape" and kind != "xgboost"
+    section = few_trees(kind, "mape" if is_relative else "squared_error")
+    return library_family(section).fit(section, job_of(data, metric)).scorer
 
 
 def predictions(kind: str, data: Prepared, metric: str = "rmse") -> Any:
@@ -218,6 +226,33 @@ def test_relative_errors_are_those_of_any_unit(kind: str, tmp_path: Path) -> Non
         for unit in (1e-4, 1e4)
     )
     assert np.allclose(small, large, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["boosting", "xgboost", "catboost", "forest"])
+def test_several_targets_far_from_0_are_learned(kind: str, tmp_path: Path) -> None:
+    data = prepared(made_rows(0), tmp_path)
+
+    def moved(part: Part) -> Part:
+        return replace(part, target=np.stack([part.target + 1e9, part.target * 1e-9], axis=1))
+
+    job = replace(job_of(data), train=moved(data.train), validation=moved(data.validation))
+    section = few_trees(kind)
+    fit = library_family(section).fit(section, replace(job, outputs=2))
+    scores = fit.scorer.score(data.test.inputs)
+    assert np.corrcoef(scores[:, 0] - 1e9, data.test.target)[0, 1] > 0.9
+    assert np.corrcoef(scores[:, 1], data.test.target)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("kind", ["boosting", "xgboost", "catboost"])
+def test_quantiles_far_from_0_are_learned(kind: str, tmp_path: Path) -> None:
+    data = prepared(made_rows(0).with_columns(pl.col("y") + 1e9), tmp_path)
+    section = few_trees(kind, "quantile")
+    job = replace(job_of(data, "pinball"), quantiles=(0.1, 0.5, 0.9))
+    scorer = library_family(section).fit(section, job).scorer
+    scorer.write(tmp_path)
+    scores = library_family(section).read(tmp_path).score(data.test.inputs)
+    assert np.corrcoef(scores[:, 1] - 1e9, data.test.target - 1e9)[0, 1] > 0.9
+    assert (scores[:, 0] < scores[:, 2]).mean() > 0.9
 
 
 @pytest.mark.parametrize("kind", ["boosting", "xgboost", "catboost", "forest"])
