@@ -144,6 +144,15 @@ def test_queries_are_those_of_the_spelled_numbers(start: str, source: str, tmp_p
     assert len(np.unique(judged.units)) == DIFFERENT
 
 
+def test_two_clusters_that_no_center_serves_keep_their_order(tmp_path: Path) -> None:
+    """Seconds of two hours, years apart: single precision holds them from neither."""
+    rows = made_rows(0).with_columns(x=1_600_000_000 + pl.col("g") % 2 * 100_000_000 + pl.col("g"))
+    numeric = prepared(rows, tmp_path).train.inputs.columns().numeric[:, 0]
+    order = np.argsort(numeric, kind="stable")
+    assert len(np.unique(numeric)) == DIFFERENT
+    assert (np.diff(rows["x"].to_numpy()[prepared(rows, tmp_path).train.rows][order]) >= 0).all()
+
+
 def test_numbers_that_no_origin_tells_apart_are_categories(tmp_path: Path) -> None:
     """Two ranges of long numbers, farther from each other than doubles reach."""
     rows = made_rows(0).with_columns(x=pl.col("g") % 20 + 2**60 + (pl.col("g") // 20) * 2**61)
