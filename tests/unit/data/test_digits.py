@@ -153,13 +153,24 @@ def test_two_clusters_that_no_center_serves_keep_their_order(tmp_path: Path) -> 
     assert (np.diff(rows["x"].to_numpy()[prepared(rows, tmp_path).train.rows][order]) >= 0).all()
 
 
-def test_numbers_that_no_origin_tells_apart_are_categories(tmp_path: Path) -> None:
-    """Two ranges of long numbers, farther from each other than doubles reach."""
-    rows = made_rows(0).with_columns(x=pl.col("g") % 20 + 2**60 + (pl.col("g") // 20) * 2**61)
-    far = prepared(rows, tmp_path)
+@pytest.mark.parametrize("start", ["1" + 24 * "0", "two ranges"])
+def test_numbers_that_no_origin_tells_apart_are_categories(start: str, tmp_path: Path) -> None:
+    """More digits than 64 bits have, or two ranges farther from each other than doubles reach."""
+    group = pl.col("g")
+    values = group % 20 + 2**60 + (group // 20) * 2**61
+    if start != "two ranges":
+        values = pl.lit(start[:-2]) + group.cast(pl.String).str.zfill(2)
+    far = prepared(made_rows(0).with_columns(x=values, g=values), tmp_path, source="csv")
     kinds = {one.name: one.kind for one in far.features.columns}  # type: ignore[attr-defined]
     assert kinds["x"] == "categorical"
     assert far.features.cardinalities[0] > 30
+    grouped = prepared(
+        made_rows(0).with_columns(x=values, g=values),
+        tmp_path,
+        GroupSplit(kind="group", column="g"),
+        "csv",
+    )
+    assert len({*grouped.train.units, *grouped.validation.units, *grouped.test.units}) == DIFFERENT
 
 
 def test_a_target_that_doubles_do_not_tell_apart_is_refused(tmp_path: Path) -> None:
@@ -310,3 +321,13 @@ def test_versions_of_data_differ_by_the_last_digit() -> None:
     assert np.array_equal(hash_rows(small.to_frame()), as_doubles)
     before, after = (profile_column(2**60 + pl.Series("id", range(n, n + 8))) for n in (0, 8))
     assert distance(before, after) == 1
+
+
+def test_large_measurements_stay_numbers_however_they_are_spelled(tmp_path: Path) -> None:
+    group = pl.col("g").cast(pl.String)
+    mixed = pl.when(pl.int_range(ROWS) % 2 == 0).then(group + "e17").otherwise(group + ".0E17")
+    rows = made_rows(0).with_columns(x=mixed, y=pl.col("y") * 1e20)
+    data = TableData(target="y", split=RandomSplit(kind="random"), **written(rows, "csv", tmp_path))
+    facts = read_table(data, tmp_path).facts
+    assert {one.name: one.kind for one in facts.columns}["x"] == "numeric"
+    assert facts.target.kind == "numbers"

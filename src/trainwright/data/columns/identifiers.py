@@ -101,12 +101,15 @@ def find_origin(cells: Cells) -> int | None:
     do anyway, None where they do from none."""
     long = [one.filter(to_numbers(one).series.abs() > LAST_WHOLE) for one in cells.slices()]
     labels = to_labels(pl.concat(long)).unique()
+    # 1e17 and 1.0e17 are one number.
+    labels = labels.filter(labels.str.contains(r"^[+-]?[1-9]\d*$"))
     if labels.cast(pl.Float64).n_unique() == len(labels):
         return 0
     whole = to_whole(labels)
+    if len(whole.bad):
+        return None
     origin = int(whole.series.sort()[len(labels) // 2])
-    is_enough = to_numbers(labels, origin).series.n_unique() == len(labels)
-    return origin if is_enough and not len(whole.bad) else None
+    return origin if to_numbers(labels, origin).series.n_unique() == len(labels) else None
 
 
 def says_id(words: frozenset[str]) -> bool:

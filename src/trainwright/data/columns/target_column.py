@@ -19,7 +19,7 @@ from trainwright.data.base.categories import count_labels, count_values
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
-from trainwright.data.base.parse_cells import to_labels, to_numbers, to_whole
+from trainwright.data.base.parse_cells import to_labels, to_numbers
 from trainwright.data.base.row_storage import RowStorage, slices_of
 from trainwright.data.columns.class_target import LabelType
 from trainwright.data.columns.column_kinds import (
@@ -124,9 +124,10 @@ def _are_amounts(cells: Cells) -> bool:
     or 1 on, in numbers of rows of one order; quantities are fractions, begin anywhere, or have
     frequent and rare values. A name that ends in class, type, code or species means classes."""
     rows: Counter[float] = Counter()
-    read = to_whole if cells.has_long_numbers else to_numbers
+    if cells.has_long_numbers and cells.distinct > MOST_CLASSES_OF_NUMBERS:
+        return True
     for one in cells.slices():
-        counts = count_values(read(one).series.drop_nulls())
+        counts = count_values(to_numbers(one).series.drop_nulls())
         rows.update(dict(counts.iter_rows()))
         if len(rows) > MOST_CLASSES_OF_NUMBERS:
             return True
