@@ -20,7 +20,7 @@ from trainwright.contract.sections.model import sections
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.inputs import Part, TableInputs
-from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.columns.column_kinds import ColumnType, best_typed
 from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.labelled_part import read_part
 from trainwright.data.prepare_table import prepare_table
@@ -331,3 +331,4 @@ def test_large_measurements_stay_numbers_however_they_are_spelled(tmp_path: Path
     facts = read_table(data, tmp_path).facts
     assert {one.name: one.kind for one in facts.columns}["x"] == "numeric"
     assert facts.target.kind == "numbers"
+    assert best_typed(pl.Series(["1.5e300", "2e17", "3"])).dtype == pl.Float64

@@ -325,8 +325,9 @@ def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
     numbers = cells.present and not cells.not_numbers
     if not numbers or cells.dtype.is_float() or not cells.has_long_numbers:
         return replace(column, kind="numeric" if numbers else "categorical")
-    is_whole = not any(len(to_whole(one).bad) for one in cells.slices())
-    return replace(column, kind="numeric" if is_whole else "categorical", origin=1)
+    if not any(len(to_whole(one).bad) for one in cells.slices()):
+        return replace(column, kind="numeric", origin=1)
+    return replace(column, kind="numeric" if find_origin(cells) == 0 else "categorical")
 
 
 def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
