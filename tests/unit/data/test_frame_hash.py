@@ -34,6 +34,7 @@ DIFFERENT: dict[str, tuple[pl.DataType | type[pl.DataType], list[list[Any]]]] = 
     "wide counts": (pl.UInt128, [[2**100, 1], [2**100 + 1, 1]]),
     "nothing": (pl.Null, [[None], [None, None]]),
     "decimals": (pl.Decimal(20, 2), [[decimal.Decimal("1.20")], [decimal.Decimal("1.21")]]),
+    "extensions": (pl.Extension("a.b", pl.Array(pl.Int8, 1)), [[[1]], [[2]], [None]]),
     "spans": (pl.Duration("us"), [[datetime.timedelta(1)], [datetime.timedelta(2)], [None]]),
 }
 

@@ -62,8 +62,10 @@ SERIAL, FORMS = "excel", " | "
 """Format name of spreadsheet serial numbers, and the separator of several formats."""
 
 DATES = pl.Datetime("us")
+_DAYS_IN = MappingProxyType({"ms": 86_400_000, "us": 86_400_000_000})
+_FARTHEST_DAY = 80_000_000
 _DAY, _FIRST_SERIAL, _SERIALS = 86_400_000_000, "-25569d", (1.0, 2_958_466.0)
-_FIRST_YEAR = 1000
+_FIRST_YEAR, _LAST_YEAR = 1000, 9999
 FIRST_DATES, FIRST_VALUES = 20, 100
 """Number of values used to find the closest date format."""
 
@@ -98,14 +100,19 @@ _USUAL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 def plain_type(series: pl.Series) -> pl.Series:
-    """Cast to one of the few types used by the data packages."""
+    """Cast to one of the few types used by the data packages; an Arrow extension is read by its
+    storage type."""
+    while isinstance(series.dtype, pl.BaseExtension):
+        series = series.ext.storage()
     dtype = series.dtype
     if dtype in (pl.Categorical, pl.Enum, pl.Time, pl.Boolean, pl.Null):
         return series.cast(pl.String)
-    if dtype == pl.Date:
-        return series.cast(DATES)
-    if isinstance(dtype, pl.Datetime):
-        if dtype.time_zone:
+    if isinstance(dtype, pl.Date | pl.Datetime):
+        # Polars panics where it casts or prints a date that its calendar cannot hold.
+        per_day = _DAYS_IN.get(dtype.time_unit, 1) if isinstance(dtype, pl.Datetime) else 1
+        farthest = _FARTHEST_DAY * per_day
+        series = series.to_physical().clip(-farthest, farthest).cast(dtype)
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return series.cast(DATES)
     if dtype == pl.Duration:
@@ -136,7 +143,7 @@ def to_numbers(cells: pl.Series, origin: int = 0) -> ReadColumn:
     if cells.dtype == pl.String or cells.dtype.is_numeric():
         numbers = cells.cast(pl.Float64, strict=False)
         # Null counts are cached and sums are fast: most columns need no scan of single cells.
-        bad = _none()
+        bad = np.empty(0, dtype=np.int64)
         if numbers.null_count() > cells.null_count():
             bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
         return ReadColumn(without_nan(numbers), bad)
@@ -178,7 +185,8 @@ def to_moments(cells: pl.Series, form: str) -> ReadColumn:
     """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
     codes); without one, every recognised format is tried."""
     if cells.dtype == DATES:
-        return ReadColumn(cells, _none())
+        moments = cells.set(~cells.dt.year().is_between(1, _LAST_YEAR), None)
+        return ReadColumn(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
     if cells.dtype.is_numeric() and SERIAL in form:
         cells = cells.cast(pl.String)
     if cells.dtype != pl.String:
@@ -252,10 +260,6 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
 
 def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:
     return pl.Series(cells.name, [None] * len(cells), dtype=dtype)
-
-
-def _none() -> Integers:
-    return np.empty(0, dtype=np.int64)
 
 
 def _rows(positions: pl.Series) -> Integers:

@@ -18,6 +18,7 @@ from trainwright.data.base.inputs import Integers
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.parse_cells import (
     DATE_FORMATS,
+    DATES,
     FIRST_VALUES,
     LARGEST,
     ReadColumn,
@@ -332,7 +333,7 @@ def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
 
 def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
     """Cleaned cells as dates if `form` is given, else as numbers if all are, else as labels."""
-    if form:
+    if form or cells.dtype == DATES:
         return to_moments(cells, form).series
     column = as_typed(ColumnType(cells.name, "ignored", "", 0, 0, ""), Cells(cells))
     return cells if column.kind == "ignored" else type_column(cells, column)[0]
@@ -349,6 +350,9 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         if kind == "datetime"
         else f"add the spelling to data.missing_values, or set {column}.kind to categorical"
     )
+    if cells.dtype == DATES:
+        wanted = "dates of the years 1 to 9999"
+        fix = f"set {column}.unreadable to missing, or its kind to ignored, or repair these cells"
     if kind == "numeric" and known_format(source.files[0].path):
         fix = _numbers_fix(cells) or fix
     return Problem(

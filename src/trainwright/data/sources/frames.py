@@ -41,6 +41,8 @@ def _add(found: hashlib._Hash, values: pl.Series) -> None:
     """Which values are missing, and then the others: of nested ones the lengths and the leaves."""
     missing = values.is_null().to_numpy()
     found.update(np.packbits(missing).tobytes())
+    if isinstance(values.dtype, pl.BaseExtension):
+        values = values.ext.storage()
     match values.dtype:
         case pl.Null():
             return

@@ -199,10 +199,14 @@ def _image_column(head: pl.DataFrame) -> str:
     """First column with image bytes, or with names of which nearly all have an image suffix; empty
     if there is none."""
     for series in head.get_columns():
-        values = series.drop_nulls().head(_LOOKED_AT).to_list()
-        if not values:
+        fields = series.dtype.fields if isinstance(series.dtype, pl.Struct) else ()
+        if any(field.name == "bytes" for field in fields):
+            series = series.struct.field("bytes").alias(series.name)
+        if series.dtype not in (pl.Binary, pl.String):
             continue
-        shown = [one.get("bytes") or b"" if isinstance(one, dict) else one for one in values]
+        shown = series.drop_nulls().head(_LOOKED_AT).to_list()
+        if not shown:
+            continue
         if all(isinstance(one, bytes) for one in shown):
             if not isinstance(look(shown[0], MOST_IMAGE_PIXELS), ImageFault):
                 return series.name
