@@ -92,6 +92,14 @@ HarnessFile = Annotated[
 NO_TASK = Path("-")
 
 
+AllowUnknown = Annotated[
+    list[str],
+    typer.Option(
+        "--allow-unknown",
+        metavar="COLUMN",
+        help="Accept rows most of which have no value of this column, or none that is known.",
+    ),
+]
 ReadAs = Annotated[
     list[str],
     typer.Option(

@@ -78,8 +78,9 @@ def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: b
 @dataclass(frozen=True, slots=True)
 class PredictionOutput:
     """Destination of predictions, input columns to keep, whether spreadsheet formulas are
-    neutralised, and for a model of image-text pairs the file of candidates, how many of them are
-    given for each row, and the file of classes of a zero-shot classification."""
+    neutralised, for a model of image-text pairs the file of candidates, how many of them are given
+    for each row, and the file of classes of a zero-shot classification; and columns that may be
+    empty or unknown."""
 
     output: Path
     keep: Sequence[str] = ()
@@ -87,6 +88,7 @@ class PredictionOutput:
     candidates: str = ""
     top: int = 1
     zero_shot: Path = NO_CLASSES
+    allow_unknown: Sequence[str] = ()
 
 
 def predict_to_file(
@@ -117,7 +119,7 @@ def predict_to_file(
         elif wanted.candidates:
             predicted = match_file(folder, rows, wanted.candidates, wanted.top)
         else:
-            predicted = predict_file(folder, rows, overrides, wanted.keep)
+            predicted = predict_file(folder, rows, overrides, wanted.keep, wanted.allow_unknown)
     predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
     for name, count in predicted.unseen.items():
         share = f"{count:,} of {predictions.height:,} rows"

@@ -23,6 +23,7 @@ from trainwright.cli.arguments import (
     AfterEnding,
     Against,
     AllowCode,
+    AllowUnknown,
     AsJson,
     ContractPath,
     DryRun,
@@ -231,9 +232,7 @@ def predict(
     ] = Path("-"),
     keep: Annotated[
         list[str],
-        typer.Option(
-            "--keep", metavar="COLUMN", help="Also write this column of INPUT, for example an id."
-        ),
+        typer.Option("--keep", metavar="COLUMN", help="Also write this column, such as an id."),
     ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     zero_shot: ZeroShotFile = NO_CLASSES,
@@ -244,6 +243,7 @@ def predict(
         ),
     ] = "",
     top: Annotated[int, typer.Option(min=1, metavar="K", help="How many of them.")] = 1,
+    unknown: AllowUnknown = [],  # noqa: B006
     guard_formulas: Annotated[
         bool,
         typer.Option(
@@ -258,7 +258,7 @@ def predict(
     from trainwright.cli.init_predict import PredictionOutput, predict_to_file
     from trainwright.run.folder.planned_contract import find_run
 
-    written = PredictionOutput(output, keep, guard_formulas, candidates, top, zero_shot)
+    written = PredictionOutput(output, keep, guard_formulas, candidates, top, zero_shot, unknown)
     with code_allowed(allow_code):
         predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
 
@@ -272,6 +272,7 @@ def evaluate(
     questions: Questions = "",
     against: Against = [],  # noqa: B006  typer reads the default
     harness: HarnessFile = NO_TASK,
+    unknown: AllowUnknown = [],  # noqa: B006
     runs: Runs = RUNS,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -306,7 +307,7 @@ def evaluate(
         elif zero_shot != NO_CLASSES:
             result = judge_zero_shot(folder, data, zero_shot, overrides)
         else:
-            result = evaluate_rows(folder, data, overrides)
+            result = evaluate_rows(folder, data, overrides, unknown)
         following = commands_with_a_run(run, runs)
     show_result(result, following, as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)

@@ -209,6 +209,9 @@ def _typed(
     columns, problems = _infer_columns(section, cells["train"], sources["train"])
     targets = find_targets(section, cells["train"], sources["train"])
     problems += [problem for target in targets for problem in target.problems]
+    cleaning = cleaning.with_booleans({one.name: one.labels() for one in cells["train"]})
+    for part in cells.keys() - {"train"}:
+        cells[part] = [Cells(one, cleaning.cells, space) for one in sources[part].frame]
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
         frames[part], found = type_rows(cells[part], columns, targets, source, space)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import numpy as np
@@ -87,6 +87,11 @@ class Predictor:
         from those that the part was encoded with."""
         scores = [self.score(inputs) for inputs in self.features.inputs_of(part)]
         return scores[0] if len(scores) == 1 else np.concatenate(scores)
+
+    def allow_unknown(self, *columns: str) -> Predictor:
+        """The same, for new rows in most of which these columns may be empty, or categories that no
+        training row has; without it such rows are refused."""
+        return replace(self, features=self.features.allow_unknown(columns))
 
     @overload
     def predict(self, rows: pl.DataFrame | Columns | Images) -> pl.DataFrame: ...

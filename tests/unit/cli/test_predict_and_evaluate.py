@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import trainwright as tw
 from command import CONTRACT, PROCESS, command, inside, tree, write_rows
 from frozen_result import assert_frozen
 
@@ -95,6 +96,25 @@ def test_categories_that_no_training_row_has_are_counted(tmp_path: Path) -> None
     ran = command("predict", "small-1", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
     assert "'city' has categories in 7 of 300 rows that no training row has" in ran.err
     assert command("predict", "small-1", "rows.csv", "-o", tmp_path / "out.csv").err == ""
+
+
+def test_columns_that_are_unknown_in_most_rows_are_refused_unless_allowed(tmp_path: Path) -> None:
+    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    pl.read_csv("rows.csv").with_columns(city=pl.lit(None), age=pl.lit(None)).write_csv(new)
+    for words in (("evaluate", "small-1", new), ("predict", "small-1", new, "-o", out)):
+        ran = command(*words)
+        assert (ran.code, ran.out, out.exists()) == (2, "", False)
+        assert "found: 300 of 300 rows empty, in " in ran.err
+        ran = command(*words, "--allow-unknown", "city")
+        assert ran.code == 2
+        assert "allow it: --allow-unknown age" in ran.err
+        assert "city" not in ran.err
+        assert command(*words, "--allow-unknown", "city", "--allow-unknown", "age").code in (0, 3)
+    rows, predictor = pl.read_csv(new), tw.load("runs/small-1")
+    with pytest.raises(tw.Mistake, match="empty or unknown in most rows"):
+        predictor.predict(rows)
+    allowed = predictor.allow_unknown("city", "age").predict(rows)
+    assert allowed["prediction"].to_list() == pl.read_csv(out)["prediction"].to_list()
 
 
 def test_rows_without_the_target_can_be_predicted(tmp_path: Path) -> None:

@@ -264,3 +264,78 @@ def test_new_rows_that_cannot_be_read_are_told_all_at_once(tmp_path: Path) -> No
     assert found["age"].found == "'old' in row 2"
     assert found["flag"].fix == "rename 'Flag'"
     assert "infinite" in found["hours"].message
+
+
+@pytest.mark.parametrize(
+    "labels", [("true", "false"), ("True", "False"), ("T", "F"), ("yes", "no")]
+)
+def test_booleans_of_new_rows_have_the_spelling_of_the_training_rows(
+    labels: tuple[str, str], tmp_path: Path
+) -> None:
+    flags = [bool(i % 3) for i in range(120)]
+    trained = table().with_columns(pl.Series("flag", [labels[not one] for one in flags]))
+    features = made(tmp_path, trained).features
+    encoder = TableEncoder.from_json(json.loads(json.dumps(features.to_json())))
+    expected = encoder.transform(encoder.read(trained)).categories
+    written = pl.Series("flag", flags)
+    bits = written.cast(pl.Int64)
+    for column in (
+        written,
+        bits,
+        bits.cast(pl.Float64),
+        bits.cast(pl.Float64).cast(pl.String),
+        written.cast(pl.String).str.to_titlecase(),
+        written.cast(pl.String).str.to_uppercase().cast(pl.Categorical),
+        written.cast(pl.String).str.slice(0, 1),
+    ):
+        read = encoder.read(trained.with_columns(column))
+        assert (encoder.transform(read).categories == expected).all(), column
+
+
+def test_numbers_read_booleans_and_other_words_stay_as_they_are(tmp_path: Path) -> None:
+    rows = table().with_columns(pl.Series("hours", [i % 2 for i in range(120)]))
+    rows = rows.with_columns(pl.Series("flag", ["f", "m"] * 60))
+    encoder = TableEncoder.of_kind(made(tmp_path, rows).features)
+    read = encoder.read(rows.with_columns(pl.col("hours").cast(pl.Boolean)))
+    assert read["hours"].to_list() == [float(i % 2) for i in range(120)]
+    zeros = rows.with_columns(pl.Series("flag", ["0"] * 9 + ["f"] * 111))
+    assert encoder.read(zeros)["flag"].to_list()[:10] == ["0"] * 9 + ["f"]
+
+
+def test_files_of_parts_have_the_booleans_of_the_training_file(tmp_path: Path) -> None:
+    rows = table().with_columns(pl.Series("y", [True, False] * 60))
+    rows.with_columns(pl.col("flag") == "True").write_parquet(tmp_path / "train.parquet")
+    rows.with_columns(pl.col("y").cast(pl.Int64)).write_csv(tmp_path / "test.csv")
+    section = TableData(train_path="train.parquet", test_path="test.csv", target="y")
+    frames = read_table(section, tmp_path).frames
+    assert frames["test"]["flag"].equals(frames["train"]["flag"])
+    assert frames["test"]["y"].equals(frames["train"]["y"])
+
+
+@pytest.mark.parametrize("column", ["age", "color", "day"])
+def test_columns_without_known_values_are_refused_unless_allowed(
+    column: str, tmp_path: Path
+) -> None:
+    data = table()
+    encoder = TableEncoder.of_kind(made(tmp_path, data).features)
+    cells = data[column].to_list()
+    unknown = "mauve" if column == "color" else "NA"
+    for new in ([None] * 120, [None] * 70 + cells[70:], [unknown] * 120):
+        rows = data.with_columns(pl.Series(column, new, dtype=pl.String))
+        with pytest.raises(DataMistake, match="the column is empty or unknown in most rows"):
+            encoder.read(rows)
+        assert encoder.allow_unknown([column]).read(rows).height == 120
+        # In few rows a value may well be unknown.
+        assert encoder.read(rows.head(19)).height == 19
+    rare = data.with_columns(pl.Series(column, [None] * 40 + cells[40:], dtype=pl.String))
+    assert encoder.read(rare).height == 120
+
+
+def test_columns_that_training_rows_lack_too_may_be_empty(tmp_path: Path) -> None:
+    data = table().with_columns(pl.Series("age", ["1", "2", None, None, None, None] * 20))
+    data = data.with_columns(pl.Series("color", [f"c{i // 2}" for i in range(120)]))
+    encoder = TableEncoder.of_kind(made(tmp_path, data).features)
+    rows = data.head(40).with_columns(age=pl.lit(None, dtype=pl.String))
+    assert encoder.read(rows).height == 40
+    unseen = pl.Series("color", [f"c{200 + i if i % 3 else i // 2}" for i in range(120)])
+    assert encoder.read(data.with_columns(unseen)).height == 120

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Self, final
 
 import numpy as np
@@ -27,6 +28,14 @@ from trainwright.data.base.parse_cells import (
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, release_pages
 
 _MOST_HELD = 65_536
+_BOOLEANS = MappingProxyType(
+    {
+        case(word): side
+        for side, words in (("yes", "true t yes y 1 1.0"), ("no", "false f no n 0 0.0"))
+        for word in words.split()
+        for case in (str.lower, str.title, str.upper)
+    }
+)
 
 
 def unchanged(values: pl.Series) -> pl.Series:
@@ -56,17 +65,30 @@ class Cleaning:
         }
         return cls(section.missing_values, {name: v for name, v in values.items() if v}, units)
 
+    def with_booleans(self, labels: Mapping[str, Collection[str]]) -> Cleaning:
+        """The same, reading any spelling of true and false as the training rows write it: `labels`
+        are all labels of these rows by column."""
+        values = dict(self.values)
+        for name, known in labels.items():
+            sides = {_BOOLEANS[label]: label for label in known if label in _BOOLEANS}
+            is_word = len(known) == 2 or all(label.lower() in ("true", "false") for label in known)
+            if sides and is_word and len(sides) == len(known) and all(map(str.isalpha, known)):
+                spelled = {word: sides[side] for word, side in _BOOLEANS.items() if side in sides}
+                spelled = {word: label for word, label in spelled.items() if word != label}
+                values[name] = {**spelled, **self.values.get(name, {})}
+        return replace(self, values=values)
+
     def cells(self, series: pl.Series) -> pl.Series:
         """A cleaned column: String, a number type, Datetime, or nested values left alone.
 
         NaN counts as missing. Dates become naive UTC timestamps.
         """
-        replace = self.values.get(series.name, {})
+        spellings = self.values.get(series.name, {})
         series = plain_type(series)
-        if replace and (series.dtype.is_numeric() or series.dtype == DATES):
+        if spellings and (series.dtype.is_numeric() or series.dtype == DATES):
             series = to_labels(series)
         if series.dtype == pl.String:
-            return self._text(series, replace)
+            return self._text(series, spellings)
         if series.dtype.is_numeric():
             return self._numbers(series)
         return series
@@ -80,7 +102,7 @@ class Cleaning:
         units = {name: unit.to_json() for name, unit in self.units.items()}
         return {
             "missing": list(self.missing),
-            "values": {name: dict(replace) for name, replace in self.values.items()},
+            "values": {name: dict(spellings) for name, spellings in self.values.items()},
             # Omitted if empty, so that existing data versions stay valid.
             **({"units": units} if units else {}),
         }
@@ -91,10 +113,10 @@ class Cleaning:
         units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
         return cls(tuple(value["missing"]), value["values"], units)
 
-    def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
+    def _text(self, series: pl.Series, spellings: Mapping[str, str]) -> pl.Series:
         series = series.str.strip_chars()
-        if replace:
-            series = series.replace(list(replace), list(replace.values()))
+        if spellings:
+            series = series.replace(list(spellings), list(spellings.values()))
         missing = list({"", *self.missing})
         series = series.set(series.is_in(missing), None)
         unit = self.units.get(series.name)
@@ -211,6 +233,14 @@ class Cells:
             if len(found) > _MOST_HELD:
                 return self._distinct_of_many()
         return len(found)
+
+    def labels(self) -> list[str]:
+        """The values of a column of text that has at most two; else none."""
+        if self.dtype != pl.String or self.distinct > 2:
+            return []
+        return (
+            pl.concat([cells.drop_nulls().unique() for cells in self.slices()]).unique().to_list()
+        )
 
     @cached_property
     def numbers(self) -> ReadColumn:

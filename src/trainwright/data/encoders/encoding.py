@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -124,6 +124,10 @@ class Encoding(ABC):
     def count_unseen(self, _rows: NewRows, /) -> dict[str, int]:
         """Rows with an unseen category, for each column that has any."""
         return {}
+
+    def allow_unknown(self, _columns: Collection[str], /) -> Encoding:
+        """The same, for new rows in most of which these columns may be empty or unknown."""
+        return self
 
     def inputs_of(self, part: Part) -> Iterator[Inputs]:
         """A part as this encoding sees it, in slices; it may have been encoded by another."""

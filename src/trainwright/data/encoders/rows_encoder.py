@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -71,6 +71,10 @@ class RowsEncoder(FrameEncoding):
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
         """As those of `table`."""
         return self.table.count_unseen(rows)
+
+    def allow_unknown(self, columns: Collection[str], /) -> RowsEncoder:
+        """As `TableEncoder.allow_unknown`."""
+        return RowsEncoder(self.table.allow_unknown(columns))
 
     def inputs_of(self, part: Part) -> Iterator[Inputs]:
         """The rows of the part's frame, a slice at a time."""

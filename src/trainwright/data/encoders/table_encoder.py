@@ -4,8 +4,8 @@ JSON."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -34,6 +34,7 @@ from trainwright.data.encoders.encoding import (
     number_rows,
     profile_columns,
 )
+from trainwright.data.encoders.filled_columns import compare_filled, share_filled
 from trainwright.data.encoders.scaling import NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -60,7 +61,8 @@ class TableEncoder(FrameEncoding):
     rows, `history` what earlier rows say, `means` the categories that become mean targets.
     `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
     history and means. `texts` stand behind them unchanged. `limits` are applied before anything
-    else.
+    else. `filled` is the share of training rows with a value, of categories one that occurs in
+    others too, by column; new rows are compared with it.
     """
 
     columns: tuple[ColumnType, ...]
@@ -72,6 +74,7 @@ class TableEncoder(FrameEncoding):
     vocabularies: tuple[Vocabulary, ...]
     texts: tuple[Terms, ...]
     limits: tuple[Limit, ...] = ()
+    filled: Mapping[str, float] = field(default_factory=dict)
 
     modality: ClassVar[str] = "table"
     reads_columns: ClassVar[bool] = True
@@ -215,13 +218,21 @@ class TableEncoder(FrameEncoding):
             if column.name not in names:
                 problems.append(missing_column(column, list(names), file))
                 continue
-            cells = self.cleaning.cells(self._spelled(frame[column.name]))
-            series, found = new_problems(cells, column, file)
+            cells = frame[column.name]
+            if column.kind == "numeric" and cells.dtype == pl.Boolean:
+                cells = cells.cast(pl.Int8)
+            series, found = new_problems(self.cleaning.cells(cells), column, file)
             typed.append(series)
             problems += found
+        problems = problems or compare_filled(self.filled, typed, self.known, source)
         if problems:
             raise DataMistake(problems)
         return self.history.added(pl.DataFrame(typed))
+
+    def allow_unknown(self, columns: Collection[str], /) -> TableEncoder:
+        """The same, for new rows in most of which these columns may be empty or unknown."""
+        filled = {name: share for name, share in self.filled.items() if name not in columns}
+        return replace(self, filled=filled)
 
     def trial_inputs(self) -> list[Inputs]:
         """A row of missing values, and the same with the last code of each category."""
@@ -242,20 +253,9 @@ class TableEncoder(FrameEncoding):
         names = {column.name for column in self.columns}
         return tuple(column for column in self.history.types if column.name not in names)
 
-    def _spelled(self, series: pl.Series) -> pl.Series:
-        """Booleans as the training file spelled them: `True` in a CSV written by Python."""
-        if series.dtype != pl.Boolean:
-            return series
-        kept = [set(v.kept) | set(v.rare) for v in self.known if v.name == series.name]
-        for yes, no in (("True", "False"), ("TRUE", "FALSE")):
-            if kept and kept[0] & {yes, no}:
-                labels = pl.Series([yes, no])
-                return series.replace_strict([True, False], labels).alias(series.name)
-        return series
-
     def to_json(self) -> Json:
         """What `from_json` reads; both encode every row to the same bits."""
-        return {"kind": self.modality, **self._content()}
+        return {"kind": self.modality, **self._content(), "filled": dict(self.filled)}
 
     def _content(self) -> Json:
         return {
@@ -284,16 +284,19 @@ class TableEncoder(FrameEncoding):
         """
         if value.get("format") != FORMAT:
             raise ValueError(f"features of format {value.get('format')!r}, expected {FORMAT}")
+        vocabularies = tuple(Vocabulary.from_json(item) for item in value["vocabularies"])
+        labels = {one.name: (*one.kept, *one.rare) for one in vocabularies}
         return cls(
             columns=tuple(ColumnType.from_json(column) for column in value["columns"]),
-            cleaning=Cleaning.from_json(value["cleaning"]),
+            cleaning=Cleaning.from_json(value["cleaning"]).with_booleans(labels),
             dates=tuple(DatePart(column, part) for column, part in value["dates"]),
             history=LagFeatures.from_json(value["history"]),
             means=tuple(TargetMeans.from_json(item) for item in value["means"]),
             numbers=NumberState.from_json(value["numbers"]),
-            vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
+            vocabularies=vocabularies,
             texts=tuple(Terms.from_json(item) for item in value["texts"]),
             limits=tuple(Limit.from_json(item) for item in value["limits"]),
+            filled=value.get("filled", {}),
         )
 
 
@@ -347,6 +350,7 @@ def fit_features(
         ),
         limits=rows.limits,
     )
+    features = replace(features, filled=share_filled(frame, columns, features.known))
     return features, features.encode(frame, list(categories.crossed), space)
 
 

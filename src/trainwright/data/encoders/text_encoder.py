@@ -3,7 +3,7 @@ are kept in the cache as memory-mapped arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
@@ -17,6 +17,7 @@ from trainwright.data.base.inputs import Inputs, Part
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.base.token_inputs import TextInputs
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows, names_of_kind
+from trainwright.data.encoders.filled_columns import share_filled
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.text_tokenizer import TextReading, TextTokenizer
 
@@ -56,6 +57,10 @@ class TextEncoder(FrameEncoding):
     def read_new(self, rows: NewRows, /) -> TextInputs:
         """Typed as the training rows were, and tokenised."""
         return self.transform(self.table.read(rows.frame(), rows.source))
+
+    def allow_unknown(self, columns: Collection[str], /) -> TextEncoder:
+        """As `TableEncoder.allow_unknown`."""
+        return replace(self, table=self.table.allow_unknown(columns))
 
     def inputs_of(self, part: Part) -> Iterator[Inputs]:
         """The rows of the part's frame, tokenised a slice at a time."""
@@ -146,7 +151,8 @@ def fit_text_encoder(
 ) -> tuple[TextEncoder, TextInputs]:
     """Encoder of the training rows' columns of texts, and their tokens."""
     bare, _ = fit_features(TrainRows(rows.frame, (), rows.cleaning, rows.target), section, {})
-    table = replace(bare, columns=rows.columns)
+    filled = share_filled(rows.frame, rows.columns)
+    table = replace(bare, columns=rows.columns, filled=filled)
     inputs = reading.tokenize(texts_of(rows.frame, table))
     longest = int(inputs.lengths.max(initial=1))
     return TextEncoder(table, reading, longest), inputs

@@ -94,10 +94,15 @@ def _not_here(text: str, *, images: bool) -> Problem:
     )
 
 
-def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()) -> Result:
+def evaluate_rows(
+    folder: RunFolder,
+    data: str | Path,
+    overrides: Sequence[str] = (),
+    allow_unknown: Sequence[str] = (),
+) -> Result:
     """Evaluate the model of a run on the labelled rows of a file, by the run's contract. The file
     is read according to `data.reading`, with `overrides`; records excluded by that are reported
-    among the warnings.
+    among the warnings. Columns to `allow_unknown` may be empty or unknown in most rows.
 
     Nothing is written: the verdict of the run remains that of its test rows.
 
@@ -108,7 +113,7 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
         raise Mistake(
             Problem("no file is named that could be read so", path="DATA", fix="add the file")
         )
-    predictor = _read_predictor(folder)
+    predictor = _read_predictor(folder).allow_unknown(*allow_unknown)
     contract = read_planned(folder)
     reading = reading_of(contract, overrides)
     part, notes = _read(str(data), predictor, folder, contract, reading)
@@ -145,14 +150,15 @@ def predict_file(
     data: str | Path,
     overrides: Sequence[str] = (),
     keep: Sequence[str] = (),
+    allow_unknown: Sequence[str] = (),
 ) -> Predictions:
     """A prediction for each row of a file, in order, next to the columns to `keep`. The file is
-    read as in `evaluate_rows`, but no record is skipped, so that predictions and rows stay aligned.
+    read as by `evaluate_rows`, but no record is skipped, so that predictions and rows stay aligned.
 
     Raises:
         Mistake: the run has no model, or a column is missing or unreadable.
     """
-    predictor = _read_predictor(folder)
+    predictor = _read_predictor(folder).allow_unknown(*allow_unknown)
     contract = read_planned(folder)
     reading = whole_reading_of(contract, overrides)
     modality = modality_of(contract.data.kind)
