@@ -12,9 +12,11 @@ import polars as pl
 from trainwright.core.files import Json
 from trainwright.data.base.inputs import Floats, Integers
 
+Roll = Literal["", "modifiedfollowing", "modifiedpreceding"]
 Unit = Literal["microseconds", "months", "business_days", "numbers"]
 
 _SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
 _NAMED = (
     (7 * 86_400, "week"),
     (86_400, "day"),
@@ -22,7 +24,7 @@ _NAMED = (
     (60, "minute"),
     (1, "second"),
 )
-_LEAST_MONTH_DAYS = 28
+_LEAST_MONTH_DAYS, _SLACK_DAYS, _LAST = 24, 7, 31
 _FEWEST_DAYS = 10
 _EPOCH = np.datetime64("1970-01-01", "D")
 NO_ROW = -1
@@ -32,12 +34,15 @@ NO_ROW = -1
 @dataclass(frozen=True, slots=True)
 class TimeSpacing:
     """Times `start + number * size` in a unit. Of months `start` is the first moment (microseconds
-    since 1970), and the times stand on its day, or on the last day of their months."""
+    since 1970), and the times are on a `day` of their months, 31 being the last, or on the business
+    day that `roll` of numpy's `busday_offset` finds. A time up to seven days from that, as holidays
+    move it, is its month's too."""
 
     unit: Unit
     size: float
     start: float
-    at_month_end: bool = False
+    day: int = 1
+    roll: Roll = ""
 
     @property
     def name(self) -> str:
@@ -53,6 +58,15 @@ class TimeSpacing:
 
     def numbers(self, times: pl.Series) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """The number of each time, int64 [N], and whether it is one of the spacing's times."""
+        found, apart = self._nearest(times)
+        slack = _SLACK_DAYS * _DAY if self.unit == "months" else 1e-6 * max(1.0, abs(self.size))
+        return found, np.asarray(apart <= slack)
+
+    def distances(self, times: pl.Series) -> Floats:
+        """How far each time is from the nearest of the spacing, float64 [N]."""
+        return self._nearest(times)[1]
+
+    def _nearest(self, times: pl.Series) -> tuple[Integers, Floats]:
         given = _physical(times)
         if self.unit == "months":
             months = _month(times) - _month(_as_times(np.array([self.start])))[0]
@@ -63,8 +77,7 @@ class TimeSpacing:
         else:
             found = np.rint((given - self.start) / self.size)
         found = np.asarray(found, np.int64)
-        again = _physical(self.times(found))
-        return found, np.asarray(np.abs(again - given) <= 1e-6 * max(1.0, abs(self.size)))
+        return found, np.asarray(np.abs(_physical(self.times(found)) - given))
 
     def times(self, numbers: Integers) -> pl.Series:
         """The times with these numbers: Datetime, or numbers of the data."""
@@ -75,14 +88,14 @@ class TimeSpacing:
         if self.unit == "business_days":
             first = _days(np.array([self.start]))[0]
             days = np.busday_offset(first, numbers * int(self.size))
-            within = self.start % (86_400 * _SECOND)
-            return _as_times((days - _EPOCH).astype(np.float64) * 86_400 * _SECOND + within)
-        start = _as_times(np.array([self.start]))
-        months = pl.Series([f"{int(number * self.size)}mo" for number in numbers], dtype=pl.String)
-        repeated = pl.repeat(start[0], len(numbers), dtype=pl.Datetime("us"), eager=True)
-        if self.at_month_end:
-            return repeated.dt.month_start().dt.offset_by(months).dt.month_end()
-        return repeated.dt.offset_by(months)
+        else:
+            month = _days(np.array([self.start])).astype("M8[M]") + numbers * int(self.size)
+            last = (month + 1).astype("M8[D]") - 1
+            days = np.minimum(month.astype("M8[D]") + (self.day - 1), last)
+            if self.roll:
+                days = np.busday_offset(days, 0, self.roll)
+        within = self.start % (_DAY)
+        return _as_times((days - _EPOCH).astype(np.float64) * _DAY + within)
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -91,7 +104,12 @@ class TimeSpacing:
     @classmethod
     def from_json(cls, json: Json) -> TimeSpacing:
         """Inverse of `to_json`."""
-        return cls(json["unit"], float(json["size"]), float(json["start"]), json["at_month_end"])
+        unit, size, start = json["unit"], float(json["size"]), float(json["start"])
+        if "day" in json:
+            return cls(unit, size, start, json["day"], json["roll"])
+        # Earlier bundles have the day of the first time, or say that it is the last of its month.
+        day = _as_times(np.array([start])).dt.day()[0] if unit == "months" else 1
+        return cls(unit, size, start, _LAST if json["at_month_end"] else day)
 
 
 def infer_spacing(times: pl.Series, series: Integers) -> TimeSpacing:
@@ -104,10 +122,10 @@ def infer_spacing(times: pl.Series, series: Integers) -> TimeSpacing:
     start = float(given.min())
     if times.dtype.is_numeric():
         return TimeSpacing("numbers", _commonest(apart), start)
-    is_long = len(apart) and apart.min() >= _LEAST_MONTH_DAYS * 86_400 * _SECOND
+    is_long = len(apart) and apart.min() >= _LEAST_MONTH_DAYS * _DAY
     if is_long and (months := _monthly(times, series, start)):
         return months
-    is_daily = not len(apart) or _commonest(apart) == 86_400 * _SECOND
+    is_daily = not len(apart) or _commonest(apart) == _DAY
     weekdays = times.dt.weekday()
     if is_daily and len(times) >= _FEWEST_DAYS and not bool((weekdays > 5).any()):
         return TimeSpacing("business_days", 1, start)
@@ -115,14 +133,21 @@ def infer_spacing(times: pl.Series, series: Integers) -> TimeSpacing:
 
 
 def _monthly(times: pl.Series, series: Integers, start: float) -> TimeSpacing | None:
-    """Months, if all times stand on one day of their month, or on the last."""
-    at_end = bool((times.dt.date() == times.dt.month_end().dt.date()).all())
-    if times.dt.day().n_unique() > 1 and not at_end:
-        return None
+    """Months, if a series has one time in each, on a day of the calendar or near it."""
     months = _month(times)
     order = np.lexsort((months, series))
     apart = np.diff(months[order])[np.diff(series[order]) == 0]
-    return TimeSpacing("months", _commonest(apart[apart > 0]), start, at_end)
+    if not apart.all():
+        return None
+    days = np.sort(times.dt.day().to_numpy())
+    first, middle, last = (int(days[at]) for at in (0, len(days) // 2, -1))
+    plain: list[tuple[int, Roll]] = [(_LAST, ""), (last, ""), (1, ""), (middle, "")]
+    rolled: list[tuple[int, Roll]] = [(day, "modifiedfollowing") for day in (_LAST, 1, first)]
+    rolled.append((last, "modifiedpreceding"))
+    size = _commonest(apart)
+    found = [TimeSpacing("months", size, start, *way) for way in (*plain, *rolled)]
+    nearest = min(found, key=lambda spacing: float(spacing.distances(times).max()))
+    return nearest if nearest.distances(times).max() <= _SLACK_DAYS * _DAY else None
 
 
 def _commonest(apart: npt.NDArray[np.float64] | Integers) -> float:
@@ -146,7 +171,7 @@ def _as_times(microseconds: npt.NDArray[np.float64]) -> pl.Series:
 
 
 def _days(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.datetime64]:
-    whole = np.floor(microseconds / (86_400 * _SECOND)).astype(np.int64)
+    whole = np.floor(microseconds / (_DAY)).astype(np.int64)
     return np.asarray(_EPOCH + whole)
 
 

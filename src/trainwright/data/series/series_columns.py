@@ -86,10 +86,11 @@ class SeriesColumns:
         times, names = frame[self.time.name], self._names(frame)
         self._check_there(times, names, places)
         codes = names.cast(pl.Categorical).to_physical().cast(pl.Int64).to_numpy()
-        self._check_duplicates(times, names, codes, places)
+        self._check_duplicates(times, times, names, codes, places)
         found = spacing or infer_spacing(times, codes)
         numbers, fits = found.numbers(times)
         self._check_spacing(times, fits, found, places)
+        self._check_duplicates(pl.Series(numbers), times, names, codes, places)
         # A panel of mostly nothing may be larger than memory.
         self._check_gaps(times, codes, numbers, found)
         values = frame[self.target.name].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -119,14 +120,19 @@ class SeriesColumns:
             raise DataMistake(problems)
 
     def _check_duplicates(
-        self, times: pl.Series, names: pl.Series, codes: Integers, places: RowPlaces
+        self,
+        steps: pl.Series,
+        times: pl.Series,
+        names: pl.Series,
+        codes: Integers,
+        places: RowPlaces,
     ) -> None:
-        rows = pl.DataFrame({"time": times, "series": codes})
+        rows = pl.DataFrame({"time": steps, "series": codes})
         again = rows.is_duplicated().arg_true().cast(pl.Int64).to_numpy()
         if not len(again):
             return
         first = int(again[0])
-        same = np.flatnonzero((rows["time"] == times[first]).to_numpy() & (codes == codes[first]))
+        same = np.flatnonzero((rows["time"] == steps[first]).to_numpy() & (codes == codes[first]))
         of_series = f" of {names[first]!r}" if self.series else ""
         raise DataMistake(
             Problem(
@@ -155,7 +161,7 @@ class SeriesColumns:
                 path="data.time",
                 found=f"{times[int(wrong[0])]} in {places.text(wrong)}",
                 expected=f"times a {spacing.name} apart, as most are",
-                fix="aggregate the rows to equal steps beforehand, for example means of each hour",
+                fix=f"aggregate the rows to equal steps beforehand, say to means of a {spacing.name}",
                 place=places.place(int(wrong[0])),
             )
         )
