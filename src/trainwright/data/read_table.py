@@ -24,6 +24,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_pyarrow
+from trainwright.data.absent_values import describe_groups, describe_words
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
@@ -119,7 +120,8 @@ class Raw(ABC):
 @dataclass(frozen=True, slots=True)
 class RawTable(Raw):
     """Typed rows before the split. `frames` holds `train` and the given parts; `positions` int64 is
-    the 0-based row of each in its file; `notes` are messages; `space` stores rows and arrays."""
+    the 0-based row of each in its file; `notes` are messages, `absent` those of missing words and
+    groups; `space` stores rows and arrays."""
 
     frames: Mapping[PartName, pl.DataFrame]
     positions: Mapping[PartName, Integers]
@@ -128,10 +130,11 @@ class RawTable(Raw):
     facts: DataFacts
     notes: tuple[str, ...]
     space: RowStorage = IN_MEMORY
+    absent: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """The excluded columns, by reason."""
+        """The excluded columns, by reason, and what was read as missing or has no group."""
         ignored = [column for column in self.columns if column.kind == "ignored"]
         reasons = list(dict.fromkeys(column.reason for column in ignored))
         shown = [
@@ -139,7 +142,8 @@ class RawTable(Raw):
             for reason in reasons
         ]
         more = " · more in the report" * (len(shown) > _MOST_NAMES)
-        return (("excluded", " · ".join(shown[:_MOST_NAMES]) + more),) if shown else ()
+        excluded = (("excluded", " · ".join(shown[:_MOST_NAMES]) + more),) if shown else ()
+        return (*excluded, *(("note", text) for text in self.absent))
 
 
 def read_table(
@@ -177,7 +181,10 @@ def read_table(
     frames["train"] = with_parts(frames["train"], typed.cells, written, space)
     frames = with_moments(frames, section.split, space)
     raw = _raw(sources, frames, (typed.columns, typed.targets, typed.cleaning), written, space)
-    return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
+    absent = describe_words(section, sources["train"], typed.columns)
+    absent += describe_groups(section, raw.frames)
+    facts = replace(raw.facts, placing=placing, doubts=doubts)
+    return replace(raw, facts=facts, notes=(*raw.notes, *absent), absent=tuple(absent))
 
 
 @final

@@ -283,3 +283,44 @@ def test_rows_that_train_and_test_by_turns_are_no_copies(split: Split, tmp_path:
     )
     assert acted.done == ()
     assert acted.train.rows.tolist() == bare.train.rows.tolist()
+
+
+ALONE: list[Split] = [
+    GroupSplit(kind="group", column="g"),
+    GroupSplit(kind="group", column="g", assign="hashed"),
+    StratifiedGroupSplit(kind="stratified_group", column="g"),
+    RandomSplit(kind="random", key="g"),
+]
+
+
+@pytest.mark.parametrize("split", ALONE, ids=lambda split: f"{split.kind}")
+def test_a_row_without_a_group_is_one_of_its_own(split: Split) -> None:
+    named = FRAME["g"].is_in(["g1", "g2", "g3"])
+    rows = FRAME.with_columns(g=pl.when(named).then("g"))
+    parts = split_rows(rows, "y", split, Shares.of(split, frozenset()), 0)
+    folds = cut_folds(rows, "y", split.model_copy(update={"folds": 4}), 0)
+    for codes, most in ((parts, 0.8), (folds.of_row, 0.4)):
+        alone = np.bincount(codes[rows["g"].is_null().to_numpy()]) / rows["g"].null_count()
+        assert (alone > 0.05).all()
+        assert alone.max() < most
+        for name in ("g1", "g2", "g3"):
+            assert len(np.unique(codes[(rows["g"] == name).fill_null(False).to_numpy()])) == 1
+
+
+def test_intervals_draw_rows_without_a_group_one_by_one(tmp_path: Path) -> None:
+    rows = FRAME.with_columns(g=pl.when(pl.int_range(pl.len()) % 3 == 0).then("g"))
+    first = pl.col("g").fill_null("g0") < "g3"
+    rows.head(400).filter(first).write_csv(tmp_path / "a.csv")
+    rows.tail(200).filter(first.not_() | pl.col("g").is_null()).write_csv(tmp_path / "b.csv")
+    split = GroupSplit(kind="group", column="g")
+    features = Features(numeric="none", impute="none")
+    section = TableData(
+        train_path="a.csv", test_path="b.csv", target="y", split=split, features=features
+    )
+    raw = read_table(section, tmp_path)
+    prepared = prepare_table(raw, section, "classification", seed=0)
+    for part in (prepared.train, prepared.test):
+        alone = part.frame["g"].is_null().to_numpy()
+        assert len(np.unique(part.units[alone])) == alone.sum() > 50
+    missing = sum(frame["g"].null_count() for frame in raw.frames.values())
+    assert f"{missing} rows have no 'g': each is split by itself" in dict(raw.remarks)["note"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -283,3 +284,19 @@ def test_a_date_that_splits_stays_a_feature_and_a_number_does_not(tmp_path: Path
     by_number = read(tmp_path, text, split=TimeSplit(kind="time", column="t"))
     assert kinds(by_number)["t"] == "ignored"
     assert by_number.frames["train"]["t"].to_list() == [1.0, 2.0]
+
+
+def test_words_that_are_read_as_missing_are_said_with_the_way_out(tmp_path: Path) -> None:
+    lines = ("country,cabin,size,y", "NA,None,1,no", "DE,a,NA,yes", " NA ,,3,no", "FR,b,?,yes")
+    raw = read(tmp_path, rows(*lines, repeat=20))
+    note = dict(raw.remarks)["note"]
+    assert note in raw.notes
+    assert "'NA' in 40 rows of 'country', 'None' in 20 rows of 'cabin'" in note
+    assert "size" not in note
+    written = note.partition("data.missing_values: ")[2]
+    section = TableData(path="a.csv", target="y", missing_values=tuple(json.loads(written)))
+    raw = read_table(section, tmp_path)
+    assert raw.frames["train"]["country"].to_list()[:4] == ["NA", "DE", "NA", "FR"]
+    assert "note" not in dict(raw.remarks)
+    raw = read(tmp_path, rows("a,b,y", "?,,no", "x,1,yes", repeat=20))
+    assert "note" not in dict(raw.remarks)

@@ -56,29 +56,39 @@ class Groups:
 
 
 def group_codes(column: pl.Series, space: RowStorage = IN_MEMORY) -> Integers:
-    """Group code of each row, int64 [N]; rows without a group form one group."""
-    return Groups.of([column]).codes(column, space)
+    """Group code of each row, int64 [N]; a row without a group is one of its own."""
+    return _code_columns(Groups.of([column]), [column], space)[0]
+
+
+def _code_columns(
+    groups: Groups, columns: Sequence[pl.Series], space: RowStorage
+) -> list[Integers]:
+    """Group codes of the rows of each column; rows without a group have codes of their own."""
+    following, coded = len(groups), []
+    for column in columns:
+        codes = groups.codes(column, space)
+        for start, stop in bounds(len(codes)):
+            alone = np.flatnonzero(codes[start:stop] == 0)
+            codes[start + alone] = following + np.arange(len(alone))
+            following += len(alone)
+        coded.append(codes)
+    return coded
 
 
 def combined_label_codes(
     columns: Iterable[pl.Series], space: RowStorage = IN_MEMORY
 ) -> list[Integers]:
-    """Joint codes of several columns, read as labels."""
+    """As `group_codes`, of several columns jointly, read as labels."""
     listed = list(columns)
-    groups = Groups.of(listed, to_labels)
-    return [groups.codes(column, space) for column in listed]
+    return _code_columns(Groups.of(listed, to_labels), listed, space)
 
 
 def members(column: pl.Series, space: RowStorage = IN_MEMORY) -> tuple[Integers, Integers]:
     """Group of each row from 0, int64 [N], and group sizes, int64 [G]."""
     codes = group_codes(column, space)
-    sizes = np.bincount(codes)
-    if len(sizes) and not sizes[0]:
-        # Every row has a group.
-        for start, stop in bounds(len(codes)):
-            codes[start:stop] -= 1
-        sizes = sizes[1:]
-    return codes, sizes
+    for start, stop in bounds(len(codes)):
+        codes[start:stop] -= 1
+    return codes, np.bincount(codes)
 
 
 def classes_of_groups(

@@ -28,7 +28,6 @@ from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.inputs import Floats, Integers, PartName
 from trainwright.data.base.messages import Wrong, quoted
-from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import (
     IN_MEMORY,
     RowStorage,
@@ -55,6 +54,7 @@ from trainwright.data.split.random_split import (
     Shares,
     check_filled,
     draw_parts,
+    names_of,
     random_keys,
     row_texts,
     shares_of_keys,
@@ -153,7 +153,7 @@ def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
     """Key of each row as text."""
     if split.key == EVERY_COLUMN:
         return row_texts(frame.drop(PART_COLUMN, strict=False))
-    return to_labels(frame[split.key])
+    return names_of(frame, split.key)
 
 
 def _by_key(
@@ -240,7 +240,7 @@ def _groups(
     frame: pl.DataFrame, split: GroupSplit, shares: Shares, seed: int, space: RowStorage
 ) -> Integers:
     if split.assign == "hashed":
-        return _by_key(frame, lambda rows: to_labels(rows[split.column]), shares, seed, space)
+        return _by_key(frame, lambda rows: names_of(rows, split.column), shares, seed, space)
     member, sizes = members(frame[split.column], space)
     validation, test = _wanted(frame.height, shares)
     rows = np.array([frame.height - validation - test, validation, test], dtype=np.float64)

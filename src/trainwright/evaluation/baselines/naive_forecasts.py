@@ -17,6 +17,7 @@ from trainwright.contract.sections.data.split import TimeSplit
 from trainwright.contract.sections.data.table_data import History, TableData
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.base.levels import quantiles_by_step
+from trainwright.data.base.parse_cells import to_labels
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_split import times
@@ -143,8 +144,9 @@ def _series(prepared: Prepared, split: TimeSplit, history: str | History) -> _Se
     if not isinstance(history, str):
         horizon = history.horizon
         if history.group:
-            codes = combined_label_codes((frame[history.group] for frame in frames), IN_MEMORY)
-            groups = np.concatenate(list(codes))
+            # As in the features, rows that name no group have one past.
+            names = (to_labels(frame[history.group]).fill_null("") for frame in frames)
+            groups = np.concatenate(combined_label_codes(names, IN_MEMORY))
     target = np.concatenate([part.target for part in parts])
     values = target[:, None].astype(np.float64)
     if prepared.target.classes:
