@@ -254,6 +254,43 @@ def test_prediction_of_a_broken_image_writes_nothing(tmp_path: Path) -> None:
         assert command("predict", "a", "new/1.jpg").out.count("\n") == 2
 
 
+def write_wide(folder: Path, low: int, high: int, kind: str, rows: int = 60) -> None:
+    """Images of 16 bits of which the bright and the dark are a class each."""
+    draw = np.random.default_rng(0)
+    for row in range(rows):
+        name = ("dark", "bright")[row % 2]
+        values = low + (high - low) * np.clip(draw.normal(0.3 + 0.4 * (row % 2), 0.1, (8, 8)), 0, 1)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(values.astype(np.uint16))
+        image.save(folder / name / f"{row}.{kind}")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind"),
+    [(0, 4095, "png"), (0, 1023, "tif"), (32_000, 34_000, "png"), (200, 455, "pgm")],
+)
+def test_sixteen_bits_have_the_range_of_the_training_files(
+    tmp_path: Path, low: int, high: int, kind: str
+) -> None:
+    write_wide(tmp_path / "pets", low, high, kind)
+    write_wide(tmp_path / "same", low, high, kind, 20)
+    write_wide(tmp_path / "wide", 0, 65_535, kind, 20)
+    with inside(tmp_path):
+        trained = command("train", contract(tmp_path, "pets"), "--run", "a")
+        assert trained.code in (0, 3), trained.err
+        scores = re.search(r"accuracy · model ([\d.]+)", trained.out + trained.err)
+        assert scores is not None
+        assert float(scores[1]) > 0.9
+        recorded = json.loads(Path("runs/a/bundle/features.json").read_text())["decoding"]["wide"]
+        assert low <= recorded[0] < recorded[1] <= high
+        for source, exceeds in (("same", False), ("wide", True)):
+            told = "20 of 20 images with pixels of 16 bits outside"
+            for words in (("predict", "a", source, "-o", "out.csv"), ("evaluate", "a", source)):
+                ran = command(*words)
+                assert ran.code in (0, 3), ran.err
+                assert (told in ran.out + ran.err) is exceeds
+
+
 @pytest.mark.extended
 def test_evaluate_says_nothing_of_images_that_were_kept_from_the_weights(tmp_path: Path) -> None:
     write_folder(tmp_path / "pets" / "train", 60)

@@ -121,9 +121,12 @@ def predict_to_file(
         else:
             predicted = predict_file(folder, rows, overrides, wanted.keep, wanted.allow_unknown)
     predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
-    for name, count in predicted.unseen.items():
-        share = f"{count:,} of {predictions.height:,} rows"
-        text = f"{name!r} has categories in {share} that no training row has"
+    unknown = (
+        f"{name!r} has categories in {count:,} of {predictions.height:,} rows that no training row "
+        "has"
+        for name, count in predicted.unseen.items()
+    )
+    for text in (*predicted.notes, *unknown):
         screen_on_stderr().say(labelled("note", text))
     if output == _STDOUT:
         text = predictions.write_csv()

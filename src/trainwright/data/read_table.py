@@ -38,7 +38,7 @@ from trainwright.data.base.row_storage import (
     taken,
 )
 from trainwright.data.base.token_inputs import AnswerSpans
-from trainwright.data.columns.column_kinds import ColumnType, infer_column
+from trainwright.data.columns.column_kinds import ColumnType, Inferred, infer_column
 from trainwright.data.columns.doubtful_dates import check_formats
 from trainwright.data.columns.doubts import Doubt
 from trainwright.data.columns.resolve_doubts import decide_columns, decide_problems, with_doubts
@@ -213,7 +213,22 @@ def _typed(
         for part, source in sources.items()
     }
     cells["train"] = [known.get(one.name, one) for one in cells["train"]]
-    columns, problems = _infer_columns(section, cells["train"], sources["train"])
+    inferred = _infer_columns(section, cells["train"], sources["train"])
+    columns = tuple(one.type for one in inferred)
+    problems = [problem for one in inferred for problem in one.problems]
+    if not problems and all(column.kind == "ignored" for column in columns):
+        reasons = "; ".join(f"{column.name}: {column.reason}" for column in columns[:8])
+        problems.append(
+            Problem(
+                "no column is left to learn from",
+                path="data.columns",
+                found=reasons or "only the target",
+                expected="at least one feature",
+                fix="set the kind of a column in data.columns",
+                place=sources["train"].place(),
+                kind="no_feature",
+            )
+        )
     targets = find_targets(section, cells["train"], sources["train"])
     problems += [problem for target in targets for problem in target.problems]
     cleaning = cleaning.with_booleans({one.name: one.labels() for one in cells["train"]})
@@ -306,31 +321,18 @@ def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem
 
 def _infer_columns(
     section: TableData, cells: Sequence[Cells], source: SourceFile
-) -> tuple[tuple[ColumnType, ...], list[Problem]]:
-    columns: list[ColumnType] = []
-    problems: list[Problem] = []
-    for one in cells:
-        name = one.name
+) -> list[Inferred]:
+    """The type of each column but the targets."""
+    inferred = []
+    for column in cells:
+        name = column.name
         if name in section.target_columns:
             continue
         written = section.columns.get(name, Column())
         is_time = isinstance(section.split, TimeSplit) and name == section.split.column
-        inferred = infer_column(one, written, _left_out(section, one), source, keep=is_time)
-        columns.append(inferred.type)
-        problems += inferred.problems
-    if not problems and all(column.kind == "ignored" for column in columns):
-        problems.append(
-            Problem(
-                "no column is left to learn from",
-                path="data.columns",
-                found="; ".join(f"{c.name}: {c.reason}" for c in columns[:8]) or "only the target",
-                expected="at least one feature",
-                fix="set the kind of a column in data.columns",
-                place=source.place(),
-                kind="no_feature",
-            )
-        )
-    return tuple(columns), problems
+        reason = _left_out(section, column)
+        inferred.append(infer_column(column, written, reason, source, keep=is_time))
+    return inferred
 
 
 def _left_out(section: TableData, cells: Cells) -> str:

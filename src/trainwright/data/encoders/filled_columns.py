@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from trainwright.core.errors import Problem
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.base.categories import Vocabulary
 from trainwright.data.columns.column_kinds import ColumnType
 
@@ -23,19 +23,22 @@ def share_filled(
     labels = {one.name: len(one.kept) + len(one.rare) for one in vocabularies}
     names = [column.name for column in columns]
     lacking = [frame[name].null_count() + labels.get(name, 0) for name in names]
-    return {
-        name: max(0.0, 1 - count / frame.height) for name, count in zip(names, lacking, strict=True)
-    }
+    shares = (max(0.0, 1 - count / frame.height) for count in lacking)
+    return dict(zip(names, shares, strict=True))
 
 
-def compare_filled(
+def check_filled(
     filled: Mapping[str, float],
     typed: Sequence[pl.Series],
     vocabularies: Sequence[Vocabulary],
     source: str,
-) -> list[Problem]:
-    """Problems of columns with a known value in fewer than half of the rows that should have one,
-    by the shares that `share_filled` gave."""
+) -> None:
+    """Check that at least half of the rows that should have a known value by `filled`, as
+    `share_filled` gave it, have one in each column.
+
+    Raises:
+        DataMistake: they have not.
+    """
     by_name = {vocabulary.name: vocabulary for vocabulary in vocabularies}
     problems = []
     for series in typed:
@@ -47,15 +50,17 @@ def compare_filled(
         unknown = by_name[name].count_unseen(series) if name in by_name else 0
         if rows - empty - unknown >= share * rows / 2:
             continue
-        unseen = f", {unknown:,} with categories that no training row has" * bool(unknown)
+        counts = f"{empty:,} of {rows:,} rows empty"
+        counts += f", {unknown:,} with categories that no training row has" * bool(unknown)
+        allow = f"--allow-unknown {shlex.quote(name)}, in Python predictor.allow_unknown({name!r})"
         problems.append(
             Problem(
                 "the column is empty or unknown in most rows",
                 path=name,
-                found=f"{empty:,} of {rows:,} rows empty{unseen}, in {source}",
+                found=f"{counts}, in {source}",
                 expected=f"known values in about {share:.0%} of the rows, as in training",
-                fix=f"repair the column, or allow it: --allow-unknown {shlex.quote(name)}, in "
-                f"Python predictor.allow_unknown({name!r})",
+                fix=f"repair the column, or allow it: {allow}",
             )
         )
-    return problems
+    if problems:
+        raise DataMistake(problems)

@@ -21,24 +21,30 @@ _MOST_TRIAL_PIXELS = 2**18
 
 _BINS = 16
 
+ALL_WIDE, OPEN_WIDE = (0, 65_535), (0, 0)
+"""All values of 16 bits, and the range of a rule for which it is yet to be found."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The part of the contract's section that decides the pixels, as fitted features keep it.
-    `size` is height and width, (0, 0) for images that are of one size already."""
+    `size` is height and width, (0, 0) for images that are of one size already; `wide` the least and
+    largest value that pixels of 16 bits have in the training files."""
 
     size: tuple[int, int]
     channels: Literal["rgb", "grey"]
     fit: Literal["stretch", "crop", "pad"]
     filter: Literal["box", "bilinear", "bicubic", "lanczos", "nearest"]
     most_pixels: int
+    wide: tuple[int, int] = ALL_WIDE
 
     @staticmethod
     def of(section: Decoding) -> Rule:
         """The rule that a contract writes."""
         size = (0, 0) if isinstance(section.size, str) else section.size
-        return Rule(size, section.channels, section.fit, section.filter, section.most_pixels)
+        how = (section.channels, section.fit, section.filter, section.most_pixels)
+        return Rule(size, *how, wide=OPEN_WIDE)
 
     def sized(self, height: int, width: int) -> Rule:
         """The same for a size that is known."""
@@ -46,7 +52,11 @@ class Rule:
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
-        return {**asdict(self), "size": list(self.size)}
+        json = {**asdict(self), "size": list(self.size), "wide": list(self.wide)}
+        if self.wide == ALL_WIDE:
+            # Omitted, so that existing data versions stay valid.
+            del json["wide"]
+        return json
 
     @staticmethod
     def from_json(json: Json) -> Rule:
@@ -60,7 +70,8 @@ class Rule:
                 "most_pixels": json["most_pixels"],
             }
         )
-        return Rule.of(section).sized(int(height), int(width))
+        low, high = json.get("wide", ALL_WIDE)
+        return replace(Rule.of(section), size=(int(height), int(width)), wide=(int(low), int(high)))
 
 
 @final
@@ -112,7 +123,9 @@ class Pixels(Encoding):
 
     def describe(self, rows: int) -> str:
         """Their number and size."""
-        return f"{many(rows, 'image')} of {self.channels} x {self.height} x {self.width}"
+        low, high = self.rule.wide
+        wide = f", 16 bits from {low:,} to {high:,}" * (self.rule.wide not in (ALL_WIDE, OPEN_WIDE))
+        return f"{many(rows, 'image')} of {self.channels} x {self.height} x {self.width}{wide}"
 
     def trial_inputs(self) -> list[Inputs]:
         """A black image, unless it is a large one."""

@@ -34,7 +34,7 @@ from trainwright.data.encoders.encoding import (
     number_rows,
     profile_columns,
 )
-from trainwright.data.encoders.filled_columns import compare_filled, share_filled
+from trainwright.data.encoders.filled_columns import check_filled, share_filled
 from trainwright.data.encoders.scaling import NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -207,7 +207,7 @@ class TableEncoder(FrameEncoding):
         rows count, they must be among these rows.
 
         Raises:
-            DataMistake: a feature column is missing, or values are not of its kind.
+            DataMistake: a feature column is missing or empty, or values are not of its kind.
         """
         nowhere = np.empty(0, dtype=np.int64)
         file = SourceFile(frame, FileVersion(source, "", 0, frame.height), nowhere)
@@ -224,9 +224,9 @@ class TableEncoder(FrameEncoding):
             series, found = new_problems(self.cleaning.cells(cells), column, file)
             typed.append(series)
             problems += found
-        problems = problems or compare_filled(self.filled, typed, self.known, source)
         if problems:
             raise DataMistake(problems)
+        check_filled(self.filled, typed, self.known, source)
         return self.history.added(pl.DataFrame(typed))
 
     def allow_unknown(self, columns: Collection[str], /) -> TableEncoder:

@@ -11,15 +11,15 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeVar, assert_never, final
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never, final
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trainwright.core.limits import MOST_JPEG_SCANS
 from trainwright.data.base.inputs import Bytes
-from trainwright.data.encoders.pixel_statistics import Rule
+from trainwright.data.encoders.pixel_statistics import ALL_WIDE, Rule
 
 _SIGNATURE_BYTES = 8
 _HEAD, _SUM = struct.Struct(">I4s"), struct.Struct(">I")
@@ -49,6 +49,7 @@ SUFFIXES = {
 """What a file's name says it is."""
 
 _JPEG = ("JPEG", "MPO")
+_JPEG_BEGINS, _PNG_BEGINS = b"\xff\xd8", b"\x89PNG"
 
 _STILL = ("MPO",)
 """Formats with several pictures of one scene, of which the first is the image: phones write them as
@@ -126,12 +127,14 @@ class ImageFault:
 @dataclass(frozen=True, slots=True)
 class Header:
     """Image header: the format by its Pillow name, and height and width after orientation. `grey`
-    says whether it has one channel."""
+    says whether it has one channel, `exceeds` whether pixels of 16 bits exceed the range of the
+    rule, which is known when they were decoded."""
 
     format: str
     height: int
     width: int
     grey: bool
+    exceeds: bool = False
 
 
 def look(data: bytes, most_pixels: int) -> Header | ImageFault:
@@ -162,14 +165,34 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | ImageFault:
         header = _header(opened)
         if header.format == "PNG" and (damage := damage_of(data)):
             return _damaged(damage)
-        flat = _flat(ImageOps.exif_transpose(opened), rule.channels)
+        flat = _flat(ImageOps.exif_transpose(opened), rule)
         if isinstance(flat, ImageFault):
             return flat
+        if opened.mode.startswith("I"):
+            wide = np.asarray(opened)
+            exceeds = bool(wide.min() < rule.wide[0] or wide.max() > rule.wide[1])
+            header = replace(header, exceeds=exceeds)
         values = np.asarray(_sized(flat, rule), np.uint8)
         planes = values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
         return np.ascontiguousarray(planes), header
 
     return _with_image(data, rule.most_pixels, read)
+
+
+def measure_wide(data: bytes, most_pixels: int) -> tuple[int, int] | None:
+    """The least and the largest pixel of a file of 16 bits; None of any other."""
+    if data[:2] == _JPEG_BEGINS or (data[:4] == _PNG_BEGINS and data[24:25] != b"\x10"):
+        return None
+
+    def read(opened: Image.Image) -> tuple[int, int] | None:
+        if not opened.mode.startswith("I"):
+            return None
+        values = np.asarray(opened)
+        low, high = int(values.min()), int(values.max())
+        return (low, high) if 0 <= low <= high <= ALL_WIDE[1] else None
+
+    measured = _with_image(data, most_pixels, read)
+    return None if isinstance(measured, ImageFault) else measured
 
 
 def _with_image(data: bytes, most_pixels: int, read: Callable[[Image.Image], T]) -> T | ImageFault:
@@ -231,7 +254,7 @@ def _header(image: Image.Image) -> Header:
     return Header(str(image.format), height, width, image.mode in ("1", "L", "LA", "I;16", "I"))
 
 
-def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image | ImageFault:
+def _flat(image: Image.Image, rule: Rule) -> Image.Image | ImageFault:
     """8 bits a channel, without a palette or transparency, with the channels wanted."""
     if image.mode.startswith("F"):
         return ImageFault(
@@ -249,15 +272,17 @@ def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image |
                 expected="0 to 65,535",
                 fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
             )
-        wide = values.astype(np.uint32)
-        wide += 128
-        wide //= 257
+        low, high = rule.wide
+        wide = np.clip(values, low, high).astype(np.uint32) - np.uint32(low)
+        wide *= 255
+        wide += (high - low) // 2
+        wide //= high - low
         image = Image.fromarray(wide.astype(np.uint8))
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         ground = Image.new("RGBA", colours.size, (_WHITE,) * 4)
         image = Image.alpha_composite(ground, colours)
-    mode = "RGB" if channels == "rgb" else "L"
+    mode = "RGB" if rule.channels == "rgb" else "L"
     return image if image.mode == mode else image.convert(mode)
 
 

@@ -22,10 +22,11 @@ import polars as pl
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json, hash_value
+from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Bytes, ImageInputs, Undecoded
-from trainwright.data.encoders.pixel_statistics import Rule
+from trainwright.data.encoders.pixel_statistics import ALL_WIDE, OPEN_WIDE, Rule
 from trainwright.data.formats.arrow_files import open_arrow
-from trainwright.data.images.decode import Header, ImageFault, decode, examine_file
+from trainwright.data.images.decode import Header, ImageFault, decode, examine_file, measure_wide
 from trainwright.data.images.raw_images import PictureSource, Record, writable
 from trainwright.data.sources.cache import PIXELS, RECORDS, Tables
 from trainwright.data.sources.source_file import FileVersion
@@ -54,7 +55,8 @@ _HASH_DIGITS = 32
 class DecodedImages:
     """The images of a source, mapped, and a row for each in `records` (name, label, group, height
     and width as found, and format). `dropped` counts images that could not be read, `dropped_names`
-    has the first of them; `rule` has the size that they are of."""
+    has the first of them; `rule` has the size that they are of, and `exceeding` counts images of 16
+    bits outside of its range."""
 
     inputs: ImageInputs
     records: pl.DataFrame
@@ -62,6 +64,18 @@ class DecodedImages:
     rule: Rule
     dropped: int
     dropped_names: tuple[str, ...]
+    exceeding: int
+
+    @property
+    def notes(self) -> list[str]:
+        """What is said of images outside of the range of the training files."""
+        if not self.exceeding:
+            return []
+        low, high = self.rule.wide
+        return [
+            f"{self.exceeding:,} of {many(self.records.height, 'image')} with pixels of 16 bits "
+            f"outside {low:,} to {high:,}, the range of the training files: cut to its ends"
+        ]
 
 
 def keep_images(
@@ -81,8 +95,14 @@ def keep_images(
             left, or if a path, link or device is an attempt. StorageFailed: the disk.
     """
     content = _Content()
+    ends: list[int] = []
     for record in _writable(source):
         content.add(record)
+        if rule.wide == OPEN_WIDE and isinstance(record.data, bytes):
+            ends = sorted((*ends, *(measure_wide(record.data, rule.most_pixels) or ())))
+            ends = [*ends[:1], *ends[1:][-1:]]
+    if rule.wide == OPEN_WIDE:
+        rule = replace(rule, wide=(ends[0], ends[-1]) if ends[:1] < ends[1:] else ALL_WIDE)
     if not content.rows:
         raise DataMistake(_nothing(source, "no image is there"))
     settings = {"scheme": _SCHEME, "pillow": PIL.__version__, "corrupt": corrupt, **rule.to_json()}
@@ -141,7 +161,7 @@ class _Building:
         self.rows = 0
         self.decoded = 0
         self.problems: list[Problem] = []
-        self.dropped = 0
+        self.dropped = self.exceeding = 0
         self.names: list[str] = []
         self.frames: list[pl.DataFrame] = []
         self._rule = rule
@@ -161,6 +181,7 @@ class _Building:
                 continue
             header = one.header
             self.decoded += len(one.pixels)
+            self.exceeding += header.exceeds
             self._stream.write(one.pixels.tobytes())
             found = (header.height, header.width, header.format)
             told = (record.name, record.label, record.group)
@@ -232,6 +253,7 @@ def _build(
         "shape": [building.decoded, 3 if rule.channels == "rgb" else 1, *building.size],
         "dropped": building.dropped,
         "dropped_names": building.names,
+        "exceeding": building.exceeding,
     }
 
 
@@ -305,6 +327,7 @@ def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> Decode
         rule=rule.sized(shape[2], shape[3]),
         dropped=int(entry["dropped"]),
         dropped_names=tuple(entry["dropped_names"]),
+        exceeding=int(entry.get("exceeding", 0)),
     )
 
 

@@ -41,6 +41,7 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
             continue
         try:
             kept[part] = keep_images(source, rule, section.decoding.corrupt, cache, most)
+            rule = replace(rule, wide=kept[part].rule.wide)
         except DataMistake as mistake:
             problems += mistake.problems
     if problems:
@@ -164,9 +165,10 @@ def _check_present(labels: Mapping[PartName, Integers], names: tuple[str, ...]) 
 
 
 def _notes(kept: Mapping[PartName, DecodedImages]) -> list[str]:
-    return [
+    skipped = [
         f"{many(one.dropped, 'unreadable image')} of {one.version.path} skipped "
         f"({quoted(list(one.dropped_names))})"
         for one in kept.values()
         if one.dropped
     ]
+    return [*skipped, *(note for one in kept.values() for note in one.notes)]

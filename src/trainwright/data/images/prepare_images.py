@@ -225,7 +225,9 @@ def _source(raw: RawImages, part: PartName) -> PartName:
 def _frame(raw: RawImages, source: PartName, *, grouped: bool) -> pl.DataFrame:
     """The label of each image, and its group where images have one."""
     frame = pl.DataFrame({LABEL: names_of_codes(raw.labels[source], raw.names)})
-    return frame.with_columns(raw.records[source][_GROUP]) if grouped else frame
+    if not grouped:
+        return frame
+    return frame.with_columns(raw.records[source][_GROUP].replace("", None))
 
 
 def _positive(raw: RawImages) -> int:
@@ -255,25 +257,34 @@ def _version(
     )
 
 
-def unlabelled_images(data: Path, pixels: Pixels, fields: ImageFields) -> tuple[Bytes, list[str]]:
-    """New images, uint8 [N, C, H, W] or [N, H, W], in the order of the source, and their names;
-    images of an IDX file have none.
+class Unlabelled(NamedTuple):
+    """Images, uint8 [N, C, H, W] or [N, H, W], their names, and what is said of them."""
+
+    pixels: Bytes
+    names: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def unlabelled_images(data: Path, pixels: Pixels, fields: ImageFields) -> Unlabelled:
+    """New images in the order of the source; images of an IDX file have no names.
 
     Raises:
         DataMistake: an image cannot be read, or has another size and no resizing rule applies.
     """
     if _IDX in data.name:
-        return read_idx(data, str(data), 3, "INPUT").values, []
+        return Unlabelled(read_idx(data, str(data), 3, "INPUT").values)
     kept = _read(data, pixels, _without_groups(fields), "INPUT", "no")
-    return kept.inputs.pixels, kept.records["name"].to_list()
+    return Unlabelled(kept.inputs.pixels, kept.records["name"].to_list(), kept.notes)
 
 
 class Labelled(NamedTuple):
-    """Labelled images as a part, their source, and whether images of a group are one unit."""
+    """Labelled images as a part, their source, whether images of a group are one unit, and what is
+    said of them."""
 
     part: Part
     version: FileVersion
     grouped: bool
+    notes: Sequence[str] = ()
 
 
 def labelled_images(
@@ -303,10 +314,10 @@ def labelled_images(
         values = label_codes(cells, target.classes)
         cells = pl.Series(names_of_codes(values, target.classes))
     part = image_part(images, cells.to_list(), values, "test")
-    groups = kept.records["group"]
-    grouped = bool((groups != "").any())
+    groups = kept.records["group"].replace("", None)
+    grouped = groups.null_count() < len(groups)
     part = replace(part, units=group_codes(groups)) if grouped else part
-    return Labelled(part, kept.version, grouped)
+    return Labelled(part, kept.version, grouped, kept.notes)
 
 
 def _check_one_label(data: Path, target: Target) -> None:

@@ -101,8 +101,8 @@ class RawImages(Raw):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """The images that are skipped."""
-        return tuple(("skipped", note) for note in self.notes)
+        """The images that are skipped, and those outside of the range of the training files."""
+        return tuple(("skipped" if "skipped" in note else "note", note) for note in self.notes)
 
     @property
     def decoded_rows(self) -> int:

@@ -115,7 +115,7 @@ class ImageModality(Modality[ImageData, RawImages]):
         pixels, fields = Pixels.of_kind(features), section.fields
         found = labelled_images(Path(data), pixels, target, fields, section.labels)
         ungrouped = fields.group if fields.group and not found.grouped else ""
-        return NewPart(found.part, [found.version], ungrouped)
+        return NewPart(found.part, [found.version], ungrouped, found.notes)
 
     def read_unlabelled(
         self,
@@ -129,9 +129,9 @@ class ImageModality(Modality[ImageData, RawImages]):
         """The images, and their names where they have some."""
         if keep:
             raise Mistake(Problem("images have no columns to keep", path="--keep", fix="remove it"))
-        images, names = unlabelled_images(Path(data), Pixels.of_kind(features), section.fields)
-        before = pl.DataFrame({"image": names}) if names else pl.DataFrame()
-        return NewFile(images, before)
+        new = unlabelled_images(Path(data), Pixels.of_kind(features), section.fields)
+        before = pl.DataFrame({"image": new.names}) if new.names else pl.DataFrame()
+        return NewFile(new.pixels, before, new.notes)
 
     def names_of_files(self, section: ImageData, folder: Path, /) -> NewFiles:
         """A folder of images, or one of IDX files."""

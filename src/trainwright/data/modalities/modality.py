@@ -82,11 +82,12 @@ class NewPart:
 @final
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """Rows to predict, in the form that a predictor reads, and the columns that are written before
-    the predictions."""
+    """Rows to predict, in the form that a predictor reads, the columns that are written before the
+    predictions, and what is said of the rows."""
 
     rows: pl.DataFrame | Bytes
     before: pl.DataFrame
+    notes: Sequence[str] = ()
 
 
 class NewFiles(NamedTuple):

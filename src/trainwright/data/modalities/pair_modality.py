@@ -123,9 +123,9 @@ class PairModality(Modality[PairData, RawPairs]):
         if keep:
             raise Mistake(Problem("images have no columns to keep", path="--keep", fix="remove it"))
         fields = ImageFields(image=section.image)
-        images, names = unlabelled_images(Path(data), encoder.pixels, fields)
+        images, names, notes = unlabelled_images(Path(data), encoder.pixels, fields)
         before = pl.DataFrame({"image": names}) if names else pl.DataFrame()
-        return NewFile(images, before)
+        return NewFile(images, before, notes)
 
     def read_side(
         self, data: str, features: Encoding, section: PairData, wanted: WantedSide

@@ -168,7 +168,7 @@ def read_pair_side(
             )
         )
     fields = ImageFields(image=section.image)
-    images, names = unlabelled_images(Path(data), encoder.pixels, fields)
+    images, names, _ = unlabelled_images(Path(data), encoder.pixels, fields)
     shown = names or [str(row) for row in range(len(images))]
     beside = pl.DataFrame(schema={section.image: pl.String})
     if names_table(data):

@@ -115,6 +115,7 @@ def read_pairs(section: PictureTable, folder: Path, most: int = sys.maxsize) -> 
                 kept[part] = keep_pairs(
                     asked, rule, drops=section.decoding.corrupt == "drop", most=most
                 )
+                rule = replace(rule, wide=kept[part].images.rule.wide)
             except DataMistake as mistake:
                 problems += mistake.problems
     if problems:

@@ -83,7 +83,7 @@ def read_asked_images(
     encoding, text = captions.encoding, captions.encoding.text
     asked = _questions(text, data, question)
     fields = ImageFields(image=captions.section.image)
-    images, names = unlabelled_images(data, encoding.pixels, fields)
+    images, names, _ = unlabelled_images(data, encoding.pixels, fields)
     inputs = encoding.pixels.read(images)
     for at in range(len(inputs)):
         name = names[at] if names else str(at)

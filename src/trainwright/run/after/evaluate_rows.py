@@ -139,10 +139,11 @@ def evaluate_rows(
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """A prediction for each row of a file, after the kept columns. `unseen` counts, for each
-    categorical column, the rows with a category unseen in training."""
+    categorical column, the rows with a category unseen in training; `notes` are messages."""
 
     frame: pl.DataFrame
     unseen: Mapping[str, int]
+    notes: Sequence[str] = ()
 
 
 def predict_file(
@@ -165,7 +166,7 @@ def predict_file(
     file = modality.read_unlabelled(str(data), predictor.features, contract.data, reading, keep)
     predicted = predictor.predict_frame(file.rows, redact_named(str(data)))
     frame = pl.concat([file.before, predicted], how="horizontal")
-    return Predictions(frame, predictor.count_unseen(file.rows))
+    return Predictions(frame, predictor.count_unseen(file.rows), file.notes)
 
 
 def match_file(folder: RunFolder, data: str, candidates: str, top: int) -> Predictions:

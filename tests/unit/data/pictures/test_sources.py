@@ -210,6 +210,16 @@ def test_a_group_stands_on_one_side(tmp_path: Path, kind: str) -> None:
     assert len(np.unique(prepared.test.units)) == len(groups[2])
 
 
+def test_images_without_a_group_are_groups_of_their_own(tmp_path: Path) -> None:
+    write_table(tmp_path / "data", 60)
+    rows = pl.read_csv(tmp_path / "data/table.csv")
+    alone = rows.with_columns(patient=pl.when(pl.int_range(pl.len()) < 9).then("patient"))
+    alone.write_csv(tmp_path / "data/table.csv")
+    chosen = section("data/table.csv", fields={"group": "patient"})
+    prepared = prepare_images(read_images(chosen, tmp_path), chosen, 0)
+    assert len(np.unique(prepared.test.units)) > 4
+
+
 def test_a_part_of_a_single_group_keeps_it(tmp_path: Path) -> None:
     """As where one hospital is the test."""
     for part, rows in (("train", 40), ("test", 12)):

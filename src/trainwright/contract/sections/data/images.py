@@ -123,9 +123,9 @@ class Decoding(Section):
 
     The content of a file says its format, not its name. EXIF orientation is applied. A palette
     becomes its colours, CMYK becomes RGB, transparent pixels are laid over white (drawings on
-    transparent ground are mostly black), 16 bits become 8 (divided by 257), and grey is the luma of
-    ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B). Floating-point images are refused: their
-    white level is undefined.
+    transparent ground are mostly black), 16 bits become 8 (0 to 255 over the range of the training
+    files), and grey is the luma of ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B). Floating-point
+    images are refused: their white level is undefined.
     """
 
     size: Auto | Literal["as_is"] | tuple[Count, Count] = "auto"
