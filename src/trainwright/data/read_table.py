@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, final
@@ -24,7 +24,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_pyarrow
-from trainwright.data.absent_values import describe_groups, describe_words
+from trainwright.data.absent_values import describe_absent
 from trainwright.data.base.cleaned_cells import Cells, Cleaning
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
@@ -37,6 +37,7 @@ from trainwright.data.base.row_storage import (
     place_rows,
     taken,
 )
+from trainwright.data.base.time_zones import zones_of
 from trainwright.data.base.token_inputs import AnswerSpans
 from trainwright.data.columns.column_kinds import ColumnType, Inferred, infer_column
 from trainwright.data.columns.doubtful_dates import check_formats
@@ -147,11 +148,15 @@ class RawTable(Raw):
 
 
 def read_table(
-    section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
+    section: TableData,
+    folder: Path,
+    given: Mapping[str, Frame] = NO_FRAMES,
+    instants: Collection[str] = (),
 ) -> RawTable:
     """Read the files of a section, relative to `folder`, and type their columns.
 
-    Types are inferred from the training file only, and applied to the others.
+    Types are inferred from the training file only, and applied to the others. Times are those of
+    their zone's clock, `instants` and those of a written format in UTC.
 
     Raises:
         DataMistake: with every problem that could be found at once.
@@ -168,12 +173,12 @@ def read_table(
     if proposed.reads_anew:
         sources = with_answers(section, read_sources(section, folder, given), space)
         known = {}
-    typed = _typed(section, sources, space, known)
+    typed = _typed(section, sources, space, known, instants)
     if later := decide_problems(section, typed.problems, typed.cells, doubts):
         anew = {doubt.column for doubt in later}
         doubts = (*(doubt for doubt in doubts if doubt.column not in anew), *later)
         section = with_doubts(section, later)
-        typed = _typed(section, sources, space, {})
+        typed = _typed(section, sources, space, {}, instants)
     if typed.problems:
         raise DataMistake(typed.problems)
     written = read_split_file(section.split, folder)
@@ -181,16 +186,15 @@ def read_table(
     frames["train"] = with_parts(frames["train"], typed.cells, written, space)
     frames = with_moments(frames, section.split, space)
     raw = _raw(sources, frames, (typed.columns, typed.targets, typed.cleaning), written, space)
-    absent = describe_words(section, sources["train"], typed.columns)
-    absent += describe_groups(section, raw.frames)
+    absent = describe_absent(section, sources["train"], typed.columns, raw.frames)
     facts = replace(raw.facts, placing=placing, doubts=doubts)
-    return replace(raw, facts=facts, notes=(*raw.notes, *absent), absent=tuple(absent))
+    return replace(raw, facts=facts, notes=(*raw.notes, *absent), absent=absent)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """Typed files of a section, with all problems; `cells` are those of the training file."""
+    """Typed files of a section, with all problems; `cells` are the training file's."""
 
     columns: tuple[ColumnType, ...]
     targets: tuple[TargetColumn, ...]
@@ -205,15 +209,15 @@ def _typed(
     sources: Mapping[PartName, SourceFile],
     space: RowStorage,
     known: Mapping[str, Cells],
+    instants: Collection[str],
 ) -> _Typed:
-    """`known` are training cells already cleaned in the same way."""
-    cleaning = Cleaning.of(section)
-    cells = {
-        part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
-        for part, source in sources.items()
-    }
-    cells["train"] = [known.get(one.name, one) for one in cells["train"]]
-    inferred = _infer_columns(section, cells["train"], sources["train"])
+    """`known` are training cells already cleaned in the same way, but for their zones."""
+    written = {name for name, column in section.columns.items() if column.format != "auto"}
+    zones = zones_of(sources["train"].frame.drop(*instants, *written, strict=False))
+    cleaning = replace(Cleaning.of(section), zones=zones)
+    trained = [Cells(one, cleaning.cells, space) for one in sources["train"].frame]
+    trained = [one if one.name in zones else known.get(one.name, one) for one in trained]
+    inferred = _infer_columns(section, trained, sources["train"])
     columns = tuple(one.type for one in inferred)
     problems = [problem for one in inferred for problem in one.problems]
     if not problems and all(column.kind == "ignored" for column in columns):
@@ -229,18 +233,18 @@ def _typed(
                 kind="no_feature",
             )
         )
-    targets = find_targets(section, cells["train"], sources["train"])
+    targets = find_targets(section, trained, sources["train"])
     problems += [problem for target in targets for problem in target.problems]
-    cleaning = cleaning.with_booleans({one.name: one.labels() for one in cells["train"]})
-    for part in cells.keys() - {"train"}:
-        cells[part] = [Cells(one, cleaning.cells, space) for one in sources[part].frame]
+    cleaning = cleaning.with_booleans({one.name: one.labels() for one in trained})
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
-        frames[part], found = type_rows(cells[part], columns, targets, source, space)
+        cells = [Cells(one, cleaning.cells, space) for one in source.frame]
+        cells = trained if part == "train" else cells
+        frames[part], found = type_rows(cells, columns, targets, source, space)
         problems += [problem for problem in found if problem not in problems]
     if not section.has_several_targets:
         problems += class_problems(targets[0], frames, sources)
-    return _Typed(columns, targets, cleaning, cells["train"], frames, problems)
+    return _Typed(columns, targets, cleaning, trained, frames, problems)
 
 
 def _placed(

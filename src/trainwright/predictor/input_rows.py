@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
+from zoneinfo import available_timezones
 
 import numpy as np
 import numpy.typing as npt
@@ -89,9 +90,11 @@ def given_as(rows: Any, answer: pl.DataFrame) -> Any:
 def _of_pandas(name: str, column: Any) -> pl.Series:
     """Read by value, so that the index is ignored and pyarrow is not needed; NaN is missing."""
     if str(column.dtype).startswith("datetime64["):
-        # Timestamps with a zone are converted to UTC, as in files.
-        utc = column if column.dt.tz is None else column.dt.tz_convert(None)
-        return pl.Series(name, utc.to_numpy())
+        if column.dt.tz is None:
+            return pl.Series(name, column.to_numpy())
+        utc = pl.Series(name, column.dt.tz_convert(None).to_numpy()).dt.replace_time_zone("UTC")
+        zone = str(column.dt.tz)
+        return utc.dt.convert_time_zone(zone if zone in available_timezones() else "UTC")
     missing = column.isna().tolist()
     values = [None if gone else value for value, gone in zip(column, missing, strict=True)]
     return _series(name, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.types import Prepared
+from trainwright.predictor.input_rows import frame_of
 
 
 def table(rows: int = 120) -> pl.DataFrame:
@@ -339,3 +341,55 @@ def test_columns_that_training_rows_lack_too_may_be_empty(tmp_path: Path) -> Non
     assert encoder.read(rows).height == 40
     unseen = pl.Series("color", [f"c{200 + i if i % 3 else i // 2}" for i in range(120)])
     assert encoder.read(data.with_columns(unseen)).height == 120
+
+
+def zoned(rows: int = 600) -> pl.Series:
+    hours = [dt.datetime(2023, 1, 1) + dt.timedelta(hours=13 * at) for at in range(rows)]
+    return pl.Series("day", hours).dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin")
+
+
+@pytest.mark.parametrize("written", ["typed", "text", "winter"])
+def test_times_with_a_zone_are_those_of_its_clock(written: str, tmp_path: Path) -> None:
+    times = zoned(120 if written == "winter" else 600)
+    data = table(len(times)).with_columns(times)
+    text = data.with_columns(times.dt.strftime("%Y-%m-%dT%H:%M:%S%:z"))
+    (data if written == "typed" else text).write_parquet(tmp_path / "a.parquet")
+    section = TableData(
+        path="a.parquet",
+        target="y",
+        split=RandomSplit(kind="random"),
+        features=FeaturesSection(numeric="none", impute="none"),
+    )
+    raw = read_table(section, tmp_path)
+    features = prepare_table(raw, section, "classification", seed=0).features
+    encoder = TableEncoder.from_json(json.loads(json.dumps(features.to_json())))
+    later = table(600).with_columns(zoned())
+    naive = later.with_columns(pl.col("day").dt.replace_time_zone(None))
+    clock = naive["day"].cast(pl.Datetime("us"))
+    assert encoder.read(naive)["day"].to_list() == clock.to_list()
+    in_pandas = frame_of(later.to_pandas())
+    spelled = later.with_columns(zoned().dt.strftime("%Y-%m-%dT%H:%M:%S%:z"))
+    for new in (later, in_pandas, spelled):
+        assert encoder.read(new)["day"].to_list() == clock.to_list()
+    for elsewhere in (
+        later.with_columns(pl.col("day").dt.convert_time_zone("America/New_York")),
+        later.with_columns(zoned().dt.convert_time_zone("UTC").dt.strftime("%FT%TZ")),
+    ):
+        if written == "typed":
+            assert encoder.read(elsewhere)["day"].to_list() == clock.to_list()
+        else:
+            with pytest.raises(DataMistake, match="are not dates"):
+                encoder.read(elsewhere)
+
+
+def test_times_of_several_zones_and_of_utc_stay_in_utc(tmp_path: Path) -> None:
+    berlin, york = (zoned().dt.convert_time_zone(zone) for zone in ("UTC", "America/New_York"))
+    berlin, york = (times.dt.strftime("%Y-%m-%dT%H:%M:%S%:z") for times in (berlin, york))
+    opening = pl.Series("hours", ["08:00-17:00", "09:00-17:30"] * 300)
+    for times in (pl.concat([berlin[:300], york[300:]]), berlin):
+        data = table(600).with_columns(times.alias("day"), opening)
+        data.write_csv(tmp_path / "a.csv")
+        raw = read_table(TableData(path="a.csv", target="y"), tmp_path)
+        instants = zoned().dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        assert raw.frames["train"]["day"].to_list() == instants.to_list()
+        assert raw.frames["train"]["hours"].to_list() == opening.to_list()

@@ -26,6 +26,7 @@ from trainwright.data.base.parse_cells import (
     without_nan,
 )
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, release_pages
+from trainwright.data.base.time_zones import read_clock
 
 _MOST_HELD = 65_536
 _BOOLEANS = MappingProxyType(
@@ -47,11 +48,12 @@ def unchanged(values: pl.Series) -> pl.Series:
 @dataclass(frozen=True, slots=True)
 class Cleaning:
     """Cell cleaning before typing: strip blanks, replace spellings, null missing-value spellings,
-    strip units."""
+    strip units. Times are those of the clock in the column's zone in `zones`, in UTC without."""
 
     missing: tuple[str, ...]
     values: Mapping[str, Mapping[str, str]]
     units: Mapping[str, Unit] = field(default_factory=dict)
+    zones: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, section: TableData) -> Cleaning:
@@ -81,9 +83,11 @@ class Cleaning:
     def cells(self, series: pl.Series) -> pl.Series:
         """A cleaned column: String, a number type, Datetime, or nested values left alone.
 
-        NaN counts as missing. Dates become naive UTC timestamps.
+        NaN counts as missing. Dates become timestamps without a zone.
         """
         spellings = self.values.get(series.name, {})
+        if series.name in self.zones:
+            series = read_clock(series, self.zones[series.name])
         series = plain_type(series)
         if spellings and (series.dtype.is_numeric() or series.dtype == DATES):
             series = to_labels(series)
@@ -105,13 +109,14 @@ class Cleaning:
             "values": {name: dict(spellings) for name, spellings in self.values.items()},
             # Omitted if empty, so that existing data versions stay valid.
             **({"units": units} if units else {}),
+            **({"zones": dict(self.zones)} if self.zones else {}),
         }
 
     @classmethod
     def from_json(cls, value: Json) -> Cleaning:
         """The cleaning that `to_json` wrote."""
         units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
-        return cls(tuple(value["missing"]), value["values"], units)
+        return cls(tuple(value["missing"]), value["values"], units, value.get("zones", {}))
 
     def _text(self, series: pl.Series, spellings: Mapping[str, str]) -> pl.Series:
         series = series.str.strip_chars()

@@ -99,9 +99,9 @@ _USUAL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 """Full-width forms (U+FF01 to U+FF5E) as the letters of ASCII that they are."""
 
 
-def plain_type(series: pl.Series) -> pl.Series:
+def plain_type(series: pl.Series, zone: str = "UTC") -> pl.Series:
     """Cast to one of the few types used by the data packages; an Arrow extension is read by its
-    storage type."""
+    storage type, and times with a zone as the clock shows them in `zone`."""
     while isinstance(series.dtype, pl.BaseExtension):
         series = series.ext.storage()
     dtype = series.dtype
@@ -113,7 +113,7 @@ def plain_type(series: pl.Series) -> pl.Series:
         farthest = _FARTHEST_DAY * per_day
         series = series.to_physical().clip(-farthest, farthest).cast(dtype)
         if isinstance(dtype, pl.Datetime) and dtype.time_zone:
-            series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+            series = series.dt.convert_time_zone(zone).dt.replace_time_zone(None)
         return series.cast(DATES)
     if dtype == pl.Duration:
         return series.dt.total_microseconds() / 1_000_000

@@ -144,10 +144,8 @@ class Lookback:
     def features(self, panel: SeriesPanel, rows: ForecastRows) -> list[pl.Series]:
         """All feature columns but that of the series."""
         found = [pl.Series(STEP, rows.steps, dtype=pl.Float64), *self.past(panel, rows)]
-        found += [
-            pl.Series(name, values)
-            for name, values in calendar_values(self.calendar, panel.times(rows.at)).items()
-        ]
+        clock = panel.spacing.read_clock(panel.times(rows.at))
+        found += [pl.Series(*part) for part in calendar_values(self.calendar, clock).items()]
         found += [panel.cells(name, rows.series, rows.at) for name in self.known]
         found += [
             panel.cells(name, rows.series, rows.origins).alias(f"{name}_at_origin")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from trainwright.core.files import Json
 from trainwright.data.base.inputs import Floats, Integers
+from trainwright.data.base.parse_cells import plain_type
 
 Roll = Literal["", "modifiedfollowing", "modifiedpreceding"]
 Unit = Literal["microseconds", "months", "business_days", "numbers"]
@@ -36,13 +37,14 @@ class TimeSpacing:
     """Times `start + number * size` in a unit. Of months `start` is the first moment (microseconds
     since 1970), and the times are on a `day` of their months, 31 being the last, or on the business
     day that `roll` of numpy's `busday_offset` finds. A time up to seven days from that, as holidays
-    move it, is its month's too."""
+    move it, is its month's too. Times are in UTC, and their hours and days those of the `zone`."""
 
     unit: Unit
     size: float
     start: float
     day: int = 1
     roll: Roll = ""
+    zone: str = "UTC"
 
     @property
     def name(self) -> str:
@@ -97,19 +99,40 @@ class TimeSpacing:
         within = self.start % (_DAY)
         return _as_times((days - _EPOCH).astype(np.float64) * _DAY + within)
 
+    def read_clock(self, times: pl.Series) -> pl.Series:
+        """Times by the clock of the zone."""
+        is_utc = self.zone == "UTC"
+        return times if is_utc else plain_type(times.dt.replace_time_zone("UTC"), self.zone)
+
     def to_json(self) -> Json:
-        """The fields by name."""
-        return asdict(self)
+        """What `from_json` reads."""
+        is_end = self.unit == "months" and (self.day, self.roll) == (_LAST, "")
+        has_day = (
+            self.unit == "months" and not is_end and (self.roll or self.day != self._first_day)
+        )
+        return {
+            "unit": self.unit,
+            "size": self.size,
+            "start": self.start,
+            "at_month_end": is_end,
+            # Omitted where they say nothing new, so that existing data versions stay valid.
+            **({"day": self.day, "roll": self.roll} if has_day else {}),
+            **({"zone": self.zone} if self.zone != "UTC" else {}),
+        }
+
+    @property
+    def _first_day(self) -> int:
+        return int(_as_times(np.array([self.start])).dt.day().to_numpy()[0])
 
     @classmethod
     def from_json(cls, json: Json) -> TimeSpacing:
         """Inverse of `to_json`."""
         unit, size, start = json["unit"], float(json["size"]), float(json["start"])
-        if "day" in json:
-            return cls(unit, size, start, json["day"], json["roll"])
-        # Earlier bundles have the day of the first time, or say that it is the last of its month.
-        day = _as_times(np.array([start])).dt.day()[0] if unit == "months" else 1
-        return cls(unit, size, start, _LAST if json["at_month_end"] else day)
+        spacing = cls(unit, size, start, zone=json.get("zone", "UTC"))
+        if unit != "months":
+            return spacing
+        day = _LAST if json["at_month_end"] else json.get("day", spacing._first_day)
+        return replace(spacing, day=day, roll=json.get("roll", ""))
 
 
 def infer_spacing(times: pl.Series, series: Integers) -> TimeSpacing:

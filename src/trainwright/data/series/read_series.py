@@ -18,6 +18,8 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.messages import some
+from trainwright.data.base.parse_cells import to_moments
+from trainwright.data.base.time_zones import read_clock, zones_of
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.columns.doubts import Doubt
 from trainwright.data.read_table import DataFacts, Raw, RawTable, read_sources, read_table
@@ -61,7 +63,9 @@ class RawSeries(Raw):
         panel = self.panel
         ends = panel.times(np.array([0, panel.steps - 1]))
         said = f"{many(len(panel.names), 'series', 'series')} of {panel.steps:,} steps, a "
-        said += f"{panel.spacing.name} each, {ends[0]} to {ends[1]} · season {self.season}"
+        zone = panel.spacing.zone
+        in_utc = f" UTC (hours of {zone})" * (zone != "UTC")
+        said += f"{panel.spacing.name} each, {ends[0]} to {ends[1]}{in_utc} · season {self.season}"
         return (("series", said), *(("note", note) for note in describe_gaps(panel)))
 
 
@@ -78,13 +82,20 @@ def read_series(
     source = read_sources(TableData(path=section.path, reading=section.reading), folder, given)
     file = source["train"]
     _check_names(section, file)
-    table = _read_rows(section, file, folder, given)
+    times = file.frame[section.time]
+    zone = zones_of(times.to_frame()).get(section.time, "")
+    if zone and to_moments(read_clock(times, zone), "").series.dt.time().n_unique() == 1:
+        zone = ""
+    # Of several times of a day the clock shows some twice: in UTC they are equally spaced.
+    table = _read_rows(section, file, folder, given, (section.time,) if zone else ())
     columns = _columns(section, table)
     positions = table.positions["train"]
     places = RowPlaces(
         lambda rows: file.rows_text(positions[rows]), lambda row: file.place(int(positions[row]))
     )
     panel = columns.panel(table.frames["train"], places)
+    if zone and ":" not in zone:
+        panel = replace(panel, spacing=replace(panel.spacing, zone=zone))
     return _decided(section, table, columns, panel)
 
 
@@ -184,10 +195,14 @@ def _check_names(section: SeriesData, file: SourceFile) -> None:
 
 
 def _read_rows(
-    section: SeriesData, file: SourceFile, folder: Path, given: Mapping[str, Frame]
+    section: SeriesData,
+    file: SourceFile,
+    folder: Path,
+    given: Mapping[str, Frame],
+    instants: tuple[str, ...],
 ) -> RawTable:
     try:
-        return read_table(_as_table(section, file), folder, given)
+        return read_table(_as_table(section, file), folder, given, instants)
     except DataMistake as mistake:
         raise DataMistake([_of_series(one, section) for one in mistake.problems]) from mistake
 

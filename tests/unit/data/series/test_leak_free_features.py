@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from trainwright.contract.sections.data.series import SeriesData
 from trainwright.data.prepare_series import prepare_series
 from trainwright.data.series.lookback import ForecastRows, Lookback
 from trainwright.data.series.origins import forecast_frame, usable_rows
+from trainwright.data.series.panel import TimeSpacing
 from trainwright.data.series.read_series import RawSeries, read_series
 from trainwright.data.series.series_choices import lookback_of
 from trainwright.data.types import Prepared
@@ -114,3 +117,24 @@ def test_parts_do_not_overlap_in_time(tmp_path: Path) -> None:
     for part in (validation, test):
         counts = part.frame.group_by("shop", "origin").len()["len"]
         assert counts.unique().to_list() == [7]
+
+
+@pytest.mark.parametrize("step", ["1h", "1d"])
+def test_hours_and_days_are_those_of_the_clock_of_the_zone(tmp_path: Path, step: str) -> None:
+    begin, end = (dt.datetime(2023, month, 1) for month in (2, 6))
+    times = pl.datetime_range(begin, end, step, time_zone="Europe/Berlin", eager=True).alias("day")
+    frame = pl.DataFrame([times, times.dt.day().cast(pl.Float64).alias("sales")])
+    frame.write_parquet(tmp_path / "sales.parquet")
+    section = SeriesData(kind="series", path="sales.parquet", target="sales", time="day", horizon=1)
+    raw = read_series(section, tmp_path)
+    assert raw.panel.steps == frame.height
+    decided = {"season": 1, "lags": (1,), "relative_to": "nothing", "relation": "difference"}
+    asked = section.model_copy(update=decided)
+    spacing = TimeSpacing.from_json(raw.panel.spacing.to_json())
+    lookback = lookback_of(asked, spacing, raw.columns)
+    steps = np.arange(frame.height - 1)
+    rows = ForecastRows(np.zeros_like(steps), steps, np.ones_like(steps))
+    panel = dataclasses.replace(raw.panel, spacing=spacing)
+    found = {feature.name: feature.to_list() for feature in lookback.features(panel, rows)}
+    assert found["time_weekday"] == times.dt.weekday()[1:].to_list()
+    assert found.get("time_hour", []) == (times.dt.hour()[1:].to_list() if step == "1h" else [])

@@ -147,8 +147,8 @@ class Features(Section):
     dates: Literal["parts", "cyclic"] = "parts"
     """What a date becomes: `parts` (year, month, day, weekday, hour, as numbers) or `cyclic` (the
     year as a number, of the others sine and cosine of their place in the period, so that 23 h is
-    near 0 h). Parts that are the same in all training rows are excluded. Moments with a UTC offset
-    count in UTC, others without conversion."""
+    near 0 h). Parts that are the same in all training rows are excluded. Times with a zone,
+    or the offsets of one, count by its clock, those of several zones and written formats in UTC."""
 
     text: TextFeatures = TextFeatures()
     """Encoding of columns of `kind: text`."""
