@@ -24,8 +24,7 @@ from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_pyarrow
-from trainwright.data.absent_values import describe_absent
-from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cleaned_cells import Cells, Cleaning, zones_of
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import some
 from trainwright.data.base.row_storage import (
@@ -37,12 +36,16 @@ from trainwright.data.base.row_storage import (
     place_rows,
     taken,
 )
-from trainwright.data.base.time_zones import zones_of
 from trainwright.data.base.token_inputs import AnswerSpans
 from trainwright.data.columns.column_kinds import ColumnType, Inferred, infer_column
 from trainwright.data.columns.doubtful_dates import check_formats
 from trainwright.data.columns.doubts import Doubt
-from trainwright.data.columns.resolve_doubts import decide_columns, decide_problems, with_doubts
+from trainwright.data.columns.resolve_doubts import (
+    decide_columns,
+    decide_problems,
+    describe_absent,
+    with_doubts,
+)
 from trainwright.data.columns.target_column import (
     TargetColumn,
     TargetFacts,
@@ -121,8 +124,8 @@ class Raw(ABC):
 @dataclass(frozen=True, slots=True)
 class RawTable(Raw):
     """Typed rows before the split. `frames` holds `train` and the given parts; `positions` int64 is
-    the 0-based row of each in its file; `notes` are messages, `absent` those of missing words and
-    groups; `space` stores rows and arrays."""
+    the 0-based row of each in its file; `notes` are messages, `absent` of missing words and groups;
+    `space` stores rows and arrays."""
 
     frames: Mapping[PartName, pl.DataFrame]
     positions: Mapping[PartName, Integers]
@@ -155,8 +158,7 @@ def read_table(
 ) -> RawTable:
     """Read the files of a section, relative to `folder`, and type their columns.
 
-    Types are inferred from the training file only, and applied to the others. Times are those of
-    their zone's clock, `instants` and those of a written format in UTC.
+    Types are inferred from the training file only, and applied to the others. `instants` are in UTC.
 
     Raises:
         DataMistake: with every problem that could be found at once.

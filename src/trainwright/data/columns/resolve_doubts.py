@@ -1,4 +1,5 @@
-"""Ambiguous columns of a section, resolved as `init` would write them; doubtful texts."""
+"""Ambiguous columns of a section, resolved as `init` would write them; doubtful texts; words that
+are read as missing."""
 
 from __future__ import annotations
 
@@ -8,13 +9,20 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.sections.data.split import TimeSplit, split_columns
+from trainwright.contract.sections.data.split import (
+    GroupSplit,
+    RandomSplit,
+    StratifiedGroupSplit,
+    TimeSplit,
+    split_columns,
+)
 from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import counted_slices
-from trainwright.data.base.cleaned_cells import Cells, Cleaning
+from trainwright.data.base.cleaned_cells import ANSWERS, Cells, Cleaning
+from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.parse_cells import (
     LARGEST,
@@ -23,14 +31,14 @@ from trainwright.data.base.parse_cells import (
     to_labels,
     to_numbers,
 )
-from trainwright.data.base.row_storage import RowStorage, spread_rows
+from trainwright.data.base.row_storage import RowStorage, slices_of, spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.sources.source_file import SourceFile
 
 _MOST_SPELLINGS = 2000
-_ANSWERS = (("true", "false"), ("yes", "no"), ("1", "0"), ("y", "n"), ("t", "f"))
+_MOST_WORDS = 4
 
 
 def find_class_spellings(cells: Cells) -> Doubt | None:
@@ -54,14 +62,14 @@ def _yes_or_no(counts: pl.DataFrame) -> Mapping[str, str]:
     that most rows are written in. Nothing where other classes stand beside these, which may be
     codes, or where each side has one spelling."""
     plain = folded(counts["value"], "kept").to_list()
-    sides = {word: side for pair in _ANSWERS for side, word in enumerate(pair)}
+    sides = {word: side for pair in ANSWERS for side, word in enumerate(pair)}
     found = [sides.get(word, -1) for word in plain]
     if len(found) < 3 or set(found) != {0, 1}:
         return {}
     rows = dict.fromkeys(plain, 0)
     for word, count in zip(plain, counts["count"], strict=True):
         rows[word] += count
-    whole = [pair for pair in _ANSWERS if set(pair) <= set(rows)]
+    whole = [pair for pair in ANSWERS if set(pair) <= set(rows)]
     pair = max(whole, key=lambda pair: sum(rows[word] for word in pair), default=())
     values = counts["value"].to_list()
     # The commonest spelling comes first.
@@ -233,3 +241,46 @@ def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
         return True
     # Target classes are final; target numbers may have a unit or commas.
     return bool(doubt.settings.unit or doubt.numbers)
+
+
+def describe_absent(
+    section: TableData,
+    source: SourceFile,
+    columns: Sequence[ColumnType],
+    frames: Mapping[PartName, pl.DataFrame],
+) -> tuple[str, ...]:
+    """Words in columns of text that count as missing by default, such as the `NA` of Namibia, and
+    rows without the group or key by which they are split."""
+    notes = []
+    by_default = TableData.model_fields["missing_values"].default
+    words = [word for word in by_default if any(map(str.isalpha, word))]
+    rows: dict[tuple[str, str], int] = {}
+    for column in columns if section.missing_values == by_default else ():
+        cells = source.frame[column.name]
+        may_be_value = column.missing and column.kind not in ("numeric", "datetime")
+        is_text = cells.dtype in (pl.String, pl.Categorical, pl.Enum)
+        if may_be_value and is_text and column.name not in section.exclude:
+            texts = (part.cast(pl.String).str.strip_chars() for part in slices_of(cells))
+            counts = counted_slices(part.filter(part.is_in(words)) for part in texts)
+            rows |= {(word, column.name): count for word, count in counts.iter_rows()}
+    if rows:
+        listed = [
+            f"{word!r} in {many(count, 'row')} of {name!r}" for (word, name), count in rows.items()
+        ]
+        found = {word for word, _ in rows}
+        kept = ", ".join(f'"{word}"' for word in by_default if word not in found)
+        notes.append(
+            f"read as missing: {some(listed, _MOST_WORDS)} · where that is a value, write "
+            f"data.missing_values: [{kept}]"
+        )
+    match section.split:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name) | RandomSplit(key=name):
+            alone = sum(frame[name].null_count() for frame in frames.values() if name in frame)
+            if alone:
+                notes.append(
+                    f"{many(alone, 'row has', 'rows have')} no {name!r}: each is split by itself, "
+                    "as the only one of its group · complete the column where rows belong together"
+                )
+        case _:
+            pass
+    return tuple(notes)

@@ -1,8 +1,9 @@
-"""Typed rows from cleaned cells, in chunks; numbers beyond the training range."""
+"""Typed rows from cleaned cells, in chunks; columns and numbers unlike those of the training."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
@@ -13,8 +14,9 @@ import polars as pl
 
 from trainwright.contract.sections.data.split import FileSplit
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.core.errors import Problem
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.base.categories import Vocabulary
 from trainwright.data.base.cleaned_cells import Cells, Cleaning, unchanged
 from trainwright.data.base.inputs import Integers, PartName
 from trainwright.data.base.messages import nearest_option, some
@@ -27,6 +29,9 @@ from trainwright.data.columns.column_kinds import (
 )
 from trainwright.data.columns.target_column import TargetColumn, typed_target
 from trainwright.data.sources.source_file import SourceFile
+
+_FEWEST_EXPECTED = 20
+"""Values that rows must be expected to have before they are judged."""
 
 
 def type_rows(
@@ -139,6 +144,57 @@ def missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Pr
         fix=f"rename {near!r}" if near else "add the column, empty where it is not known",
         place=file.place(),
     )
+
+
+def share_filled(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], vocabularies: Sequence[Vocabulary] = ()
+) -> dict[str, float]:
+    """Share of the training rows with a value in each column. A category may be of one row, to
+    which no other row would have made it known."""
+    labels = {one.name: len(one.kept) + len(one.rare) for one in vocabularies}
+    names = [column.name for column in columns]
+    lacking = [frame[name].null_count() + labels.get(name, 0) for name in names]
+    shares = (max(0.0, 1 - count / frame.height) for count in lacking)
+    return dict(zip(names, shares, strict=True))
+
+
+def check_known(
+    filled: Mapping[str, float],
+    typed: Sequence[pl.Series],
+    vocabularies: Sequence[Vocabulary],
+    source: str,
+) -> None:
+    """Check that at least half of the rows that should have a known value by `filled`, as
+    `share_filled` gave it, have one in each column.
+
+    Raises:
+        DataMistake: they have not.
+    """
+    by_name = {vocabulary.name: vocabulary for vocabulary in vocabularies}
+    problems = []
+    for series in typed:
+        name, rows = series.name, len(series)
+        share = filled.get(name, 0.0)
+        if share * rows < _FEWEST_EXPECTED:
+            continue
+        empty = series.null_count()
+        unknown = by_name[name].count_unseen(series) if name in by_name else 0
+        if rows - empty - unknown >= share * rows / 2:
+            continue
+        counts = f"{empty:,} of {rows:,} rows empty"
+        counts += f", {unknown:,} with categories that no training row has" * bool(unknown)
+        allow = f"--allow-unknown {shlex.quote(name)}, in Python predictor.allow_unknown({name!r})"
+        problems.append(
+            Problem(
+                "the column is empty or unknown in most rows",
+                path=name,
+                found=f"{counts}, in {source}",
+                expected=f"known values in about {share:.0%} of the rows, as in training",
+                fix=f"repair the column, or allow it: {allow}",
+            )
+        )
+    if problems:
+        raise DataMistake(problems)
 
 
 _NO_END = "none"

@@ -22,7 +22,13 @@ from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.inputs import Floats, Inputs, Part, TableInputs, below, beside
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice, slices_of
 from trainwright.data.columns.column_kinds import ColumnType, new_problems
-from trainwright.data.columns.typed_rows import Limit, limited, missing_column
+from trainwright.data.columns.typed_rows import (
+    Limit,
+    check_known,
+    limited,
+    missing_column,
+    share_filled,
+)
 from trainwright.data.encoders.encoding import (
     FrameEncoding,
     InputColumn,
@@ -34,7 +40,6 @@ from trainwright.data.encoders.encoding import (
     number_rows,
     profile_columns,
 )
-from trainwright.data.encoders.filled_columns import check_filled, share_filled
 from trainwright.data.encoders.scaling import NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -61,8 +66,7 @@ class TableEncoder(FrameEncoding):
     rows, `history` what earlier rows say, `means` the categories that become mean targets.
     `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
     history and means. `texts` stand behind them unchanged. `limits` are applied before anything
-    else. `filled` is the share of training rows with a value, of categories one that occurs in
-    others too, by column; new rows are compared with it.
+    else; `filled` are the shares of training rows with a known value, by column.
     """
 
     columns: tuple[ColumnType, ...]
@@ -164,9 +168,8 @@ class TableEncoder(FrameEncoding):
         return f"{many(rows, 'row')} · {listed} column{'s' * (len(self.columns) != 1)}"
 
     def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY) -> TableInputs:
-        """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
-        target is among the features: `fit_features` gives these. They go through memory a slice at
-        a time, into `space`."""
+        """Encode typed rows (from `read`, or a `Part.frame`) a slice at a time into `space`; where
+        mean targets are among the features, `fit_features` gives the training rows."""
         means = [one.values(frame[one.vocabulary.name]) for one in self.means]
         return self.encode(frame, means, space)
 
@@ -203,8 +206,7 @@ class TableEncoder(FrameEncoding):
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
         """Type new rows (all text, or typed) as the training file was typed.
 
-        Other columns are ignored, and the order of the columns does not matter. Where earlier
-        rows count, they must be among these rows.
+        Other columns are ignored, in any order; earlier rows that count must be among these.
 
         Raises:
             DataMistake: a feature column is missing or empty, or values are not of its kind.
@@ -226,7 +228,7 @@ class TableEncoder(FrameEncoding):
             problems += found
         if problems:
             raise DataMistake(problems)
-        check_filled(self.filled, typed, self.known, source)
+        check_known(self.filled, typed, self.known, source)
         return self.history.added(pl.DataFrame(typed))
 
     def allow_unknown(self, columns: Collection[str], /) -> TableEncoder:

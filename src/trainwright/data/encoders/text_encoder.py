@@ -16,8 +16,8 @@ from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Inputs, Part
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.base.token_inputs import TextInputs
+from trainwright.data.columns.typed_rows import share_filled
 from trainwright.data.encoders.encoding import FrameEncoding, InputColumn, NewRows, names_of_kind
-from trainwright.data.encoders.filled_columns import share_filled
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.text_tokenizer import TextReading, TextTokenizer
 

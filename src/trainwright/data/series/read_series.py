@@ -16,10 +16,9 @@ from trainwright.contract.sections.data.series import SeriesData
 from trainwright.contract.sections.data.table_data import Column, TableData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.cleaned_cells import Cleaning
+from trainwright.data.base.cleaned_cells import Cleaning, read_clock, zones_of
 from trainwright.data.base.messages import some
 from trainwright.data.base.parse_cells import to_moments
-from trainwright.data.base.time_zones import read_clock, zones_of
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.columns.doubts import Doubt
 from trainwright.data.read_table import DataFacts, Raw, RawTable, read_sources, read_table

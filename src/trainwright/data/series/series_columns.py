@@ -161,7 +161,7 @@ class SeriesColumns:
                 path="data.time",
                 found=f"{times[int(wrong[0])]} in {places.text(wrong)}",
                 expected=f"times a {spacing.name} apart, as most are",
-                fix=f"aggregate the rows to equal steps beforehand, say to means of a {spacing.name}",
+                fix=f"aggregate the rows to equal steps beforehand, to means of a {spacing.name}",
                 place=places.place(int(wrong[0])),
             )
         )

@@ -38,7 +38,7 @@ from trainwright.data.split.random_split import (
     TEST,
     VALIDATION,
     Shares,
-    names_of,
+    group_names,
     random_keys,
     shares_of_keys,
     unit_of,
@@ -158,7 +158,7 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
         case StratifiedSplit(rare=rare):
             return _even_by_class(frame[target], count, seed, has_rare=rare == "train")
         case GroupSplit(assign="hashed", column=column):
-            places = shares_of_keys(names_of(frame, column), seed, "folds")
+            places = shares_of_keys(group_names(frame, column), seed, "folds")
             return (places * count).astype(np.int64)
         case GroupSplit(column=column):
             member, sizes = members(frame[column])

@@ -122,7 +122,7 @@ def row_texts(frame: pl.DataFrame) -> pl.Series:
     return joined.select(pl.concat_str(pl.all(), separator=_BETWEEN)).to_series()
 
 
-def names_of(frame: pl.DataFrame, column: str) -> pl.Series:
+def group_names(frame: pl.DataFrame, column: str) -> pl.Series:
     """Names in a column, all cells of a row where it has none."""
     names = to_labels(frame[column])
     return names.zip_with(names.is_not_null(), row_texts(frame)) if names.null_count() else names

@@ -54,7 +54,7 @@ from trainwright.data.split.random_split import (
     Shares,
     check_filled,
     draw_parts,
-    names_of,
+    group_names,
     random_keys,
     row_texts,
     shares_of_keys,
@@ -153,7 +153,7 @@ def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
     """Key of each row as text."""
     if split.key == EVERY_COLUMN:
         return row_texts(frame.drop(PART_COLUMN, strict=False))
-    return names_of(frame, split.key)
+    return group_names(frame, split.key)
 
 
 def _by_key(
@@ -240,7 +240,7 @@ def _groups(
     frame: pl.DataFrame, split: GroupSplit, shares: Shares, seed: int, space: RowStorage
 ) -> Integers:
     if split.assign == "hashed":
-        return _by_key(frame, lambda rows: names_of(rows, split.column), shares, seed, space)
+        return _by_key(frame, lambda rows: group_names(rows, split.column), shares, seed, space)
     member, sizes = members(frame[split.column], space)
     validation, test = _wanted(frame.height, shares)
     rows = np.array([frame.height - validation - test, validation, test], dtype=np.float64)
