@@ -158,7 +158,7 @@ def read_table(
 ) -> RawTable:
     """Read the files of a section, relative to `folder`, and type their columns.
 
-    Types are inferred from the training file only, and applied to the others. `instants` are in UTC.
+    Types are inferred from the training file only, applied to the others; `instants` are in UTC.
 
     Raises:
         DataMistake: with every problem that could be found at once.
