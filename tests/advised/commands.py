@@ -364,7 +364,7 @@ CASES = (
     Refused(
         "add the column, empty where it is not known",
         "predict one narrow.csv",
-        ("predict one filled.csv",),
+        ("predict one filled.csv --allow-unknown age",),
         bare,
     ),
     Refused(

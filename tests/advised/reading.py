@@ -151,9 +151,9 @@ CASES = (
         files={"test.csv": csv().replace("z,", "q,", 1)},
     ),
     Case(
-        'if they are other spellings, data.columns.y.values: {"Yes": "yes"}',
+        'if they are other spellings, data.columns.y.values: {"yse": "yes"}',
         ("data={train_path: rows.csv, test_path: test.csv, target: y}",),
-        files={"test.csv": csv(y=["Yes", *LABELS[1:]])},
+        files={"test.csv": csv(y=["yse", *LABELS[1:]])},
     ),
     Case("did you mean 'word'?", ("data.exclude=[wrod]",)),
     Case("did you mean word?", ("slices=[{column: wrod}]",)),

@@ -237,12 +237,12 @@ def _typed(
         )
     targets = find_targets(section, trained, sources["train"])
     problems += [problem for target in targets for problem in target.problems]
-    cleaning = cleaning.with_booleans({one.name: one.labels() for one in trained})
+    short = (one for one in trained if one.dtype == pl.String and one.distinct <= 2)
+    cleaning = cleaning.with_booleans({one.name: one.labels() for one in short})
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
-        cells = [Cells(one, cleaning.cells, space) for one in source.frame]
-        cells = trained if part == "train" else cells
-        frames[part], found = type_rows(cells, columns, targets, source, space)
+        cells = [Cells(one, cleaning.cells, space) for one in source.frame if part != "train"]
+        frames[part], found = type_rows(cells or trained, columns, targets, source, space)
         problems += [problem for problem in found if problem not in problems]
     if not section.has_several_targets:
         problems += class_problems(targets[0], frames, sources)

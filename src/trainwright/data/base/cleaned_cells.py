@@ -279,9 +279,7 @@ class Cells:
         return len(found)
 
     def labels(self) -> list[str]:
-        """The values of a column of text that has at most two; else none."""
-        if self.dtype != pl.String or self.distinct > 2:
-            return []
+        """The different values of a column of text."""
         return (
             pl.concat([cells.drop_nulls().unique() for cells in self.slices()]).unique().to_list()
         )

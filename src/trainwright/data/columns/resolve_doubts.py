@@ -259,10 +259,13 @@ def describe_absent(
         cells = source.frame[column.name]
         may_be_value = column.missing and column.kind not in ("numeric", "datetime")
         is_text = cells.dtype in (pl.String, pl.Categorical, pl.Enum)
-        if may_be_value and is_text and column.name not in section.exclude:
-            texts = (part.cast(pl.String).str.strip_chars() for part in slices_of(cells))
-            counts = counted_slices(part.filter(part.is_in(words)) for part in texts)
-            rows |= {(word, column.name): count for word, count in counts.iter_rows()}
+        if not (may_be_value and is_text) or column.name in section.exclude:
+            continue
+        for part in slices_of(cells):
+            texts = part.cast(pl.String).str.strip_chars().alias("word")
+            for word, count in texts.filter(texts.is_in(words)).value_counts().iter_rows():
+                key = word, column.name
+                rows[key] = rows.get(key, 0) + count
     if rows:
         listed = [
             f"{word!r} in {many(count, 'row')} of {name!r}" for (word, name), count in rows.items()

@@ -133,15 +133,20 @@ def with_answers(
     return found
 
 
+def allow_words(column: str) -> str:
+    """What accepts new rows most of which have no known value in a column."""
+    return f"--allow-unknown {shlex.quote(column)}, in Python predictor.allow_unknown({column!r})"
+
+
 def missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
     """The rows of a file lack a feature column."""
-    near = nearest_option(column.name, names)
+    near, allowed = nearest_option(column.name, names), f" ({allow_words(column.name)})"
     return Problem(
         f"there is no column {column.name!r}, which the model was trained on",
         path=column.name,
         found=f"columns {some(names, 8)}",
         expected=f"a {column.kind} column, for example {column.example!r}",
-        fix=f"rename {near!r}" if near else "add the column, empty where it is not known",
+        fix=f"rename {near!r}" if near else f"add the column, empty where it is not known{allowed}",
         place=file.place(),
     )
 
@@ -183,14 +188,13 @@ def check_known(
             continue
         counts = f"{empty:,} of {rows:,} rows empty"
         counts += f", {unknown:,} with categories that no training row has" * bool(unknown)
-        allow = f"--allow-unknown {shlex.quote(name)}, in Python predictor.allow_unknown({name!r})"
         problems.append(
             Problem(
                 "the column is empty or unknown in most rows",
                 path=name,
                 found=f"{counts}, in {source}",
                 expected=f"known values in about {share:.0%} of the rows, as in training",
-                fix=f"repair the column, or allow it: {allow}",
+                fix=f"repair the column, or allow it: {allow_words(name)}",
             )
         )
     if problems:
