@@ -60,15 +60,12 @@ class TimeSpacing:
 
     def numbers(self, times: pl.Series) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """The number of each time, int64 [N], and whether it is one of the spacing's times."""
-        found, apart = self._nearest(times)
+        found, apart = self.nearest(times)
         slack = _SLACK_DAYS * _DAY if self.unit == "months" else 1e-6 * max(1.0, abs(self.size))
         return found, np.asarray(apart <= slack)
 
-    def distances(self, times: pl.Series) -> Floats:
-        """How far each time is from the nearest of the spacing, float64 [N]."""
-        return self._nearest(times)[1]
-
-    def _nearest(self, times: pl.Series) -> tuple[Integers, Floats]:
+    def nearest(self, times: pl.Series) -> tuple[Integers, Floats]:
+        """The number of the spacing's time in the period of each, and how far it is, [N] each."""
         given = _physical(times)
         if self.unit == "months":
             months = _month(times) - _month(_as_times(np.array([self.start])))[0]
@@ -169,8 +166,8 @@ def _monthly(times: pl.Series, series: Integers, start: float) -> TimeSpacing | 
     rolled.append((last, "modifiedpreceding"))
     size = _commonest(apart)
     found = [TimeSpacing("months", size, start, *way) for way in (*plain, *rolled)]
-    nearest = min(found, key=lambda spacing: float(spacing.distances(times).max()))
-    return nearest if nearest.distances(times).max() <= _SLACK_DAYS * _DAY else None
+    best = min(found, key=lambda spacing: float(spacing.nearest(times)[1].max()))
+    return best if best.nearest(times)[1].max() <= _SLACK_DAYS * _DAY else None
 
 
 def _commonest(apart: npt.NDArray[np.float64] | Integers) -> float:
