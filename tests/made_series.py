@@ -27,6 +27,25 @@ def made_series(days: int = 400, shops: tuple[str, ...] = ("north", "south")) ->
     return pl.concat(frames)
 
 
+def made_items(days: int = 150) -> pl.DataFrame:
+    """Daily sales of an item that never changes, of one that changes in the last days only, of one
+    that is mostly 0, and of noise that ends in a trend: the last value is the better forecast."""
+    draw, day = np.random.default_rng(1), np.arange(days)
+    late = np.maximum(day - (days - 30), 0)
+    sold = {
+        "flat": np.full(days, 5.0),
+        "late": 5.0 + late,
+        "noisy": 20 + draw.normal(size=days) + 3 * late,
+        "rare": np.where(day % 10 == 5, 3.0, 0.0),
+    }
+    dates = pl.Series(day + 19_723).cast(pl.Int32).cast(pl.Date).cast(pl.String)
+    frames = [
+        pl.DataFrame({"day": dates, "shop": [name] * days, "sales": values})
+        for name, values in sold.items()
+    ]
+    return pl.concat(frames)
+
+
 SECTION = {
     "kind": "series",
     "path": "sales.csv",

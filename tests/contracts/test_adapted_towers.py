@@ -51,7 +51,7 @@ SHORT = (
     "training.effective_batch_size=40",
     "training.optimizer.learning_rate=0.01",
     "training.checkpointing={save_every_n_steps: 1}",
-    "metric={name: auto, target: baseline, resamples: 100}",
+    "metric={name: auto, target: dummy, resamples: 100}",
     "data.num_workers=0",
 )
 SMALL = ("data.decoding.size=[16, 16]", *SHORT)

@@ -424,7 +424,7 @@ task: generation
 data: {kind: preferences, path: pairs.jsonl, template: plain, tokenizer: base/tokenizer.json}
 model: {kind: gpt, architecture: base, context: 96, rotary_scaling: {kind: linear, factor: 2}}
 training: {num_epochs: 2, batch_size: 4, early_stopping: off, optimizer: {learning_rate: 0.01}}
-metric: {name: preference_accuracy, target: baseline, resamples: 100}
+metric: {name: preference_accuracy, target: dummy, resamples: 100}
 """
     )
     for number, adapter in enumerate([(DORA,), (IA3, NF4)]):

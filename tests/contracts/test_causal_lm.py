@@ -58,7 +58,7 @@ model: {kind: causal_lm, architecture: base, context: 16}
 training: {num_steps: 4, batch_size: 4, gradient_accumulation_steps: 2, early_stopping: off,
            gradient_clipping: off, optimizer: {learning_rate: 0.003, weight_decay: 0.0},
            scheduler: {name: constant}, checkpointing: {save_every_n_steps: 1}}
-metric: {name: bits_per_byte, target: baseline, resamples: 100}
+metric: {name: bits_per_byte, target: dummy, resamples: 100}
 """
 
 

@@ -45,7 +45,7 @@ data: {kind: chats, path: chats.jsonl, template: plain, validation: 0.15, test: 
 model: {kind: gpt, layers: 1, heads: 2, width: 16, context: 128, dropout: 0.1}
 training: {num_epochs: 3, batch_size: 4, gradient_accumulation_steps: 2, early_stopping: off,
            optimizer: {learning_rate: 0.01}, checkpointing: {save_every_n_steps: 1}}
-metric: {name: perplexity, target: baseline, resamples: 200}
+metric: {name: perplexity, target: dummy, resamples: 200}
 slices: [{column: role}, {column: source}]
 """
 STEPS = 10

@@ -37,7 +37,7 @@ def contract_of(kind: str, folder: Path, **metric: Any) -> dict[str, Any]:
     model: dict[str, Any] = {"kind": kind}
     if kind in ROUNDS:
         model[ROUNDS[kind]] = 30
-    metric = {"name": "poisson_deviance", "target": "baseline", "resamples": 100, **metric}
+    metric = {"name": "poisson_deviance", "target": "dummy", "resamples": 100, **metric}
     contract = {
         "task": "regression",
         "data": {"path": str(folder / "rows.csv"), "target": "visits"},

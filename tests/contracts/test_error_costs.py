@@ -39,7 +39,7 @@ def contract_of(folder: Path, classes: int, **sections: Any) -> dict[str, Any]:
         rows(classes).write_csv(folder / "rows.csv")
     return {
         "data": {"path": str(folder / "rows.csv"), "target": "y"},
-        "metric": {"costs": COSTS if classes == 3 else TWO, "target": "baseline", "resamples": 100},
+        "metric": {"costs": COSTS if classes == 3 else TWO, "target": "dummy", "resamples": 100},
         **sections,
     }
 

@@ -65,7 +65,7 @@ BOOSTED = frozenset({"boosting", "xgboost", "catboost"})
 TREES = BOOSTED | {"forest"}
 SELECTION = frozenset({"auto"})
 ALL = frozenset(SMALL)
-QUANTILES = {"metric": {"name": "pinball", "quantiles": [0.1, 0.5, 0.9], "target": "baseline"}}
+QUANTILES = {"metric": {"name": "pinball", "quantiles": [0.1, 0.5, 0.9], "target": "dummy"}}
 
 ASKS: Mapping[str, Ask] = {
     "class weights": Ask(
@@ -80,7 +80,7 @@ ASKS: Mapping[str, Ask] = {
     "quantiles": Ask("number", QUANTILES, can=BOOSTED | NETWORKS | {"linear"}),
     "counts": Ask(
         "count",
-        {"metric": {"name": "poisson_deviance", "target": "baseline"}},
+        {"metric": {"name": "poisson_deviance", "target": "dummy"}},
         can=BOOSTED | NETWORKS | {"linear"},
     ),
     "ordered classes": Ask("grade", {"data": {"order": ["low", "middle", "high"]}}),
@@ -89,7 +89,7 @@ ASKS: Mapping[str, Ask] = {
     ),
     "ranking": Ask(
         "count",
-        {"data": {"query": "query"}, "metric": {"name": "ndcg", "target": "baseline"}},
+        {"data": {"query": "query"}, "metric": {"name": "ndcg", "target": "dummy"}},
         task="ranking",
         can=NETWORKS | {"boosting", "xgboost", "linear"},
     ),
@@ -166,7 +166,7 @@ def contract_of(kind: str, ask: Ask) -> dict[str, Any]:
         "task": ask.task or task,
         "data": {"path": "rows.csv", "target": ask.target, "exclude": others, **positive},
         "model": {"kind": kind, **SMALL[kind]},
-        "metric": {"name": metric, "target": "baseline", "resamples": 100},
+        "metric": {"name": metric, "target": "dummy", "resamples": 100},
         "training": few,
     }
     merged = {key: {**plain.get(key, {}), **value} for key, value in asked.items()}

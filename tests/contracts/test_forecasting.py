@@ -13,7 +13,7 @@ import pytest
 
 import trainwright as tw
 from command import command, stopped_at
-from made_series import made_series, write_series
+from made_series import made_items, made_series, write_series
 from trainwright.core.files import read_json
 from trainwright.run.after.evaluate_rows import evaluate_rows
 from trainwright.tracking.run_folder import RunFolder
@@ -57,6 +57,25 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judged(run: Path) -> Any:
     return read_json(run / "evaluation.json")["evaluation"]
+
+
+OF_ITEMS = """\
+task: forecasting
+data: {kind: series, path: sales.csv, target: sales, time: day, series: shop, horizon: 5, \
+test_steps: 30}
+model: {kind: linear}
+"""
+
+
+def test_a_linear_forecast_is_not_met_while_the_last_value_is_better(tmp_path: Path) -> None:
+    contract = write_contract(tmp_path, made_items(), OF_ITEMS)
+    for target, code in (("baseline", 3), (100, 3), ("dummy", 0)):
+        setting = f"metric.target={target}"
+        ran = command("train", contract, "--runs", tmp_path / "runs", "--set", setting)
+        assert ran.code == code, ran.err
+        better = "mase minus persistence baseline < 0"
+        assert (better in ran.out) == (code == 3)
+        assert "the naive forecast (last known target) is better than the model: mase" in ran.out
 
 
 @pytest.mark.extended

@@ -24,7 +24,7 @@ training: {num_steps: 5, batch_size: 4, gradient_accumulation_steps: 2, early_st
            optimizer: {learning_rate: 0.01}, memory: {head_loss: fused},
            loss: {name: cross_entropy, z_loss: 0.0001},
            checkpointing: {save_every_n_steps: 1}}
-metric: {name: bits_per_byte, target: baseline, resamples: 100}
+metric: {name: bits_per_byte, target: dummy, resamples: 100}
 """
 
 

@@ -47,7 +47,7 @@ TEXT = """
 data: {kind: tokens, path: text.txt}
 model: {kind: gpt, layers: 1, heads: 2, width: 32, context: 16}
 training: {num_epochs: 4, batch_size: 16, early_stopping: off, optimizer: {learning_rate: 0.01}}
-metric: {target: baseline}
+metric: {target: dummy}
 slices: [{where: "position > 1000", name: late}]
 """
 

@@ -23,7 +23,7 @@ model: {kind: gpt, layers: 1, heads: 2, width: 32, context: 16, dropout: 0.1,
         init: {kind: mup, base_width: 8, base_heads: 2}}
 training: {num_steps: 6, batch_size: 8, early_stopping: off, optimizer: {learning_rate: 0.01},
            checkpointing: {save_every_n_steps: 2}}
-metric: {name: bits_per_byte, target: baseline, resamples: 100}
+metric: {name: bits_per_byte, target: dummy, resamples: 100}
 """
 
 

@@ -243,7 +243,7 @@ def test_the_linear_baseline_of_emoji_is_that_of_its_page(tmp_path: Path) -> Non
             "image": {"kind": "resnet", "width": 4, "blocks": [1], "stem": "half"},
             "text": {"kind": "bag", "width": 32},
         },
-        "metric": {"target": "baseline", "resamples": 100},
+        "metric": {"target": "dummy", "resamples": 100},
         "training": {"num_epochs": 1, "batch_size": 256},
         "slices": [{"column": "group"}],
     }
@@ -342,7 +342,7 @@ def test_seeds_are_compared(contract: Path, tmp_path: Path) -> None:
     result = tw.train(
         contract,
         runs=tmp_path / "runs",
-        overrides=[*FEW, "training.seeds=2", "metric.target=baseline"],
+        overrides=[*FEW, "training.seeds=2", "metric.target=dummy"],
     )
     (found,) = [
         one["metrics"]

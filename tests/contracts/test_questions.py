@@ -26,7 +26,7 @@ data: {kind: tokens, path: text.txt}
 model: {kind: gpt, layers: 1, heads: 2, width: 48, context: 48}
 training: {batch_size: 16, early_stopping: off, stop: {max_steps: STEPS},
            optimizer: {learning_rate: 0.01}}
-metric: {name: perplexity, target: baseline, resamples: 200}
+metric: {name: perplexity, target: dummy, resamples: 200}
 questions:
   - {path: asked.jsonl, prompt: "{question}", slice_by: [thing]}
   - {path: seen.jsonl, name: seen, prompt: "{question}", target: 0.5}

@@ -23,7 +23,7 @@ CONTRACT = """\
 name: several
 data: {path: rows.csv, target: [common, rare, third], exclude: [high, low]}
 model: {kind: boosting, max_trees: 15, num_leaves: 4}
-metric: {name: f1_macro, target: baseline, resamples: 100}
+metric: {name: f1_macro, target: dummy, resamples: 100}
 """
 NUMBERS = ("data.target=[high, low]", "data.exclude=[common, rare, third]", "metric.name=r2")
 JUDGED = (0, 3)

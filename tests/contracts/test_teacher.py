@@ -51,7 +51,7 @@ def contract_of(folder: Path, rows: str, kind: str, **more: Any) -> dict[str, An
         "task": "classification",
         "data": {**data, "split": split, **more.pop("data", {})},
         "model": {"kind": kind, **SMALL.get(kind, {})},
-        "metric": {"name": "accuracy", "target": "baseline", "resamples": 100},
+        "metric": {"name": "accuracy", "target": "dummy", "resamples": 100},
         **({"training": training} if training else {}),
         **more,
     }
@@ -96,7 +96,7 @@ def test_a_number_is_learned_from_a_teacher(tmp_path: Path) -> None:
         "task": "regression",
         "data": {"path": str(tmp_path / "right.csv"), "target": "y"},
         "model": {"kind": "boosting", "max_trees": 60},
-        "metric": {"name": "rmse", "target": "baseline", "resamples": 100},
+        "metric": {"name": "rmse", "target": "dummy", "resamples": 100},
     }
     tw.train(base, runs=tmp_path, name="teacher")
     base["data"]["path"] = str(tmp_path / "wrong.csv")
@@ -194,7 +194,7 @@ def test_what_no_teacher_can_teach_is_refused(
     contract = contract_of(taught, rows, "linear", training=training, data=change.get("data", {}))
     if "target" in change.get("data", {}):
         del contract["data"]["positive"]
-        contract["metric"] = {"name": "accuracy", "target": "baseline"}
+        contract["metric"] = {"name": "accuracy", "target": "dummy"}
     contract["model"] = change.get("model", contract["model"])
     with pytest.raises(Mistake, match=said) as caught:
         tw.train(contract, runs=tmp_path)
@@ -210,7 +210,7 @@ def test_images_are_taught(tmp_path: Path) -> None:
         "data": {"kind": "images", "path": str(tmp_path / "digits")},
         "task": "classification",
         "model": {"kind": "boosting", "max_trees": 10},
-        "metric": {"name": "accuracy", "target": "baseline", "resamples": 100},
+        "metric": {"name": "accuracy", "target": "dummy", "resamples": 100},
     }
     tw.train(contract, runs=tmp_path, name="teacher")
     contract["model"] = {"kind": "resnet", "width": 4, "blocks": [1]}

@@ -46,7 +46,7 @@ def contract_of(folder: Path, kind: str, **teacher: Any) -> dict[str, Any]:
         "task": "classification",
         "data": {"path": str(folder / "rows.csv"), "target": "label", "positive": "b"},
         "model": MODELS[kind],
-        "metric": {"name": "accuracy", "target": "baseline", "resamples": 100},
+        "metric": {"name": "accuracy", "target": "dummy", "resamples": 100},
         "training": {**few, **taught},
     }
 
@@ -126,7 +126,7 @@ def test_the_section_of_the_page_trains(taught: Path, tmp_path: Path) -> None:
     (shown,) = (one for one in blocks(GUIDE / "distillation.md", "yaml") if "hidden: {w" in one)
     rows = json.dumps(contract_of(taught, "mlp")["data"])
     (tmp_path / "c.yaml").write_text(f"{shown}\ndata: {rows}\n")
-    few = ["training.num_epochs=1", "metric={name: accuracy, target: baseline, resamples: 100}"]
+    few = ["training.num_epochs=1", "metric={name: accuracy, target: dummy, resamples: 100}"]
     teacher = f"training.teacher.bundle={taught / 'runs/teacher'}"
     run = tw.train(tmp_path / "c.yaml", overrides=[*few, teacher], runs=tmp_path)
     assert read_json(run.folder / "data/manifest.json")["teacher"]["sha256"]
@@ -169,7 +169,7 @@ def test_images_and_texts_learn_states(tmp_path: Path, monkeypatch: pytest.Monke
         "task": "classification",
         "model": {"kind": "resnet", "width": 4, "blocks": [1, 1]},
         "training": {"num_epochs": 1},
-        "metric": {"name": "accuracy", "target": "baseline", "resamples": 100},
+        "metric": {"name": "accuracy", "target": "dummy", "resamples": 100},
     }
     write_rows(tmp_path / "rows.csv", 160)
     write_base(tmp_path / "large")

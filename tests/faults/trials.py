@@ -57,7 +57,7 @@ training:
   early_stopping: off
   optimizer: {learning_rate: 0.01}
   checkpointing: {save_every_n_steps: 5, keep_top_k: 2}
-metric: {target: baseline, resamples: 100}
+metric: {target: dummy, resamples: 100}
 """
 IMAGES = """
 data:

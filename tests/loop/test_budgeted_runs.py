@@ -28,14 +28,14 @@ pytestmark = pytest.mark.torch
 TEXT = """
 data: {kind: tokens, path: text.txt}
 model: {kind: gpt, layers: 1, heads: 2, width: 16, context: 16}
-metric: {target: baseline, resamples: 100}
+metric: {target: dummy, resamples: 100}
 training: {mixed_precision: fp32, compute: {compile: "off", matrix_products: exact}}
 """
 IMAGES = """
 task: classification
 data: {kind: images, path: ., validation: 0.2, test: 0.2, decoding: {size: [12, 12]}}
 model: {kind: resnet, width: 8, blocks: [1, 1, 1], stem: half}
-metric: {target: baseline, resamples: 100}
+metric: {target: dummy, resamples: 100}
 training: {mixed_precision: fp32, compute: {compile: "off", memory_format: contiguous}}
 """
 SLOW = Speeds(spent=1.0, step=1.0, start=1.0, save=0.1, validation_row=0.001, judged_row=0.001)

@@ -48,7 +48,7 @@ CUT, STEPS = 7, 12
 COMMON = f"""
 training: {{num_epochs: 2, batch_size: 16, early_stopping: off, stop: {{max_steps: {STEPS}}},
            checkpointing: {{save_every_n_steps: 5}}, optimizer: {{learning_rate: 0.01}}}}
-metric: {{target: baseline, resamples: 100}}
+metric: {{target: dummy, resamples: 100}}
 """
 IMAGES = """
 data: {kind: images, path: data, classes: [low, middle, high], validation: 0.2}

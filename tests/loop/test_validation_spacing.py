@@ -40,7 +40,7 @@ def text(tmp_path: Path) -> Path:
     (tmp_path / "text.yaml").write_text(
         "data: {kind: tokens, path: text.txt}\n"
         "model: {kind: gpt, layers: 1, heads: 2, width: 16, context: 16, dropout: 0.1}\n"
-        "training: {num_epochs: 1, batch_size: 16}\nmetric: {target: baseline}\n"
+        "training: {num_epochs: 1, batch_size: 16}\nmetric: {target: dummy}\n"
     )
     return tmp_path / "text.yaml"
 
@@ -111,7 +111,7 @@ def test_padded_documents_count_their_own_tokens(tmp_path: Path) -> None:
         "data: {kind: tokens, path: text.txt, separator: '|', windows: padded}\n"
         "model: {kind: gpt, layers: 1, heads: 2, width: 16, context: 64}\n"
         "training: {num_epochs: 2, batch_size: 8, validate_every_n_tokens: 1500}\n"
-        "metric: {target: baseline}\n"
+        "metric: {target: dummy}\n"
     )
     run = train(tmp_path / "c.yaml", "one")
     assert isinstance(run.job.validate_every, At)

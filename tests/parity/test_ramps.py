@@ -30,7 +30,7 @@ training: {{num_epochs: {EPOCHS}, batch_size: {BATCH}, effective_batch_size: {FU
            ramps: {{batch: {{start: 2, samples: 40}}, sequence: {{start: 4, samples: 100}}}},
            optimizer: {{name: sgd, learning_rate: 0.1, weight_decay: 0.0}},
            scheduler: {{name: constant}}}}
-metric: {{target: baseline}}
+metric: {{target: dummy}}
 """
 
 

@@ -11,18 +11,23 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from trainwright.contract.sections.metric import METRICS, Metric, Slice, steering_metric
+from trainwright.contract.sections.metric import (
+    METRICS,
+    REACHED_BY_CONSTANTS,
+    Metric,
+    Slice,
+    steering_metric,
+)
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.base.inputs import Floats, Integers, Part
 from trainwright.data.columns.target import Target
-from trainwright.evaluation.baselines.naive_forecasts import DRIFT, PERSISTENCE, SEASONAL
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.curves.plot_data import Curves, draw_curves
 from trainwright.evaluation.evaluation_result import Evaluation, Intervals, SliceScore, TargetScore
 from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
     Size,
-    better_forecasts,
+    better_baselines,
     find_warnings,
     low_target,
     wrong_coverage,
@@ -276,14 +281,13 @@ def _compare(
 
 def _doubts(scored: Scored, metric: Metric, size: Size, found: _Compared) -> Iterator[str]:
     """Warnings that the metrics themselves give reason for."""
-    judged, gains = steering_metric(metric.name), found.gains
-    naive = {who: gains[who] for who in (PERSISTENCE, SEASONAL, DRIFT) if who in gains}
-    of_linear = _intervals(found.baselines.get(LINEAR, {}))
-    linear = LinearBaseline(of_linear, gains.get(LINEAR, {}), scored.shares)
+    judged = steering_metric(metric.name)
+    linear = LinearBaseline(_intervals(found.baselines.get(LINEAR, {})), scored.shares)
     yield from low_target(metric, found.baselines.get(DUMMY, {}))
     yield from wrong_coverage(scored.target.quantiles, found.of_model)
-    yield from find_warnings(judged, size, found.of_model, linear)
-    yield from better_forecasts(judged, found.of_model, naive)
+    yield from find_warnings(size, found.of_model, linear)
+    if judged not in REACHED_BY_CONSTANTS:
+        yield from better_baselines(judged, found.of_model, found.gains)
 
 
 def _targets(

@@ -41,21 +41,20 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class LinearBaseline:
-    """The linear baseline: its metrics, the model's paired gains over them, and the contribution of
-    each column (empty: unknown). All are empty without a linear baseline."""
+    """The linear baseline: its metrics, and the contribution of each column (empty: unknown). Both
+    are empty without a linear baseline."""
 
     metrics: Mapping[str, Interval]
-    gains: Mapping[str, Interval]
     shares: Mapping[str, float]
 
 
 def find_warnings(
-    judged: str, size: Size, metrics: Mapping[str, ResampledMetric], linear: LinearBaseline
+    size: Size, metrics: Mapping[str, ResampledMetric], linear: LinearBaseline
 ) -> tuple[str, ...]:
     """Warnings, most severe first.
 
-    `judged` is the contract's metric, `metrics` are the model's. A score of the linear baseline
-    without an interval is no evidence: two rows are often ranked correctly.
+    `metrics` are the model's. A score of the linear baseline without an interval is no evidence:
+    two rows are often ranked correctly.
     """
     found = [
         _leak(name, one.value, linear.shares)
@@ -83,10 +82,6 @@ def find_warnings(
             f"up to {most:.1%} of the resamples lacked a class and were excluded from the "
             "intervals of " + ", ".join(partly)
         )
-    if judged in linear.gains and _is_worse(linear.gains[judged], METRICS[judged].direction):
-        own, other = metrics[judged].interval.value, linear.metrics[judged].value
-        values = f"{show_number(other)} against {show_number(own)}"
-        found.append(f"the linear baseline is better than the model: {judged} {values}")
     return tuple(found)
 
 
@@ -122,18 +117,19 @@ def wrong_coverage(
     )
 
 
-def better_forecasts(
-    judged: str, own: Mapping[str, ResampledMetric], naive: Mapping[str, Mapping[str, Interval]]
+def better_baselines(
+    judged: str, own: Mapping[str, ResampledMetric], gains: Mapping[str, Mapping[str, Interval]]
 ) -> tuple[str, ...]:
-    """Warning that a naive forecast is significantly better; `naive` holds, by name, the gains of
-    the model over each on every metric."""
-    found = []
-    for who, gains in naive.items():
-        if judged in gains and _is_worse(gains[judged], METRICS[judged].direction):
+    """Warning for each baseline that is significantly better; `gains` holds, by its name, those of
+    the model over it on every metric."""
+    warnings = []
+    for who, gain in gains.items():
+        if judged in gain and _is_worse(gain[judged], METRICS[judged].direction):
             value = own[judged].interval.value
-            values = f"{show_number(value - gains[judged].value)} against {show_number(value)}"
-            found.append(f"{_FORECASTS[who]} is better than the model: {judged} {values}")
-    return tuple(found)
+            values = f"{show_number(value - gain[judged].value)} against {show_number(value)}"
+            name = _FORECASTS.get(who, f"the {who} baseline")
+            warnings.append(f"{name} is better than the model: {judged} {values}")
+    return tuple(warnings)
 
 
 def _is_worse(gain: Interval, direction: Direction) -> bool:

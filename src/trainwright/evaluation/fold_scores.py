@@ -189,10 +189,9 @@ def _targets(scored: Scored, metric: Metric) -> Sequence[float]:
     """Targets of the contract's metric: a number, or the baselines' values."""
     if isinstance(metric.target, float):
         return (metric.target,)
-    wanted = scored.baselines
-    if metric.target == "baseline":
-        wanted = {name: one for name, one in wanted.items() if name == DUMMY}
-    return [measure(metric.name, _answers(scored, one), metric) for one in wanted.values()]
+    named = DUMMY if metric.target == "baseline" else metric.target
+    scores = [scored.baselines[named]] if named in scored.baselines else scored.baselines.values()
+    return [measure(metric.name, _answers(scored, one), metric) for one in scores]
 
 
 def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:

@@ -194,18 +194,21 @@ def clauses_of(
     resamples: QuestionResamples,
     against: Sequence[str],
 ) -> tuple[Clause, ...]:
-    """The clauses of a set of questions. `against` are its baselines, the first of them chance."""
+    """The clauses of a set of questions. `against` are its baselines, the first of them chance; one
+    that is better than the model is a clause, whatever the target."""
+    if section.target == "none":
+        return ()
+    gains = {who: _gain_clause(judged, name, who, resamples.gain(judged, who)) for who in against}
+    if section.target == "every_baseline":
+        return tuple(gains.values())
+    better = [one for one in gains.values() if one.status == "missed" and one.interval.value < 0]
     if isinstance(section.target, float):
         interval = resamples.metric(judged).interval
         status = status_of(interval, section.target, "max")
         said = f"{judged} >= {section.target:g} on {name}"
-        return (Clause(said, judged, name, section.target, interval, status),)
-    if section.target == "none":
-        return ()
-    return tuple(
-        _gain_clause(judged, name, who, resamples.gain(judged, who))
-        for who in (against[:1] if section.target == "baseline" else against)
-    )
+        return (Clause(said, judged, name, section.target, interval, status), *better)
+    chance = gains[against[0]]
+    return (chance, *(one for one in better if one is not chance))
 
 
 def _gain_clause(judged: str, name: str, who: str, gain: Interval) -> Clause:

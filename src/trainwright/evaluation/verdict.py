@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal
 
-from trainwright.contract.sections.metric import METRICS, Metric, Slice
+from trainwright.contract.sections.metric import (
+    BASELINE_NAMES,
+    METRICS,
+    REACHED_BY_CONSTANTS,
+    Metric,
+    Slice,
+)
 from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
+from trainwright.evaluation.intervals.bootstrap import Interval
 
 Decision = Status | Literal["invalid"]
 """`invalid`: the clauses are met, but would not be without the suspects of a finding."""
@@ -77,9 +85,12 @@ def judge(
 
     `metric.name` is decided; an undecided target is treated as `every_baseline`. A slice with a
     floor and no rows is undecided. With `is_linear`, a model that scores every row as the linear
-    baseline does is that baseline, and is held against the others alone.
+    baseline does is that baseline, and is held against the others alone. Whatever the target, a
+    baseline that is better than the model is a clause, unless the target names another one.
     """
     clauses = _main_clauses(metric, evaluation, is_linear=is_linear)
+    if metric.target not in BASELINE_NAMES and metric.name not in REACHED_BY_CONSTANTS:
+        clauses += _better_baselines(metric, evaluation, clauses, is_linear=is_linear)
     for number, section in enumerate(slices):
         if section.floor == "none":
             continue
@@ -91,20 +102,37 @@ def judge(
 def _main_clauses(metric: Metric, evaluation: Evaluation, *, is_linear: bool) -> list[Clause]:
     match metric.target:
         case "baseline":
-            return [_gain_clause(metric.name, DUMMY, "baseline", evaluation)]
+            return [_gain_clause(metric.name, DUMMY, evaluation)]
         case "auto" | "every_baseline":
             itself = LINEAR if is_linear and _is_same(evaluation, LINEAR) else ""
             others = [who for who in evaluation.gains if who not in (DUMMY, itself)]
             return [
-                _gain_clause(metric.name, DUMMY, "baseline", evaluation),
-                *(_gain_clause(metric.name, who, f"{who} baseline", evaluation) for who in others),
+                _gain_clause(metric.name, DUMMY, evaluation),
+                *(_gain_clause(metric.name, who, evaluation) for who in others),
             ]
         case float(target):
             name, interval = metric.name, evaluation.metrics[metric.name]
             status = status_of(interval, target, METRICS[name].direction)
             return [Clause(_condition(name, target), name, ALL_ROWS, target, interval, status)]
-        case _:
-            assert_never(metric.target)
+        case baseline:
+            return [_gain_clause(metric.name, baseline, evaluation)]
+
+
+def _better_baselines(
+    metric: Metric, evaluation: Evaluation, clauses: Sequence[Clause], *, is_linear: bool
+) -> Iterator[Clause]:
+    """A missed clause for each further baseline that is better over the whole paired interval. With
+    `target: baseline`, one that is better on these rows alone makes the verdict undecided; a linear
+    model and the linear baseline differ by their penalties only."""
+    judged = {one.against for one in clauses}
+    sign = 1.0 if METRICS[metric.name].direction == "max" else -1.0
+    for who, gains in evaluation.gains.items():
+        if who in judged or not sign * gains[metric.name].value < 0:
+            continue
+        clause = _gain_clause(metric.name, who, evaluation)
+        by_value = metric.target == "baseline" and not (is_linear and who == LINEAR)
+        if clause.status == "missed" or by_value:
+            yield clause
 
 
 def _is_same(evaluation: Evaluation, who: str) -> bool:
@@ -113,12 +141,13 @@ def _is_same(evaluation: Evaluation, who: str) -> bool:
     return all(one.value == one.low == one.high == 0.0 for one in gains)
 
 
-def _gain_clause(name: str, who: str, shown: str, evaluation: Evaluation) -> Clause:
+def _gain_clause(name: str, who: str, evaluation: Evaluation) -> Clause:
+    baseline = "baseline" if who == DUMMY else f"{who} baseline"
     direction = METRICS[name].direction
-    gain = evaluation.gains[who][name]
+    gain = evaluation.gains.get(who, {}).get(name, Interval(math.nan, -math.inf, math.inf))
     sign = ">" if direction == "max" else "<"
     status = gain_status(gain, direction)
-    condition = f"{name} minus {shown} {sign} 0"
+    condition = f"{name} minus {baseline} {sign} 0"
     return Clause(condition, name, ALL_ROWS, 0.0, gain, status, who)
 
 

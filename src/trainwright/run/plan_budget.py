@@ -123,7 +123,7 @@ def _baseline_rows(ready: Ready, limit: float) -> Rows:
     """Rows that the linear baseline is fitted on: all if that takes a small share of the budget, or
     if the target is to be better than it, since a baseline fitted on fewer rows is easier to
     beat."""
-    if ready.plan.contract.metric.target == "every_baseline":
+    if ready.plan.contract.metric.target in ("every_baseline", "linear"):
         return "all"
     seen, most = seen_rows(ready.prepared), _MOST_SHARE * limit
     rows = _PROBED_ROWS

@@ -91,7 +91,7 @@ def write_family_case(kind: str, folder: Path) -> FamilyCase:
         "task": task,
         "data": data,
         "model": {"kind": kind, **_SETTINGS.get(kind, {})},
-        "metric": {"name": metric, "target": "baseline", "resamples": 100},
+        "metric": {"name": metric, "target": "dummy", "resamples": 100},
         "slices": [_SLICES[reads]],
     }
     if traits.trained_by == "loop":
@@ -129,7 +129,7 @@ def write_several_case(kind: str, folder: Path, task: str) -> FamilyCase:
         "task": task,
         "data": {"path": str(folder / "rows.csv"), "target": list(targets)},
         "model": {"kind": kind, **_SETTINGS.get(kind, {})},
-        "metric": {"target": "baseline", "resamples": 100},
+        "metric": {"target": "dummy", "resamples": 100},
         "slices": [_SLICES["table"]],
     }
     if traits.trained_by == "loop":

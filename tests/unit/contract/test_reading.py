@@ -241,7 +241,7 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
          "training.checkpointing.save_optimizer_state", "true or false", "write true or false"),
         ("seed: -1", "seed", "a whole number of at least 0", ""),
         ("seed: true", "seed", "a whole number of at least 0", ""),
-        ("metric: {target: basline}", "metric.target", "baseline, or a number", "baseline"),
+        ("metric: {target: basline}", "metric.target", "colours, or a number", "baseline"),
         ("metric: {name: 5}", "metric.name", "text", 'put it in quotes: "5"'),
         ("metric: roc_auc", "metric", "a mapping with keys of: name", ""),
         ("metric: {resamples: 50}", "metric.resamples", "a whole number of at least 100", "100"),

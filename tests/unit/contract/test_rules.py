@@ -178,6 +178,9 @@ def test_training_has_no_effect_without_a_network(tmp_path: Path, kind: str) -> 
         ("{name: log_loss, target: 2.5}", "auto", [], ""),
         ("{name: brier, target: 1.5}", "auto", [], ""),
         ("{name: brier, target: 2.5}", "auto", ["metric.target"], ""),
+        ("{name: roc_auc, target: dummy}", "auto", [], ""),
+        ("{name: roc_auc, target: bm25}", "auto", ["metric.target"], "name one of them"),
+        ("{name: roc_auc, target: persistence}", "auto", ["metric.target"], "another baseline"),
     ],
 )
 def test_rules_of_the_metric(

@@ -251,8 +251,8 @@ def test_no_column_is_accused_that_does_not_carry_the_answer(columns: int, said:
     """Classes of images, wines and tumours are this easy to tell apart."""
     near = Interval(0.998, 0.996, 0.999)
     shares = {f"c{at}": 1 / columns for at in range(columns)}
-    linear = LinearBaseline({"roc_auc": near}, {}, shares)
-    (found,) = find_warnings("roc_auc", Size(500, 500), {}, linear)
+    linear = LinearBaseline({"roc_auc": near}, shares)
+    (found,) = find_warnings(Size(500, 500), {}, linear)
     assert found.startswith("leakage? the linear baseline alone reaches roc_auc 0.9980: easy")
     assert said in found
     assert "exclude" not in found
@@ -262,8 +262,8 @@ def test_no_column_is_accused_that_does_not_carry_the_answer(columns: int, said:
 def test_an_answer_spread_over_hundreds_of_words_is_no_leak(columns: int, suspects: int) -> None:
     near = Interval(0.998, 0.996, 0.999)
     shares = {f"text (word {at})": 1 / columns for at in range(columns)}
-    linear = LinearBaseline({"roc_auc": near}, {}, shares)
-    found = find_warnings("roc_auc", Size(500, 500), {}, linear)
+    linear = LinearBaseline({"roc_auc": near}, shares)
+    found = find_warnings(Size(500, 500), {}, linear)
     assert len([one for one in found if one.startswith("leakage?")]) == suspects
 
 

@@ -100,6 +100,47 @@ def test_a_linear_model_is_not_held_against_itself() -> None:
     assert len(judge(metric, (), another, is_linear=True).clauses) == 2
 
 
+@pytest.mark.parametrize(
+    ("gain", "of_baseline", "of_number", "of_dummy"),
+    [
+        (Interval(-0.2, -0.3, -0.1), "missed", "missed", "met"),
+        (Interval(-0.2, -0.5, 0.1), "undecided", "met", "met"),
+        (Interval(0.2, -0.1, 0.5), "met", "met", "met"),
+        (Interval(0.0, 0.0, 0.0), "met", "met", "met"),
+    ],
+)
+def test_no_verdict_is_met_while_a_baseline_is_better(
+    gain: Interval, of_baseline: Status, of_number: Status, of_dummy: Status
+) -> None:
+    evaluation = _evaluation(GOOD)
+    evaluation = replace(evaluation, gains={**evaluation.gains, "persistence": {"accuracy": gain}})
+    verdict = judge(Metric(name="accuracy", target="baseline"), (), evaluation)
+    assert verdict.status == of_baseline
+    assert [one.against for one in verdict.clauses[1:]] == ["persistence"] * (gain.value < 0)
+    assert judge(TARGET, (), evaluation).status == of_number
+    assert judge(Metric(name="accuracy", target="dummy"), (), evaluation).status == of_dummy
+
+
+def test_a_linear_model_of_another_penalty_may_differ_from_the_linear_baseline_by_chance() -> None:
+    gains = {"linear": {"accuracy": Interval(-0.001, -0.01, 0.01)}}
+    evaluation = _evaluation(GOOD)
+    evaluation = replace(evaluation, gains={**evaluation.gains, **gains})
+    metric = Metric(name="accuracy", target="baseline")
+    assert judge(metric, (), evaluation, is_linear=True).status == "met"
+    assert judge(metric, (), evaluation).status == "undecided"
+
+
+def test_a_metric_that_constants_reach_is_not_held_against_them() -> None:
+    gains = {"dummy": {"recall": Interval(-0.1, -0.2, -0.05)}}
+    evaluation = replace(_evaluation(GOOD), metrics={"recall": GOOD}, gains=gains)
+    assert judge(Metric(name="recall", target=0.9), (), evaluation).status == "met"
+
+
+def test_a_baseline_that_the_run_does_not_have_decides_nothing() -> None:
+    metric = Metric(name="accuracy", target="seasonal_naive")
+    assert judge(metric, (), _evaluation(GOOD)).status == "undecided"
+
+
 def test_a_target_is_a_clause_over_all_rows() -> None:
     verdict = judge(TARGET, (), _evaluation(GOOD))
     (clause,) = verdict.clauses
@@ -126,7 +167,7 @@ def test_the_default_asks_for_more_than_every_baseline() -> None:
         ("accuracy minus linear baseline > 0", "undecided"),
     ]
     assert verdict.status == "undecided"
-    (clause,) = judge(Metric(name="accuracy", target="baseline"), (), evaluation).clauses
+    (clause,) = judge(Metric(name="accuracy", target="dummy"), (), evaluation).clauses
     assert clause.status == "met"
 
 

@@ -140,7 +140,7 @@ def test_each_fold_is_calibrated_on_its_own_validation_rows() -> None:
     assert changes["log_loss"]["before"]["value"] != changes["log_loss"]["after"]["value"]
 
 
-F1 = ("metric.name=f1", "metric.target=baseline", "training.threshold=auto")
+F1 = ("metric.name=f1", "metric.target=dummy", "training.threshold=auto")
 
 
 @pytest.mark.usefixtures("project")
@@ -249,7 +249,7 @@ def test_a_threshold_decides_between_two_classes() -> None:
 
 @pytest.mark.usefixtures("project")
 def test_numbers_have_no_probabilities() -> None:
-    settings = ("task=regression", "data.target=age", "metric.name=rmse", "metric.target=baseline")
+    settings = ("task=regression", "data.target=age", "metric.name=rmse", "metric.target=dummy")
     Path("small.yaml").write_text(CONTRACT.replace('  positive: "yes"\n', ""))
     words = [word for one in (*settings, PLATT) for word in ("--set", one)]
     ran = command("train", "small.yaml", "--run", "one", *words)

@@ -113,7 +113,7 @@ def test_rates_and_quantiles_are_those_of_the_predictor(
         "data": {"path": str(tmp_path / "rows.csv"), "target": "count"},
         "model": {"kind": "mlp", "hidden": [8]},
         "training": {"num_epochs": 2, "batch_size": 32},
-        "metric": {"target": "baseline", "resamples": 100, **metric},
+        "metric": {"target": "dummy", "resamples": 100, **metric},
     }
     run, output = tw.train(contract, runs=tmp_path / "runs", name="net").folder, tmp_path / "graph"
     ran = command("weights", "export", run, "--to", "onnx", "-o", output)

@@ -83,7 +83,7 @@ def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -
     (tmp_path / "noise.yaml").write_text(
         "data: {path: rows.csv, target: y, split: {kind: group, column: site, folds: 6}}\n"
         "model: {kind: linear}\n"
-        "metric: {name: roc_auc, target: baseline, resamples: 200}\n"
+        "metric: {name: roc_auc, target: dummy, resamples: 200}\n"
     )
     ran = command("train", str(tmp_path / "noise.yaml"), "--runs", str(tmp_path / "runs"), "--json")
     judged = json.loads(ran.out)
@@ -103,7 +103,7 @@ def test_noise_whose_classes_drift_is_not_better_than_a_coin(tmp_path: Path) -> 
     (tmp_path / "noise.yaml").write_text(
         "data: {path: rows.csv, target: y, split: {kind: time, column: day, folds: 5}}\n"
         "model: {kind: linear}\n"
-        "metric: {name: roc_auc, target: baseline, resamples: 200}\n"
+        "metric: {name: roc_auc, target: dummy, resamples: 200}\n"
     )
     ran = command("train", str(tmp_path / "noise.yaml"), "--runs", str(tmp_path / "runs"), "--json")
     judged = json.loads(ran.out)

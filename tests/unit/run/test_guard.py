@@ -70,7 +70,7 @@ def test_the_rows_of_a_report_are_rows_of_the_file(tmp_path: Path) -> None:
             " features: {numeric: none}}\n"
             "task: regression\nmodel: {kind: mlp, hidden: [4]}\n"
             "training: {num_epochs: 1, batch_size: 1, guard: {non_finite: skip}}\n"
-            "metric: {target: baseline, resamples: 100}\n"
+            "metric: {target: dummy, resamples: 100}\n"
         )
         ran = train_one()
         assert ran.code in (0, 3), ran.err

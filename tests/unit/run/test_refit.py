@@ -45,7 +45,7 @@ def contract_of(folder: Path, kind: str = "boosting", **training: Any) -> dict[s
             "split": {"kind": "random"},
         },
         "model": model,
-        "metric": {"name": "log_loss", "target": "baseline", "resamples": 100},
+        "metric": {"name": "log_loss", "target": "dummy", "resamples": 100},
         "training": {"refit": True, **training},
     }
 

@@ -28,7 +28,7 @@ data:
   exclude: [high, odd]
   quality: {look: quick}
 model: {kind: auto, candidates: [dummy, linear, boosting, xgboost], ensemble: always}
-metric: {name: r2, target: baseline, resamples: 100}
+metric: {name: r2, target: dummy, resamples: 100}
 """
 LABELS = (
     "task=multilabel",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -37,6 +37,15 @@ COST = "cost"
 
 ONE_SIDED = frozenset({"coverage", "interval_width"})
 """Those of them that say half: a wide interval covers more, and a narrow one misses more."""
+
+REACHED_BY_CONSTANTS = ONE_SIDED | {"calibration_error", "recall", "reward_margin"}
+"""Metrics that a useless model may have better than a good one, which no baseline can contradict:
+class shares are calibrated, and predicting one class alone finds all of it."""
+
+BaselineName = Literal[
+    "dummy", "linear", "persistence", "seasonal_naive", "drift", "bm25", "colours"
+]
+BASELINE_NAMES = get_args(BaselineName)
 
 OF_CHOICES = ("acc", "acc_norm", "acc_bytes", "acc_tokens")
 """Metrics of questions with choices: the likeliest of them is the answer."""
@@ -165,12 +174,16 @@ class Metric(Section):
     `mean_recall` for image-text pairs: the mean of the recalls at 1, 5 and 10 in both directions;
     `passage_ndcg_at_10` for text pairs."""
 
-    target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
+    target: Auto | Literal["baseline", "every_baseline"] | BaselineName | float = "auto"
     """Target value. `baseline`: better than always predicting the commonest class, the mean, or
-    each token by its frequency in the training text, or than a random order, on the same rows.
-    `every_baseline`: better than this and than every other baseline of the run, above all the
-    linear one; a linear model equal to that one is held against the others. `auto`: `baseline` for
-    a linear model, else `every_baseline`."""
+    each token by its frequency in the training text, or than a random order (the dummy), on the
+    same rows, while no other baseline of the run is better than the model. `every_baseline`: better
+    than the dummy and than every other baseline of the run, above all the linear one; a linear
+    model equal to that one is held against the others. `auto`: `baseline` for a linear model, else
+    `every_baseline`. A number is not met either while a baseline is better over the whole interval
+    of the difference. The name of a baseline (`dummy`, `linear`; of forecasts and a time split
+    `persistence`, `seasonal_naive`; `drift` of series, `bm25` of text pairs, `colours` of images):
+    better than this one, whatever the others are."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
     """For `precision_at_recall`: the minimum recall."""
@@ -269,7 +282,8 @@ class QuestionSet(Section):
     target: Literal["none", "baseline", "every_baseline"] | float = "every_baseline"
     """Target value. `baseline`: better than chance, or than the most frequent reference answer.
     `every_baseline`: of choices also better than the longest one and than the commonest place of
-    the right one. `none`: reported and not judged."""
+    the right one. `none`: reported and not judged. No share is met while one of these is better
+    over the whole interval of the difference."""
 
     question: str = "question"
     """Column of the question."""

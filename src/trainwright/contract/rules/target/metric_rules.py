@@ -9,7 +9,14 @@ from typing import get_args
 
 from trainwright.contract.document import Contract
 from trainwright.contract.key_paths import as_key, nearest_word
-from trainwright.contract.sections.metric import COST, METRICS, Metric, MetricFact, TaskKind
+from trainwright.contract.sections.metric import (
+    BASELINE_NAMES,
+    COST,
+    METRICS,
+    Metric,
+    MetricFact,
+    TaskKind,
+)
 from trainwright.contract.sections.training.training import EarlyStopping
 from trainwright.core.errors import Problem
 
@@ -30,8 +37,19 @@ def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
 def check_target(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """`metric.target` is a value that the metric can take."""
     metric = contract.metric
-    if metric.name in METRICS and not isinstance(metric.target, str):
-        yield from value_problems(metric.name, metric.target, "metric.target")
+    if not isinstance(metric.target, str):
+        if metric.name in METRICS:
+            yield from value_problems(metric.name, metric.target, "metric.target")
+        return
+    baselines = ("dummy", "linear", *contract.data.further_baselines)
+    if metric.target in set(BASELINE_NAMES) - set(baselines):
+        yield Problem(
+            f"the run has no {metric.target} baseline",
+            path="metric.target",
+            found=metric.target,
+            expected=f"one of: {', '.join(baselines)}",
+            fix="name one of them, or write every_baseline",
+        )
 
 
 def check_floors(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

@@ -196,6 +196,9 @@ class Feeding(Section):
     usual_metric: ClassVar[tuple[str, str]] = ("", "")
     """The metric that `auto` means, and why; empty: it depends on the targets."""
 
+    further_baselines: ClassVar[tuple[str, ...]] = ()
+    """Names of its baselines besides the dummy and the linear one."""
+
     is_slow_to_improve: ClassVar[bool] = False
     """Does `auto` wait for an improvement in proportion to the length of the training?"""
 

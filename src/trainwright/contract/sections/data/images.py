@@ -237,6 +237,7 @@ class ImageData(Feeding):
         "accuracy",
         "what is predicted are images of equal weight",
     )
+    further_baselines: ClassVar[tuple[str, ...]] = ("colours",)
     is_slow_to_improve: ClassVar[bool] = True
     is_augmentable: ClassVar[bool] = True
     can_be_taught: ClassVar[bool] = True

@@ -302,6 +302,7 @@ class TableData(Feeding):
     can_be_taught: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
+    further_baselines: ClassVar[tuple[str, ...]] = ("persistence", "seasonal_naive")
 
     @property
     def source(self) -> str:

@@ -53,4 +53,5 @@ class TextPairData(RetrievalData):
         "passage_ndcg_at_10",
         "passages are found by queries",
     )
+    further_baselines: ClassVar[tuple[str, ...]] = ("bm25",)
     is_one_way: ClassVar[bool] = True
