@@ -76,6 +76,9 @@ def test_a_linear_forecast_is_not_met_while_the_last_value_is_better(tmp_path: P
         better = "mase minus persistence baseline < 0"
         assert (better in ran.out) == (code == 3)
         assert "the naive forecast (last known target) is better than the model: mase" in ran.out
+        assert "mase: 260 of 520 values are of series that do not change" in ran.out
+    ran = command("train", contract, "--runs", tmp_path / "runs", "--set", "metric.name=mape")
+    assert (ran.code, "22% of their targets are 0" in ran.err) == (2, True)
 
 
 @pytest.mark.extended

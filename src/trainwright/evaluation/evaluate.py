@@ -41,6 +41,7 @@ from trainwright.evaluation.intervals.resampled_metrics import (
 )
 from trainwright.evaluation.metrics.metric_values import metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of, count_units
+from trainwright.evaluation.metrics.undefined_metrics import note_undefined
 
 MOST_VALUES = 100
 """Maximum number of slices of a column."""
@@ -283,6 +284,7 @@ def _doubts(scored: Scored, metric: Metric, size: Size, found: _Compared) -> Ite
     """Warnings that the metrics themselves give reason for."""
     judged = steering_metric(metric.name)
     linear = LinearBaseline(_intervals(found.baselines.get(LINEAR, {})), scored.shares)
+    yield from note_undefined(metric.name, scored.part)
     yield from low_target(metric, found.baselines.get(DUMMY, {}))
     yield from wrong_coverage(scored.target.quantiles, found.of_model)
     yield from find_warnings(size, found.of_model, linear)

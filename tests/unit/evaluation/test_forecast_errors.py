@@ -41,7 +41,12 @@ def test_the_symmetric_error_is_in_percent_up_to_200_and_0_for_a_zero_that_is_me
     assert measure("smape", opposite, SECTION) == 200
 
 
-@pytest.mark.parametrize("name", ["mase", "smape"])
+def test_a_share_of_0_is_no_error() -> None:
+    assert measure("mape", forecasts(), SECTION) == pytest.approx((0.2 + 0.3 + 0.8) / 3)
+    assert math.isnan(measure("mape", forecasts().take(np.array([2])), SECTION))
+
+
+@pytest.mark.parametrize("name", ["mase", "mape", "smape"])
 def test_weights_equal_physically_drawn_rows(name: str) -> None:
     drawn = np.random.default_rng(0).integers(0, 4, (30, 4))
     weights = np.stack([np.bincount(rows, minlength=4) for rows in drawn]).astype(float)

@@ -7,12 +7,12 @@ folds.
 
 An undefined metric is nan: roc_auc without rows of two classes (in one fold, if there are folds);
 f1, precision, recall, precision_at_recall and average_precision without a positive row; r2 of a
-constant; quadratic_kappa if truth and choice are all of one class; poisson_deviance if a prediction
-is not above 0 or a count is below; rmsle if one of either is below 0; coverage, interval_width and
-interval_score of predictions that are one number; metrics of rankings without a query that can be
-ordered; bits_per_byte of tokens that stand for no
-text; anything of no rows. Without positive predictions, but with positive rows, precision and f1
-are 0.
+constant; mape of zeros (other rows of 0 do not count in it); quadratic_kappa if truth and choice
+are all of one class; poisson_deviance if a prediction is not above 0 or a count is below; rmsle if
+one of either is below 0; coverage, interval_width and interval_score of predictions that are one
+number; metrics of rankings without a query that can be ordered; bits_per_byte of tokens that stand
+for no text; anything of no rows. Without positive predictions, but with positive rows, precision
+and f1 are 0.
 """
 
 from __future__ import annotations
@@ -272,10 +272,17 @@ def _r2(answers: Answers, _: Metric) -> float:
     return float(r2_score(answers.truth, answers.values()))
 
 
-def _mape(answers: Answers, _: Metric) -> float:
-    from sklearn.metrics import mean_absolute_percentage_error
+def share_errors(answers: Answers) -> Floats:
+    """Absolute error as a share of the target of each row, and whether it counts, [N, 2]: a target
+    of 0 has none."""
+    counts = answers.truth != 0
+    errors = np.abs(answers.truth - answers.values()) / np.where(counts, np.abs(answers.truth), 1.0)
+    return np.stack([np.where(counts, errors, 0.0), counts.astype(np.float64)], axis=1)
 
-    return float(mean_absolute_percentage_error(answers.truth, answers.values()))
+
+def _mape(answers: Answers, _: Metric) -> float:
+    total, counted = share_errors(answers).sum(axis=0)
+    return float(total / counted) if counted else math.nan
 
 
 def _pinball(answers: Answers, section: Metric) -> float:

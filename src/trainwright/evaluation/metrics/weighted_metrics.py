@@ -34,6 +34,7 @@ from trainwright.evaluation.metrics.metric_values import (
     interval_widths,
     is_inside,
     preferred,
+    share_errors,
 )
 from trainwright.evaluation.metrics.predictions import (
     Answers,
@@ -246,11 +247,6 @@ def _r2(answers: Answers, _: Metric) -> Weighted:
     return Sums(columns, values)
 
 
-def _mape(answers: Answers, _: Metric) -> Weighted:
-    size = np.maximum(np.abs(answers.truth), np.finfo(np.float64).eps)
-    return _mean(np.abs(answers.truth - answers.values()) / size)
-
-
 def _pinball(answers: Answers, section: Metric) -> Weighted:
     levels = np.array(answers.quantiles or (section.quantile,))
     apart = answers.truth[:, None] - answers.scores
@@ -339,7 +335,7 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "mae": lambda answers, _: _mean(np.abs(answers.truth - answers.values())),
         "rmse": _rmse,
         "r2": _r2,
-        "mape": _mape,
+        "mape": lambda answers, _: Sums(share_errors(answers), lambda sums, _: ratio(*sums.T)),
         "pinball": _pinball,
         "poisson_deviance": _poisson_deviance,
         "rmsle": _rmsle,

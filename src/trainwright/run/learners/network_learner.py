@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import final
 
 from trainwright.checkpoint.states.eval_weights_state import evaluated_part
@@ -21,6 +22,7 @@ from trainwright.run.compose.compose_job import Composed, compose
 from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
+from trainwright.run.prepare.undefined_metric import watch_defined
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.events import Ended
 
@@ -36,8 +38,11 @@ class NetworkLearner:
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train, resuming from the newest checkpoint of the run if it has one."""
         training = run.spent.training(run.folder.full_name)
+        # Folds and candidates have other validation rows than the run.
+        watching, _ = watch_defined(self._plan.contract, prepared)
+        plan = replace(self._plan, contract=watching)
         with training, kernels(self._plan.contract):
-            composed = compose(self._section, self._plan, prepared, run)
+            composed = compose(self._section, plan, prepared, run)
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)

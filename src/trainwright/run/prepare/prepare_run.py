@@ -41,6 +41,7 @@ from trainwright.model.input_shape import longest_sample, shape_of
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.plan_facts import DeviceFacts, read_device
 from trainwright.run.prepare.contract_target import target_problems, with_contract_target
+from trainwright.run.prepare.undefined_metric import undefined_problems, watch_defined
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, describe_data, describe_plan, labelled
 
@@ -97,12 +98,14 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document, raw)
+        watching, watched = watch_defined(decided.contract, prepared)
+        decided = replace(decided, contract=watching)
         unchecked = _of_earlier_run(decided.contract.model, prepared)
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     prepared, teacher = _taught(prepared, decided, raw, document, stages)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
-    said = (*document.notes, *unchecked, *filter(None, [str(teacher.get("note", ""))]))
+    said = (*document.notes, *unchecked, *filter(None, [watched, str(teacher.get("note", ""))]))
     notes = (labelled("note", note) for note in said)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
@@ -156,6 +159,7 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     prepared = with_contract_target(ready.prepared, decided.contract)
     with _blaming(document.source):
         _check_prepared(decided, prepared, document, ready.raw)
+        decided = replace(decided, contract=watch_defined(decided.contract, prepared)[0])
         asked = _asked(decided.contract, prepared, document.source.folder)
         prepared = _with_base(decided.contract, prepared, document.source.folder)
     decided = decided.with_shape(shape_of(prepared), device, longest_sample(prepared))
@@ -280,6 +284,7 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     metric = decided.contract.metric.name
     problems = target_problems(prepared, decided.contract)
     problems += _problems_of_rows(decided.contract, prepared)
+    problems += undefined_problems(prepared, decided.contract)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.task == "multilabel":
         problems += label_threshold_problems(decided.contract.training, metric)

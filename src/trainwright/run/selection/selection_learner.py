@@ -16,6 +16,7 @@ from trainwright.planner.plan import Plan
 from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import is_calibrated
+from trainwright.run.prepare.undefined_metric import compare_by_defined
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import labelled
 from trainwright.run.selection.candidate_learner import HoldOut
@@ -56,6 +57,9 @@ class SelectionLearner:
             Interrupted: the run can be resumed. Mistake: no candidate could be trained.
         """
         name = run.folder.full_name
+        self._contract, note = compare_by_defined(self._plan.contract, prepared)
+        if note:
+            run.screen.say(labelled("note", note))
         with run.spent.training(name):
             division = HoldOut.of(self._contract, prepared)
             inner = replace(run, observers=tuple(run.added.observers))
