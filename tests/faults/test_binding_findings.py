@@ -39,7 +39,7 @@ def here(tmp_path: Path) -> Iterator[Path]:
 
 
 def written(path: str | Path, target: str = "y", **given: str) -> None:
-    said = {"exclude": "", "split": "random", "metric": "rmse", "value": "baseline", **given}
+    said = {"exclude": "", "split": "random", "metric": "rmse", "value": "dummy", **given}
     Path("table.yaml").write_text(CONTRACT.format(path=path, target=target, **said))
 
 
@@ -139,6 +139,29 @@ def test_a_leak_that_decides_is_invalid(maker: str, metric: str, value: str, fin
     _, settled = trained()
     assert settled["verdict"] in ("missed", "undecided")
     assert finding not in " ".join(outcomes(settled))
+
+
+@pytest.mark.parametrize(
+    ("maker", "metric", "words"),
+    [
+        ("a column written later, classes", "roc_auc", ()),
+        ("a column written later", "rmse", ()),
+        ("a column written later", "interval_score", ("--set", "metric.quantiles=[0.1, 0.5, 0.9]")),
+    ],
+)
+def test_a_model_that_relies_on_a_leak_is_invalid_though_others_reach_the_target(
+    maker: str, metric: str, words: tuple[str, ...]
+) -> None:
+    made(maker, metric=metric, value="0.6" if metric == "roc_auc" else "100")
+    ran, result = trained(*words)
+    assert (ran.code, result["verdict"]) == (3, "invalid"), result
+    (leak,) = [one for one in result["findings"] if one["finding"] == "leak"]
+    assert leak["metric"] == ("mae" if words else metric)
+    Path("table.yaml").write_text(
+        Path("table.yaml").read_text().replace("exclude: []", f"exclude: [{leak['columns'][0]}]")
+    )
+    _, without = trained(*words)
+    assert without["verdict"] == "met"
 
 
 @pytest.mark.extended

@@ -21,7 +21,8 @@ from trainwright.evaluation.experiments.experiment import Experiment
 from trainwright.evaluation.intervals.bootstrap import Interval
 
 Decision = Status | Literal["invalid"]
-"""`invalid`: the clauses are met, but would not be without the suspects of a finding."""
+"""`invalid`: the clauses are met, but would not be without the suspects of a finding, or by a model
+that relies on a leak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ RESAMPLES = 300
 _FEWEST_UNITS = 10
 
 Outcome = Literal["changes_decision", "accepted", "measured", "not_measured"]
-"""`changes_decision`: a met clause would not be met without the suspects. `accepted`: the same,
-accepted by the contract. `measured`: a worse score, but the same decision. `not_measured`: no
-measurable difference."""
+"""`changes_decision`: a met clause would not be met without the suspects, or is met by a model that
+relies on a leak. `accepted`: the same, accepted by the contract. `measured`: a worse score, but the
+same decision. `not_measured`: no measurable difference."""
 
 
 @final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
@@ -58,6 +59,10 @@ def try_suspicion(
     would mask every other finding."""
     by_probe = suspicion.trial in ("groups", "time", "features")
     if by_probe and judged.metric.name in METRICS_OF_QUANTILES:
+        if suspicion.trial == "features":
+            # A leak counts whatever the metric is; the probe predicts one number.
+            judged = replace(judged, metric=judged.metric.model_copy(update={"name": "mae"}))
+            return _without_features(suspicion.columns, judged, leaking, confidence)
         return ExclusionTrial(("", ""), f"not tried: the probe has no {judged.metric.name}")
     match suspicion.trial:
         case "equal rows" | "near rows" | "near texts":

@@ -78,7 +78,7 @@ def _experiment(
         message=suspicion.message,
         method=trial.method,
         conditions=trial.conditions,
-        metric=metric.name,
+        metric=effect.metric if effect else metric.name,
         before=effect.before if effect else math.nan,
         after=effect.after if effect else math.nan,
         difference=effect.difference(metric.confidence)
@@ -105,10 +105,13 @@ def _outcome(
         one.status == "met" and again.status != "met"
         for one, again in zip(clauses, trial.clauses, strict=True)
     )
+    # The delivered model relies on a column that gives the target away: its score is not that of
+    # the model that is to be used, whatever the score of that would be.
+    relies = suspicion.finding == "leak" and any(one.status == "met" for one in clauses)
     # Most evaluated rows duplicate a training row, and too few others remain.
     most = suspicion.of_rows and trial.excluded > _MOST
     nothing_left = most and not effect.difference(confidence).given
-    if lost and (effect.is_measured(strict) or nothing_left):
+    if (lost or relies) and (effect.is_measured(strict) or nothing_left):
         return "accepted" if suspicion.reason else "changes_decision"
     if effect.is_measured(confidence):
         return "accepted" if suspicion.reason else "measured"

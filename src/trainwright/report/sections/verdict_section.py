@@ -220,9 +220,9 @@ def _sentence(verdict: Verdict) -> str:
             )
         case "invalid":
             return (
-                "The clauses are met, and would not be without "
+                "The clauses are met with the help of "
                 + " and ".join(one.name for one in verdict.decisive)
-                + "."
+                + ", which the contract does not accept."
             )
 
 
