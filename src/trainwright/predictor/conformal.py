@@ -11,6 +11,10 @@ import numpy.typing as npt
 
 from trainwright.data.base.inputs import Floats, Integers
 
+MOST_WIDENED, MOST_OF_ONE_WINDOW = 1.3, 2.0
+"""More costs more in the interval score of simulated series than its coverage is worth; less than
+two windows show nothing of how windows differ."""
+
 
 def fewest_rows(quantiles: Sequence[float]) -> int:
     """Rows below which the outermost quantile has no finite shift: (n + 1) q and (n + 1) (1 - q)
@@ -46,7 +50,28 @@ def conformal_shifts(
 def conformal_shifts_by_step(
     scores: Floats, truth: npt.NDArray[Any], quantiles: Sequence[float], steps: Integers
 ) -> tuple[tuple[float, ...], ...]:
-    """`conformal_shifts` of the rows of each step [N], from step 1 on: a forecast far ahead misses
-    by more than a near one. Each step has enough rows."""
-    each = (np.flatnonzero(steps == step) for step in range(1, int(steps.max()) + 1))
-    return tuple(conformal_shifts(scores[rows], truth[rows], quantiles) for rows in each)
+    """What is added to each quantile of the rows of each step [N], from step 1 on: a forecast far
+    ahead misses by more than a near one. A step without enough rows takes those of the nearest
+    steps, too.
+
+    Overlapping forecasts of one time are no independent rows, and the next years may be less calm
+    than the last. So an interval that `conformal_shifts` would narrow stays as it is, and the
+    distance of a bound from the median grows by the factor of Student's prediction interval for as
+    many windows as do not overlap, up to a limit.
+    """
+    # Imported here since few runs calibrate forecasts.
+    from scipy.stats import norm, t
+
+    levels, horizon, fewest = np.array(quantiles), int(steps.max()), fewest_rows(quantiles)
+    windows = len(truth) / horizon**2 + 1
+    student = math.sqrt(1 + 1 / windows) * t.ppf(levels.max(), windows - 1) / norm.ppf(levels.max())
+    shifts = []
+    for step in range(1, horizon + 1):
+        apart = np.abs(steps - step)
+        rows = np.flatnonzero(apart <= np.partition(apart, fewest - 1)[fewest - 1])
+        reach = (scores[rows] - scores[rows][:, levels == 0.5]).mean(axis=0)
+        wider = reach + conformal_shifts(scores[rows], truth[rows], quantiles)
+        wider *= min(MOST_WIDENED if windows >= 2 else MOST_OF_ONE_WINDOW, float(student))
+        outer = np.where(levels < 0.5, np.minimum(wider, reach), np.maximum(wider, reach))
+        shifts.append(tuple(map(float, outer - reach)))
+    return tuple(shifts)

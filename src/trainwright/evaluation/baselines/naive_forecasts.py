@@ -22,6 +22,7 @@ from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_split import times
 from trainwright.data.types import Prepared
+from trainwright.predictor.conformal import conformal_shifts_by_step, fewest_rows
 
 if TYPE_CHECKING:
     from trainwright.contract.sections.data.series import SeriesData
@@ -208,36 +209,54 @@ def _forecast_series(prepared: Prepared, _: SeriesData) -> dict[str, Floats]:
     columns = {PERSISTENCE: PERSISTENT, DRIFT: DRIFTING, SEASONAL: SEASONAL_VALUE}
     frame = prepared.test.frame
     there = {name: column for name, column in columns.items() if column in frame.columns}
-    values = {name: frame[column].to_numpy()[:, None] for name, column in there.items()}
-    if not prepared.target.quantiles:
-        return values
-    return {name: one + _step_shifts(prepared, there[name]) for name, one in values.items()}
+    if prepared.target.quantiles:
+        return {name: _series_quantiles(prepared, column) for name, column in there.items()}
+    return {name: frame[column].to_numpy()[:, None] for name, column in there.items()}
 
 
-def _step_shifts(prepared: Prepared, column: str) -> Floats:
-    """Quantiles [N, K] of the residuals of naive forecasts at the step of each test row: those on
-    the training rows of its series, and where these are few of all series in units of the error
-    that counts as 1 (Hyndman and Athanasopoulos 2021, section 5.5, with the residuals of each
+def _series_quantiles(prepared: Prepared, column: str) -> Floats:
+    """Quantiles [N, K] of naive forecasts of the test rows: those of the residuals on the training
+    rows, widened to hold on the validation rows, as those of a model are."""
+    quantiles, held_out, test = prepared.target.quantiles, prepared.validation, prepared.test
+    scores = _step_quantiles(prepared, held_out, column)
+    known = np.isfinite(scores).all(axis=1)
+    found = _step_quantiles(prepared, test, column)
+    if known.sum() < fewest_rows(quantiles):
+        return found
+    unit = _unit_of(held_out)[known]
+    steps = held_out.inputs.levels.steps[known], test.inputs.levels.steps
+    truth = held_out.target[known] / unit
+    shifts = conformal_shifts_by_step(scores[known] / unit[:, None], truth, quantiles, steps[0])
+    by_step = np.array(shifts)[np.minimum(steps[1], len(shifts)) - 1]
+    return np.asarray(found + by_step * _unit_of(test)[:, None])
+
+
+def _step_quantiles(prepared: Prepared, part: Part, column: str) -> Floats:
+    """Naive forecasts of a part, shifted by the quantiles of the residuals at the step of each row:
+    those on the training rows of its series, and where these are few of all series in units of the
+    error that counts as 1 (Hyndman and Athanasopoulos 2021, section 5.5, with the residuals of each
     horizon)."""
-    train, test = prepared.train, prepared.test
+    train = prepared.train
     residuals = train.target - train.frame[column].to_numpy()
-    units = [np.where(one > 0, one, 1.0) for one in (_scale_of(train), _scale_of(test))]
-    steps = train.inputs.levels.steps, test.inputs.levels.steps
+    units = _unit_of(train), _unit_of(part)
+    steps = train.inputs.levels.steps, part.inputs.levels.steps
     known = np.isfinite(residuals)
     quantiles, horizon = prepared.target.quantiles, int(steps[1].max())
     scaled = quantiles_by_step((residuals / units[0])[known], steps[0][known], quantiles, horizon)
     found = np.asarray(scaled[steps[1] - 1] * units[1][:, None])
-    names = [_series_of(part) for part in (train, test)]
+    names = [_series_of(one) for one in (train, part)]
     for name in np.unique(names[1]):
         own, to = known & (names[0] == name), names[1] == name
         if own.sum() >= _FEWEST_RESIDUALS * horizon:
             each = quantiles_by_step(residuals[own], steps[0][own], quantiles, horizon)
             found[to] = each[steps[1][to] - 1]
-    return found
+    return np.asarray(part.frame[column].to_numpy()[:, None] + found)
 
 
-def _scale_of(part: Part) -> Floats:
-    return part.inputs.levels.error_scale
+def _unit_of(part: Part) -> Floats:
+    """The error of each row [N] that counts as 1; 1 of a series that did not change."""
+    scale = part.inputs.levels.error_scale
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _series_of(part: Part) -> npt.NDArray[Any]:

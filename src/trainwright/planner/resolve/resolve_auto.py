@@ -79,7 +79,7 @@ def decide(
     kernels of a network are resolved once its size is known: `decide_compute`.
     """
     choosing = Choosing()
-    contract = _task(contract, facts, choosing)
+    contract = _choose_calibration(_task(contract, facts, choosing), choosing)
     contract = contract.model_copy(
         update={
             "metric": _metric(contract, facts, choosing),
@@ -126,6 +126,18 @@ def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     else:
         chosen = ("classification", f"the target has {len(target.classes)} classes")
     return choosing.take(contract, "", {"task": chosen})
+
+
+def _choose_calibration(contract: Contract, choosing: Choosing) -> Contract:
+    training = contract.training
+    if training.calibration != "default":
+        return contract
+    chosen = "none"
+    if contract.metric.quantiles and contract.data.possible_tasks == ("forecasting",):
+        chosen, reason = "conformal", "intervals hold on the validation origins what they say"
+        choosing.made.append(Choice("training.calibration", chosen, reason))
+    training = training.model_copy(update={"calibration": chosen})
+    return contract.model_copy(update={"training": training})
 
 
 def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:

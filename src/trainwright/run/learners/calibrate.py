@@ -52,7 +52,9 @@ def calibrate(
     """The same with the contract's map and threshold, fitted to scores [N, C] of rows with these
     classes and units [N]; with a warning where they cannot be fitted."""
     training = contract.training
-    assert training.calibration != "conformal", "checked with the prepared rows"
+    method = training.calibration
+    assert method != "conformal", "checked with the prepared rows"
+    assert method != "default", "the plan has decided it"
     target, threshold = fitted.predictor.target, training.threshold
     if target.target_names:
         return decide_labels(fitted, scores, truth, contract)
@@ -60,7 +62,7 @@ def calibrate(
     from trainwright.evaluation.calibration.fit_calibration import fit_calibration
 
     try:
-        found = fit_calibration(scores, truth, units, training.calibration, contract.seed)
+        found = fit_calibration(scores, truth, units, method, contract.seed)
         calibrated, positive = found.apply(scores), target.positive_code
         if len(costs := target.costs) == 2:
             threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
@@ -90,15 +92,13 @@ def _one_class(predictor: Predictor, scores: Floats) -> tuple[str, ...]:
 
 def calibrate_quantiles(fitted: Fitted, part: Part) -> Fitted:
     """With quantiles that are shifted to hold on the rows of a part as they are learned, those of
-    forecasts in each step; with a warning where there are too few."""
+    forecasts in each step; with a warning where there are too few rows."""
     predictor, levels = fitted.predictor, part.inputs.levels
     quantiles = predictor.target.quantiles
     scores = predictor.target.arrange(predictor.scorer.score(part.inputs))
     truth, steps = part.learned().target, levels.steps
-    counts = np.bincount(steps)[1:] if len(steps) else np.array([len(truth)])
-    if (least := int(counts.min())) < (fewest := fewest_rows(quantiles)):
-        rows = "validation forecasts of a step" if len(steps) else "validation rows"
-        said = f"not calibrated: {least} {rows}, and {fewest} are needed"
+    if len(truth) < (fewest := fewest_rows(quantiles)):
+        said = f"not calibrated: {len(truth)} validation rows, and {fewest} are needed"
         return replace(fitted, warnings=(*fitted.warnings, said))
     if len(steps):
         by_step = conformal_shifts_by_step(scores, truth, quantiles, steps)

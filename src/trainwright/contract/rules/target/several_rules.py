@@ -251,7 +251,7 @@ def training_knows_several(
         )
     if training.teacher != "none":
         yield _of_one("training.teacher", "a teacher teaches one target")
-    if training.calibration != "none":
+    if training.calibration not in ("none", "default"):
         yield _of_one("training.calibration", "a calibration is that of one target")
     if training.threshold != 0.5 and contract.task == "regression":
         yield _of_one("training.threshold", "a threshold decides between two classes")

@@ -232,13 +232,13 @@ class Training(Section):
     """Number of trainings with consecutive seeds, from the contract's `seed` on, all on one split.
     The first is the run's model; the others show how much of its score is due to the seed."""
 
-    calibration: Calibrating = "none"
+    calibration: Literal["default"] | Calibrating = "default"
     """Calibration of class probabilities after the training, fitted on the validation rows: by a
     `temperature`, by `platt` (a sigmoid of the log-odds), or by `isotonic` regression, which wants
     a thousand rows. `auto`: the simplest that is not worse in log loss by cross-validation over
     these rows, or none. For `metric.quantiles` it is `conformal`: each quantile but the median is
-    shifted so that new rows like the validation rows lie beyond it as rarely as it says. For every
-    kind of model."""
+    shifted so that new rows like the validation rows lie beyond it as rarely as it says. `default`:
+    `conformal` for the quantiles of forecasts, else `none`. For every kind of model."""
 
     threshold: Auto | Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Probability from which on a row is given the positive class of two. `auto`: the one with the
