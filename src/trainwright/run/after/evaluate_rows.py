@@ -25,8 +25,12 @@ from trainwright.data.base.inputs import Part
 from trainwright.data.base.messages import some
 from trainwright.data.dispatch import modality_of
 from trainwright.data.sources.source_file import FileVersion
+from trainwright.data.subsample import sampled
 from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.metrics.predictions import count_units
 from trainwright.evaluation.verdict import judge
+from trainwright.predictor.bundle import read_description
+from trainwright.predictor.drift import note_drift
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.run.folder.model_files import find_trained_rows, read_baselines
@@ -129,10 +133,19 @@ def evaluate_rows(
         },
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
-    evaluation = replace(evaluation, warnings=(*evaluation.warnings, *notes))
+    drift = _note_drift(folder, predictor, part, contract.seed)
+    evaluation = replace(evaluation, warnings=(*drift, *evaluation.warnings, *notes))
     is_linear = contract.model.may_be_linear
     verdict = judge(contract.metric, contract.slices, evaluation, is_linear=is_linear)
     return Result(folder, evaluation, verdict, {})
+
+
+def _note_drift(folder: RunFolder, predictor: Predictor, part: Part, seed: int) -> list[str]:
+    """How the rows differ from those that the model was trained on."""
+    training = read_description(folder.bundle).profile.get("training", {})
+    rows = sampled(part, predictor.features.profiled_rows, seed)
+    new = predictor.features.profile(rows)
+    return note_drift(training, new, count_units(rows.units))
 
 
 @final
