@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trainwright.contract.sections.metric import (
-    BASELINE_NAMES,
-    METRICS,
-    REACHED_BY_CONSTANTS,
-    Metric,
-    Slice,
-)
+from trainwright.contract.sections.metric import METRICS, REACHED_BY_CONSTANTS, Metric, Slice
 from trainwright.core.files import Json
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluation_result import ALL_ROWS, Evaluation, SliceScore
@@ -90,8 +84,6 @@ def judge(
     baseline that is better than the model is a clause, unless the target names another one.
     """
     clauses = _main_clauses(metric, evaluation, is_linear=is_linear)
-    if metric.target not in BASELINE_NAMES and metric.name not in REACHED_BY_CONSTANTS:
-        clauses += _better_baselines(metric, evaluation, clauses, is_linear=is_linear)
     for number, section in enumerate(slices):
         if section.floor == "none":
             continue
@@ -101,45 +93,34 @@ def judge(
 
 
 def _main_clauses(metric: Metric, evaluation: Evaluation, *, is_linear: bool) -> list[Clause]:
+    """The target's clauses, and a missed one for each further baseline that is better over the
+    whole paired interval. With `target: baseline`, one that is better on these rows alone makes the
+    verdict undecided; a linear model and the linear baseline differ by their penalties only."""
+    name, direction = metric.name, METRICS[metric.name].direction
+    gains = {who: _gain_clause(name, who, evaluation) for who in (DUMMY, *evaluation.gains)}
     match metric.target:
         case "baseline":
-            return [_gain_clause(metric.name, DUMMY, evaluation)]
+            clauses = [gains[DUMMY]]
         case "auto" | "every_baseline":
-            itself = LINEAR if is_linear and _is_same(evaluation, LINEAR) else ""
-            others = [who for who in evaluation.gains if who not in (DUMMY, itself)]
-            return [
-                _gain_clause(metric.name, DUMMY, evaluation),
-                *(_gain_clause(metric.name, who, evaluation) for who in others),
-            ]
+            of_linear = evaluation.gains.get(LINEAR, {}).values()
+            if is_linear and all(one.value == one.low == one.high == 0.0 for one in of_linear):
+                gains.pop(LINEAR, None)
+            return list(gains.values())
         case float(target):
-            name, interval = metric.name, evaluation.metrics[metric.name]
-            status = status_of(interval, target, METRICS[name].direction)
-            return [Clause(_condition(name, target), name, ALL_ROWS, target, interval, status)]
+            interval = evaluation.metrics[name]
+            status = status_of(interval, target, direction)
+            clauses = [Clause(_condition(name, target), name, ALL_ROWS, target, interval, status)]
         case baseline:
-            return [_gain_clause(metric.name, baseline, evaluation)]
-
-
-def _better_baselines(
-    metric: Metric, evaluation: Evaluation, clauses: Sequence[Clause], *, is_linear: bool
-) -> Iterator[Clause]:
-    """A missed clause for each further baseline that is better over the whole paired interval. With
-    `target: baseline`, one that is better on these rows alone makes the verdict undecided; a linear
-    model and the linear baseline differ by their penalties only."""
-    judged = {one.against for one in clauses}
-    sign = 1.0 if METRICS[metric.name].direction == "max" else -1.0
-    for who, gains in evaluation.gains.items():
-        if who in judged or not sign * gains[metric.name].value < 0:
-            continue
-        clause = _gain_clause(metric.name, who, evaluation)
+            return [_gain_clause(name, baseline, evaluation)]
+    if name in REACHED_BY_CONSTANTS:
+        return clauses
+    for who, clause in gains.items():
+        value = clause.interval.value
+        is_worse = value < 0 if direction == "max" else value > 0
         by_value = metric.target == "baseline" and not (is_linear and who == LINEAR)
-        if clause.status == "missed" or by_value:
-            yield clause
-
-
-def _is_same(evaluation: Evaluation, who: str) -> bool:
-    """Does no metric differ from that baseline in any resample?"""
-    gains = evaluation.gains.get(who, {}).values()
-    return all(one.value == one.low == one.high == 0.0 for one in gains)
+        if is_worse and clause not in clauses and (clause.status == "missed" or by_value):
+            clauses.append(clause)
+    return clauses
 
 
 def _gain_clause(name: str, who: str, evaluation: Evaluation) -> Clause:

@@ -55,7 +55,7 @@ def conformal_shifts_by_step(
     steps, too.
 
     Overlapping forecasts of one time are no independent rows, and the next years may be less calm
-    than the last. So an interval that `conformal_shifts` would narrow stays as it is, and the
+    than the last. So `conformal_shifts` may widen an interval, never narrow it, and the
     distance of a bound from the median grows by the factor of Student's prediction interval for as
     many windows as do not overlap, up to a limit.
     """

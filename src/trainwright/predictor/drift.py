@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,6 @@ _QUANTILES = ("quantiles", "characters")
 _MOST_NAMED = 5
 
 
-class _Shift(NamedTuple):
-    share: float
-    text: str
-
-
 def note_drift(training: Mapping[str, Json], new: Mapping[str, Json], units: int) -> list[str]:
     """A warning for each column of which more rows lie elsewhere than chance and `LEAST_MOVED`
     explain, the most first. Both are profiles by `Encoding.profile`, the first with its number of
@@ -38,23 +33,23 @@ def note_drift(training: Mapping[str, Json], new: Mapping[str, Json], units: int
     """
     before, after = _columns(training), _columns(new)
     names = [name for name in before if name in after]
-    sampled = training.get("sampled", 0)
-    if not names or not units or not sampled:
+    if not (names and units and training.get("sampled")):
         return []
-    spread = 1 / units + 1 / sampled
-    alarm = FALSE_ALARMS / len(names)
-    shifts = {
-        name: max(_shifts(before[name], after[name], spread, alarm), default=_Shift(0.0, ""))
+    spread, alarm = 1 / units + 1 / training["sampled"], FALSE_ALARMS / len(names)
+    most = [
+        (name, max(shifts))
         for name in names
-    }
-    drifted = sorted(filter(lambda name: shifts[name].text, names), key=lambda x: -shifts[x].share)
-    notes = [
-        f"drift: {name!r} differs from its training rows: {shifts[name].text}"
-        for name in drifted[:_MOST_NAMED]
+        if (shifts := list(_shifts(before[name], after[name], spread, alarm)))
     ]
-    if len(drifted) > _MOST_NAMED:
-        notes.append(f"drift: {len(drifted) - _MOST_NAMED} other columns differ, too")
-    return notes
+    most.sort(key=lambda shift: shift[1], reverse=True)
+    others = [f"drift: {len(most) - _MOST_NAMED} other columns differ, too"]
+    return [
+        *(
+            f"drift: {name!r} differs from its training rows: {text}"
+            for name, (_, text) in most[:_MOST_NAMED]
+        ),
+        *others[: len(most) > _MOST_NAMED],
+    ]
 
 
 def _columns(profile: Mapping[str, Json]) -> dict[str, Mapping[str, Any]]:
@@ -70,27 +65,27 @@ def _columns(profile: Mapping[str, Json]) -> dict[str, Mapping[str, Any]]:
 
 def _shifts(
     before: Mapping[str, Any], after: Mapping[str, Any], spread: float, alarm: float
-) -> Iterator[_Shift]:
+) -> Iterator[tuple[float, str]]:
     by_chance = math.sqrt(math.log(2 / alarm) / 2 * spread)
     missing = [one.get("missing_share", 0.0) for one in (before, after)]
     if (share := abs(missing[1] - missing[0])) > max(LEAST_MOVED, by_chance):
-        yield _Shift(share, f"{missing[1]:.0%} are missing, {missing[0]:.0%} were")
+        yield share, f"{missing[1]:.0%} are missing, {missing[0]:.0%} were"
     for key in _QUANTILES:
         if before.get(key) and after.get(key):
-            yield from _moved(before[key], after[key], by_chance)
+            yield from _compare_quantiles(before[key], after[key], by_chance)
     if "categories" in before and "categories" in after:
         kinds = len(before["categories"]) + 1
         by_chance = math.sqrt((kinds * math.log(2) + math.log(1 / alarm)) / 2 * spread)
-        share, name = _exchanged(before, after)
+        share, name = _compare_categories(before, after)
         if share > max(LEAST_MOVED, by_chance):
             shares = [one["categories"].get(name, 0.0) for one in (after, before)]
             text = f"{shares[0]:.0%} are {name!r}, {shares[1]:.0%} were"
-            yield _Shift(share, f"{share:.0%} of the rows have other categories; {text}")
+            yield share, f"{share:.0%} of the rows have other categories; {text}"
 
 
-def _moved(
+def _compare_quantiles(
     before: Mapping[str, float], after: Mapping[str, float], by_chance: float
-) -> Iterator[_Shift]:
+) -> Iterator[tuple[float, str]]:
     """How many more or fewer of the new rows than of those before lie below a quantile of these."""
     levels, values = (np.array([*map(float, one)]) for one in (after, after.values()))
     for text, value in before.items():
@@ -106,12 +101,10 @@ def _moved(
         is_tail = min(level, 1 - level) <= _TAIL
         if share > max(LEAST_MOVED_OF_TAILS if is_tail else LEAST_MOVED, by_chance):
             new, old = (one.get("0.5", math.nan) for one in (after, before))
-            yield _Shift(
-                share, f"{share:.0%} of the rows moved; median {new:.4g}, {old:.4g} before"
-            )
+            yield share, f"{share:.0%} of the rows moved; median {new:.4g}, {old:.4g} before"
 
 
-def _exchanged(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, str]:
+def _compare_categories(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, str]:
     """Total variation of the shares of categories, and the one that changed most. A category that
     is too rare in the new rows to be listed is among the others."""
     rest, changes = float(after["other_share"]), {}

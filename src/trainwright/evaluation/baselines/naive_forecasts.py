@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.sections.data.data import Data
@@ -236,6 +235,9 @@ def _step_quantiles(prepared: Prepared, part: Part, column: str) -> Floats:
     those on the training rows of its series, and where these are few of all series in units of the
     error that counts as 1 (Hyndman and Athanasopoulos 2021, section 5.5, with the residuals of each
     horizon)."""
+    # Imported here: few runs have series.
+    from trainwright.data.series.origins import time_and_series
+
     train = prepared.train
     residuals = train.target - train.frame[column].to_numpy()
     units = _unit_of(train), _unit_of(part)
@@ -244,7 +246,11 @@ def _step_quantiles(prepared: Prepared, part: Part, column: str) -> Floats:
     quantiles, horizon = prepared.target.quantiles, int(steps[1].max())
     scaled = quantiles_by_step((residuals / units[0])[known], steps[0][known], quantiles, horizon)
     found = np.asarray(scaled[steps[1] - 1] * units[1][:, None])
-    names = [_series_of(one) for one in (train, part)]
+    _, series = time_and_series(part.frame)
+    names = [
+        one.frame[series].to_numpy() if series else np.zeros(len(one), np.int64)
+        for one in (train, part)
+    ]
     for name in np.unique(names[1]):
         own, to = known & (names[0] == name), names[1] == name
         if own.sum() >= _FEWEST_RESIDUALS * horizon:
@@ -257,13 +263,6 @@ def _unit_of(part: Part) -> Floats:
     """The error of each row [N] that counts as 1; 1 of a series that did not change."""
     scale = part.inputs.levels.error_scale
     return np.where(scale > 0, scale, 1.0)
-
-
-def _series_of(part: Part) -> npt.NDArray[Any]:
-    from trainwright.data.series.origins import time_and_series
-
-    _, series = time_and_series(part.frame)
-    return part.frame[series].to_numpy() if series else np.zeros(len(part), np.int64)
 
 
 FORECASTS: Mapping[str, Callable[[Prepared, Any], dict[str, Floats]]] = MappingProxyType(

@@ -130,8 +130,6 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
             Problem(
                 f"{training.calibration} calibrates probabilities, and quantiles are predicted",
                 path="training.calibration",
-                found=training.calibration,
-                expected="conformal",
                 fix="write training.calibration: conformal",
             )
         )
@@ -142,7 +140,6 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
             Problem(
                 f"a {target.task} has no class probabilities that could be calibrated",
                 path="training.calibration",
-                found=training.calibration,
                 expected="none, or the task classification",
                 fix="remove training.calibration",
             )
@@ -151,10 +148,8 @@ def calibration_problems(training: Training, metric: str, target: Target) -> lis
 
 
 def _threshold_problems(training: Training, metric: str, target: Target) -> list[Problem]:
-    if training.threshold == 0.5:
+    if training.threshold == 0.5 or target.task == "multilabel":  # `label_threshold_problems`
         return []
-    if target.task == "multilabel":
-        return []  # `label_threshold_problems`
     if len(target.classes) != 2:
         return [
             Problem(
@@ -170,7 +165,6 @@ def _threshold_problems(training: Training, metric: str, target: Target) -> list
             Problem(
                 f"{metric} has no best threshold",
                 path="training.threshold",
-                found="auto",
                 expected=f"metric.name one of: {', '.join(DECIDED)}",
                 fix="write metric.name: f1, or a number for the threshold",
             )

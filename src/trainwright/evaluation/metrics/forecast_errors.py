@@ -1,4 +1,4 @@
-"""Errors of forecasts that do not depend on the unit of a series.
+"""Errors that do not depend on the unit of a target or series.
 
 MASE: mean absolute scaled error (Hyndman and Koehler 2006, International Journal of Forecasting
 22, doi:10.1016/j.ijforecast.2006.03.001): each absolute error divided by the mean absolute error of
@@ -76,3 +76,17 @@ def percentage_errors(answers: Answers) -> Floats:
 def smape(answers: Answers) -> float:
     """Mean symmetric percentage error."""
     return float(percentage_errors(answers).mean())
+
+
+def share_errors(answers: Answers) -> Floats:
+    """Absolute error as a share of the target of each row, and whether it counts, [N, 2]: a target
+    of 0 has none."""
+    counts = answers.truth != 0
+    errors = np.abs(answers.truth - answers.values()) / np.where(counts, np.abs(answers.truth), 1.0)
+    return np.stack([np.where(counts, errors, 0.0), counts.astype(np.float64)], axis=1)
+
+
+def mape(answers: Answers) -> float:
+    """Mean absolute error as a share of the target; nan if all targets are 0."""
+    total, counted = share_errors(answers).sum(axis=0)
+    return float(total / counted) if counted else math.nan

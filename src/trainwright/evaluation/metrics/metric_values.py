@@ -29,7 +29,7 @@ import numpy.typing as npt
 from trainwright.contract.sections.metric import METRICS, Metric
 from trainwright.data.base.inputs import Floats, Integers
 from trainwright.data.columns.target import Target
-from trainwright.evaluation.metrics.forecast_errors import mase, scaled_pinball, smape
+from trainwright.evaluation.metrics.forecast_errors import mape, mase, scaled_pinball, smape
 from trainwright.evaluation.metrics.predictions import Answers
 
 CALIBRATION_BINS = 15
@@ -272,19 +272,6 @@ def _r2(answers: Answers, _: Metric) -> float:
     return float(r2_score(answers.truth, answers.values()))
 
 
-def share_errors(answers: Answers) -> Floats:
-    """Absolute error as a share of the target of each row, and whether it counts, [N, 2]: a target
-    of 0 has none."""
-    counts = answers.truth != 0
-    errors = np.abs(answers.truth - answers.values()) / np.where(counts, np.abs(answers.truth), 1.0)
-    return np.stack([np.where(counts, errors, 0.0), counts.astype(np.float64)], axis=1)
-
-
-def _mape(answers: Answers, _: Metric) -> float:
-    total, counted = share_errors(answers).sum(axis=0)
-    return float(total / counted) if counted else math.nan
-
-
 def _pinball(answers: Answers, section: Metric) -> float:
     """Of several quantiles the mean over them."""
     from sklearn.metrics import mean_pinball_loss
@@ -386,7 +373,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "mae": _mae,
         "rmse": _rmse,
         "r2": _r2,
-        "mape": _mape,
+        "mape": lambda answers, _: mape(answers),
         "pinball": _pinball,
         "poisson_deviance": _poisson_deviance,
         "rmsle": _rmsle,

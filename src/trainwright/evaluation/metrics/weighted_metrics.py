@@ -22,6 +22,7 @@ from trainwright.evaluation.metrics.forecast_errors import (
     percentage_errors,
     scaled_errors,
     scaled_pinballs,
+    share_errors,
 )
 from trainwright.evaluation.metrics.metric_values import (
     CALIBRATION_BINS,
@@ -34,7 +35,6 @@ from trainwright.evaluation.metrics.metric_values import (
     interval_widths,
     is_inside,
     preferred,
-    share_errors,
 )
 from trainwright.evaluation.metrics.predictions import (
     Answers,

@@ -133,19 +133,14 @@ def evaluate_rows(
         },
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
-    drift = _note_drift(folder, predictor, part, contract.seed)
+    training = read_description(folder.bundle).profile.get("training", {})
+    profiled = sampled(part, predictor.features.profiled_rows, contract.seed)
+    new = predictor.features.profile(profiled)
+    drift = note_drift(training, new, count_units(profiled.units))
     evaluation = replace(evaluation, warnings=(*drift, *evaluation.warnings, *notes))
     is_linear = contract.model.may_be_linear
     verdict = judge(contract.metric, contract.slices, evaluation, is_linear=is_linear)
     return Result(folder, evaluation, verdict, {})
-
-
-def _note_drift(folder: RunFolder, predictor: Predictor, part: Part, seed: int) -> list[str]:
-    """How the rows differ from those that the model was trained on."""
-    training = read_description(folder.bundle).profile.get("training", {})
-    rows = sampled(part, predictor.features.profiled_rows, seed)
-    new = predictor.features.profile(rows)
-    return note_drift(training, new, count_units(rows.units))
 
 
 @final

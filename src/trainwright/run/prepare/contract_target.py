@@ -36,8 +36,6 @@ def target_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
             Problem(
                 f"several quantiles are predicted of a number, not in a task of {contract.task}",
                 path="metric.quantiles",
-                found=f"task {contract.task}",
-                expected="the task regression",
                 fix="remove metric.quantiles",
             )
         ]
@@ -61,7 +59,6 @@ def _count_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
                 f"{what} is for counts, and {below}",
                 path=path,
                 found=f"down to {least:g}, in row {some(np.sort(rows + 1).tolist())}",
-                expected="no target below 0",
                 fix=fix,
             )
         ]
@@ -70,8 +67,6 @@ def _count_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
             Problem(
                 f"{what} is for counts, and every training row counts 0",
                 path=path,
-                found="0 in every row",
-                expected="some targets above 0",
                 fix="add rows that count something",
             )
         ]
@@ -85,8 +80,6 @@ def _other_costs(prepared: Prepared, contract: Contract) -> Problem:
         return Problem(
             f"costs are those of taking a class for another, not of a task of {contract.task}",
             path="metric.costs",
-            found=f"task {contract.task}",
-            expected="classes",
             fix="remove metric.costs",
         )
     return Problem(

@@ -14,15 +14,13 @@ from trainwright.evaluation.metrics.undefined_metrics import why_undefined
 _INSTEAD = {"r2": "rmse", "mape": "mae", "mase": "mae", "scaled_pinball": "pinball"}
 
 
-def undefined_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
+def metric_problems(prepared: Prepared, contract: Contract) -> list[Problem]:
     """The contract's metric has a value on the test rows."""
     metric = contract.metric.name
     why = why_undefined(metric, prepared.test, prepared.target)
-    instead = _INSTEAD.get(metric, "log_loss")
-    fix = f"write metric.name: {instead}, or choose other test rows"
-    rows = many(len(prepared.test), "test row")
-    problem = Problem(f"{metric} has no value on {rows}: {why}", path="metric.name", fix=fix)
-    return [problem] if why else []
+    text = f"{metric} has no value on {many(len(prepared.test), 'test row')}: {why}"
+    fix = f"write metric.name: {_INSTEAD.get(metric, 'log_loss')}, or choose other test rows"
+    return [Problem(text, path="metric.name", fix=fix)] if why else []
 
 
 def watch_defined(contract: Contract, prepared: Prepared) -> tuple[Contract, str]:
@@ -31,7 +29,7 @@ def watch_defined(contract: Contract, prepared: Prepared) -> tuple[Contract, str
     with the first row that is taken for it; the loss of one constant is least for a constant."""
     training = contract.training
     stopping = training.early_stopping
-    if not contract.model.is_loop_trained or not isinstance(stopping, EarlyStopping):
+    if contract.model.traits.trained_by != "loop" or not isinstance(stopping, EarlyStopping):
         return contract, ""
     part, target = prepared.validation, prepared.target
     metric = stopping.metric.removeprefix("val_")
@@ -42,11 +40,12 @@ def watch_defined(contract: Contract, prepared: Prepared) -> tuple[Contract, str
     if not why:
         return contract, ""
     watching = stopping.model_copy(update={"metric": "val_loss", "mode": "min"})
-    saving = training.checkpointing
-    ranked_by = "val_loss" if saving.rank_by == stopping.metric else saving.rank_by
+    saving, ranking = training.checkpointing, {"rank_by": "val_loss"}
     changes = {
         "early_stopping": "off" if metric == "r2" else watching,
-        "checkpointing": saving.model_copy(update={"rank_by": ranked_by}),
+        "checkpointing": saving.model_copy(
+            update=ranking if saving.rank_by == stopping.metric else {}
+        ),
         "stop": training.stop.model_copy(update={"target_reached": "off"}),
     }
     training = training.model_copy(update=changes)

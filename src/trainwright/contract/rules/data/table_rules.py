@@ -244,22 +244,6 @@ def time_is_said_once(
         )
 
 
-def naive_baselines_need_times(
-    contract: Contract, data: TableData, _written: frozenset[str]
-) -> Iterator[Problem]:
-    """A naive forecast, named as the baseline that counts, is of rows divided by time."""
-    target = contract.metric.target
-    by_time = isinstance(data.split, TimeSplit) and not data.query
-    if target in data.further_baselines and not by_time:
-        yield Problem(
-            f"the {target} baseline is of rows that are divided by time",
-            path="metric.target",
-            found=f"{target} with data.split.kind: {data.split.kind}",
-            expected="dummy, linear, or data.split.kind: time",
-            fix="name another baseline, or write every_baseline",
-        )
-
-
 def positive_needs_classes(
     contract: Contract, data: TableData, written: frozenset[str]
 ) -> Iterator[Problem]:
@@ -351,7 +335,6 @@ TABLE_RULES = (
     column_kinds_fit,
     time_is_said_once,
     *FEATURE_RULES,
-    naive_baselines_need_times,
     positive_needs_classes,
     check_source_column,
     check_row_weights,

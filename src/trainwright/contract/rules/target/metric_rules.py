@@ -37,16 +37,13 @@ def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
 def check_target(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """`metric.target` is a value that the metric can take."""
     metric = contract.metric
-    if not isinstance(metric.target, str):
-        if metric.name in METRICS:
-            yield from value_problems(metric.name, metric.target, "metric.target")
-        return
+    if not isinstance(metric.target, str) and metric.name in METRICS:
+        yield from value_problems(metric.name, metric.target, "metric.target")
     baselines = ("dummy", "linear", *contract.data.further_baselines)
     if metric.target in set(BASELINE_NAMES) - set(baselines):
         yield Problem(
             f"the run has no {metric.target} baseline",
             path="metric.target",
-            found=metric.target,
             expected=f"one of: {', '.join(baselines)}",
             fix="name one of them, or write every_baseline",
         )
@@ -207,7 +204,6 @@ def _without_costs(contract: Contract) -> Iterator[Problem]:
             yield Problem(
                 "what an error costs is not said",
                 path=path,
-                found=name,
                 expected="metric.costs, or a metric of any classes",
                 fix="say in metric.costs what each error costs, or write here f1_macro",
             )
@@ -276,7 +272,6 @@ def slices_are_named(contract: Contract, _written: frozenset[str]) -> Iterator[P
             yield Problem(
                 "the slices of a column are named by its values",
                 path=f"slices.{at}.name",
-                found=part.name,
                 expected="name only beside where",
                 fix="remove name",
             )
@@ -286,6 +281,5 @@ def slices_are_named(contract: Contract, _written: frozenset[str]) -> Iterator[P
             yield Problem(
                 f"two slices are called {name!r}",
                 path=f"slices.{at}",
-                expected="a name for each",
                 fix="remove one, or give it a name of its own",
             )

@@ -196,9 +196,6 @@ class Feeding(Section):
     usual_metric: ClassVar[tuple[str, str]] = ("", "")
     """The metric that `auto` means, and why; empty: it depends on the targets."""
 
-    further_baselines: ClassVar[tuple[str, ...]] = ()
-    """Names of its baselines besides the dummy and the linear one."""
-
     is_slow_to_improve: ClassVar[bool] = False
     """Does `auto` wait for an improvement in proportion to the length of the training?"""
 
@@ -241,6 +238,11 @@ class Feeding(Section):
     def for_size(self, _size: tuple[int, ...], /) -> Self:
         """The same for a model that reads images of this height and width; of any size if ()."""
         return self
+
+    @property
+    def further_baselines(self) -> tuple[str, ...]:
+        """Names of its baselines besides the dummy and the linear one."""
+        return ()
 
     @property
     def possible_tasks(self) -> tuple[str, ...]:

@@ -237,10 +237,14 @@ class ImageData(Feeding):
         "accuracy",
         "what is predicted are images of equal weight",
     )
-    further_baselines: ClassVar[tuple[str, ...]] = ("colours",)
     is_slow_to_improve: ClassVar[bool] = True
     is_augmentable: ClassVar[bool] = True
     can_be_taught: ClassVar[bool] = True
+
+    @property
+    def further_baselines(self) -> tuple[str, ...]:
+        """A linear model of the colours."""
+        return ("colours",)
 
     @property
     def source(self) -> str:

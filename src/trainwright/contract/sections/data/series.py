@@ -108,10 +108,14 @@ class SeriesData(Feeding):
     tasks: ClassVar[tuple[str, ...]] = ("forecasting",)
     samplings: ClassVar[tuple[str, ...]] = ("uniform", "blocks")
     sampling_limits: ClassVar[str] = "origins are visited alike"
-    further_baselines: ClassVar[tuple[str, ...]] = ("persistence", "seasonal_naive", "drift")
     reads_frames: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
     has_row_latency: ClassVar[bool] = False
+
+    @property
+    def further_baselines(self) -> tuple[str, ...]:
+        """The naive forecasts."""
+        return ("persistence", "seasonal_naive", "drift")
 
     @property
     def source(self) -> str:

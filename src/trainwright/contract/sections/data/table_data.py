@@ -302,7 +302,12 @@ class TableData(Feeding):
     can_be_taught: ClassVar[bool] = True
     samples_test: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
-    further_baselines: ClassVar[tuple[str, ...]] = ("persistence", "seasonal_naive")
+
+    @property
+    def further_baselines(self) -> tuple[str, ...]:
+        """The naive forecasts of rows that are divided by time."""
+        by_time = self.follows_time and not self.query
+        return ("persistence", "seasonal_naive") if by_time else ()
 
     @property
     def source(self) -> str:
