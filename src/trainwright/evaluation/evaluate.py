@@ -30,6 +30,7 @@ from trainwright.evaluation.evaluation_warnings import (
     better_baselines,
     find_warnings,
     low_target,
+    note_undefined,
     wrong_coverage,
 )
 from trainwright.evaluation.intervals.bootstrap import Interval, Resampling, method_of
@@ -41,7 +42,6 @@ from trainwright.evaluation.intervals.resampled_metrics import (
 )
 from trainwright.evaluation.metrics.metric_values import metrics_of
 from trainwright.evaluation.metrics.predictions import Answers, answers_of, count_units
-from trainwright.evaluation.metrics.undefined_metrics import note_undefined
 
 MOST_VALUES = 100
 """Maximum number of slices of a column."""

@@ -21,7 +21,6 @@ from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_split import times
 from trainwright.data.types import Prepared
-from trainwright.predictor.conformal import conformal_shifts_by_step, fewest_rows
 
 if TYPE_CHECKING:
     from trainwright.contract.sections.data.series import SeriesData
@@ -216,6 +215,9 @@ def _forecast_series(prepared: Prepared, _: SeriesData) -> dict[str, Floats]:
 def _series_quantiles(prepared: Prepared, column: str) -> Floats:
     """Quantiles [N, K] of naive forecasts of the test rows: those of the residuals on the training
     rows, widened to hold on the validation rows, as those of a model are."""
+    # Imported here: few runs have series.
+    from trainwright.predictor.conformal import conformal_shifts_by_step, fewest_rows
+
     quantiles, held_out, test = prepared.target.quantiles, prepared.validation, prepared.test
     scores = _step_quantiles(prepared, held_out, column)
     known = np.isfinite(scores).all(axis=1)

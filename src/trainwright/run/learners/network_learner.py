@@ -22,7 +22,7 @@ from trainwright.run.compose.compose_job import Composed, compose
 from trainwright.run.compose.compose_step import kernels
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.generalisation import note_fit, read_history
-from trainwright.run.prepare.undefined_metric import watch_defined
+from trainwright.run.prepare.contract_target import watch_defined
 from trainwright.run.run_context import RunContext
 from trainwright.tracking.events import Ended
 

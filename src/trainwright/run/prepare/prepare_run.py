@@ -40,8 +40,12 @@ from trainwright.model.families import family_of, library_family
 from trainwright.model.input_shape import longest_sample, shape_of
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.plan_facts import DeviceFacts, read_device
-from trainwright.run.prepare.contract_target import target_problems, with_contract_target
-from trainwright.run.prepare.undefined_metric import metric_problems, watch_defined
+from trainwright.run.prepare.contract_target import (
+    problems_of_metric,
+    target_problems,
+    watch_defined,
+    with_contract_target,
+)
 from trainwright.run.request import Request
 from trainwright.run.screen import Screen, StageTimes, describe_data, describe_plan, labelled
 
@@ -284,7 +288,7 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     metric = decided.contract.metric.name
     problems = target_problems(prepared, decided.contract)
     problems += _problems_of_rows(decided.contract, prepared)
-    problems += metric_problems(prepared, decided.contract)
+    problems += problems_of_metric(prepared, decided.contract)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.task == "multilabel":
         problems += label_threshold_problems(decided.contract.training, metric)

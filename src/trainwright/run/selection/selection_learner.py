@@ -16,7 +16,7 @@ from trainwright.planner.plan import Plan
 from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted
 from trainwright.run.learners.learner import is_calibrated
-from trainwright.run.prepare.undefined_metric import compare_by_defined
+from trainwright.run.prepare.contract_target import compare_by_defined
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import labelled
 from trainwright.run.selection.candidate_learner import HoldOut
