@@ -30,7 +30,6 @@ TOOLS = {
     "evaluation/experiments/probe.py": {"Linear", "fit_linear"},
     "planner/resolve/mirroring.py": {"Linear", "fit_linear"},
     "planner/init/propose_adapter.py": {"base_of_decoder", "decoder_section"},
-    "planner/init/propose_table.py": {"Boosting"},
 }
 """What uses a family as a tool, whatever the contract's model is: the linear baseline, the probe of
 experiments, whether mirroring keeps the class of an image, and the proposals of a first model."""

@@ -67,8 +67,8 @@ class LearningTask:
     """What is learned: the task, the metric that judges it, the number of classes (0 for a number),
     whether a column is a text, of a table the kind of each feature column by its name, the
     quantiles that are predicted of a number, none for one value, whether several documents stand in
-    a window of a text, the number of targets or labels, and whether the loss is computed from what
-    the head reads."""
+    a window of a text, the number of targets or labels, whether the loss is computed from what the
+    head reads, and the training rows."""
 
     task: str
     metric: str
@@ -79,6 +79,7 @@ class LearningTask:
     is_packed: bool = False
     targets: int = 1
     fuses_head: bool = False
+    rows: int = 0
 
 
 @final

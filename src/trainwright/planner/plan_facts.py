@@ -121,6 +121,7 @@ def learning_task(contract: Contract, facts: DataFacts) -> LearningTask:
         is_packed=contract.data.is_packed,
         targets=facts.target.targets,
         fuses_head=contract.training.memory.head_loss == "fused",
+        rows=planner_of(contract, facts).train_rows(),
     )
 
 

@@ -114,13 +114,13 @@ def test_a_script_s_own_model_has_no_folds(tmp_path: Path) -> None:
 
 
 def test_fewer_training_rows_than_two_leaves_need(tmp_path: Path) -> None:
-    written = HEAD + SPLIT % ", folds: 5" + TREES
+    written = HEAD + SPLIT % ", folds: 5" + "model: {kind: boosting, min_data_in_leaf: 20}\n"
     (message,) = found(tmp_path, "unsplit_trees", written, (25, 25))
     assert message == (
         "the trees cannot have a split: each leaf needs 20 training rows (model.min_data_in_leaf), "
         "and there are 34 in the smallest fold, too few for two; lower it, or write model: "
         "{kind: linear}"
     )
-    smaller = written.replace("boosting", "boosting, min_data_in_leaf: 17")
-    assert found(tmp_path, "unsplit_trees", smaller, (25, 25)) == []
-    assert found(tmp_path, "unsplit_trees", written.replace("boosting", "linear"), (25, 25)) == []
+    for model in ("boosting, min_data_in_leaf: 17", "boosting", "linear"):
+        other = written.replace("boosting, min_data_in_leaf: 20", model)
+        assert found(tmp_path, "unsplit_trees", other, (25, 25)) == []

@@ -3,15 +3,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
 
+from command import command, inside
 from trainwright.contract.sections.model.trees import Boosting
+from trainwright.core.files import read_json
 from trainwright.data.base.inputs import TableInputs, sparse_of
 from trainwright.model.boosting.lightgbm_dataset import BoostingRows, matrix_of
-from trainwright.model.boosting.lightgbm_fit import BoostingJob, fit_boosting, watched_metric
+from trainwright.model.boosting.lightgbm_fit import (
+    BoostingJob,
+    boosting_parameters,
+    fit_boosting,
+    watched_metric,
+)
 from trainwright.model.tree_growth import Watching
 
 
@@ -172,3 +181,31 @@ def test_the_trees_of_rows_in_files_are_those_of_rows_in_memory(count: int) -> N
         return boosted.booster.model_to_string(), boosted.score(train.inputs).tobytes()
 
     assert grown(in_files=True) == grown(in_files=False)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "group", "smooth"), [("auto", 100, 10), (20, 100, 10), (5, 25, 2.5), (90, 100, 10)]
+)
+def test_categories_need_fewer_rows_where_leaves_do(leaf: Any, group: int, smooth: float) -> None:
+    found = boosting_parameters(_job(EMPTY, min_data_in_leaf=leaf))
+    assert (found["min_data_per_group"], found["cat_smooth"], found["cat_l2"]) == (
+        group,
+        smooth,
+        smooth,
+    )
+
+
+@pytest.mark.parametrize(("rows", "shops"), [(200, 8), (500, 40)])
+def test_a_small_table_is_split_by_its_categories(tmp_path: Path, rows: int, shops: int) -> None:
+    draws = np.random.default_rng(0)
+    shop, x = draws.integers(0, shops, rows), draws.normal(size=rows)
+    says = draws.normal(size=shops)[shop] * 2 + draws.normal(size=rows) > 0
+    named = [f"s{one:02}" for one in shop]
+    pl.DataFrame({"shop": named, "x": x, "y": says.astype(int)}).write_csv(tmp_path / "rows.csv")
+    contract = "data: {path: rows.csv, target: y, split: {kind: stratified, folds: 5}}"
+    (tmp_path / "c.yaml").write_text(f"{contract}\nmodel: {{kind: boosting}}\n")
+    with inside(tmp_path):
+        command("train", "c.yaml", "--run", "one", "--set", "metric.resamples=100")
+    found = read_json(tmp_path / "runs/one/evaluation.json")["evaluation"]
+    areas = [one["roc_auc"]["value"] for one in (found["metrics"], found["baselines"]["linear"])]
+    assert areas[0] > max(0.75, areas[1] - 0.04)

@@ -8,7 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.errors import ContractMistake
+from trainwright.model.boosting.boosting_family import BoostingFamily
+from trainwright.model.family import LearningTask
 from trainwright.planner.plan import Plan
 from trainwright.run.prepare.prepare_run import make_ready
 from trainwright.run.request import Request
@@ -45,6 +48,20 @@ def test_the_objective_follows_the_metric(
     tmp_path: Path, words: tuple[str, ...], expected: str
 ) -> None:
     assert _planned(tmp_path, *words).contract.model.objective == expected
+
+
+@pytest.mark.parametrize(("rows", "leaf"), [(60, 5), (700, 7), (2_000, 20), (10**6, 20)])
+def test_the_leaves_follow_the_rows(rows: int, leaf: int) -> None:
+    task = LearningTask("classification", "roc_auc", 2, has_texts=False, rows=rows)
+    assert BoostingFamily().choices(Boosting(kind="boosting"), task)["min_data_in_leaf"][0] == leaf
+
+
+@pytest.mark.parametrize("split", ["{kind: random}", "{kind: random, folds: 5}"])
+def test_a_written_limit_of_leaves_is_kept(tmp_path: Path, split: str) -> None:
+    for words, leaf in ((), 5), (("model.min_data_in_leaf=7",), 7):
+        model = _planned(tmp_path, f"data.split={split}", *words).contract.model
+        assert isinstance(model, Boosting)
+        assert model.min_data_in_leaf == leaf
 
 
 @pytest.mark.parametrize(

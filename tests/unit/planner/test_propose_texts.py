@@ -43,9 +43,9 @@ def test_free_text_is_a_feature_beside_any_number_of_columns(
     assert contract.model.kind == model
 
 
-def test_a_table_gets_trees(tmp_path: Path) -> None:
+def test_a_table_gets_trees_or_a_linear_model(tmp_path: Path) -> None:
     contract, _ = proposed(tmp_path, {}, 1)
-    assert contract.model.kind == "boosting"
+    assert contract.model.kind == "auto"
 
 
 @pytest.mark.parametrize("values", [NAMES, ADDRESSES], ids=["names", "addresses"])

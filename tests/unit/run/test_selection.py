@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("selection")
     write_project(folder, AUTO)
     with inside(folder):
-        trains("simplest")
+        trains("simplest", "model.ensemble=false")
         trains("mixed", "model.ensemble=always", "model.bagging=3")
         yield folder
 
@@ -153,6 +153,15 @@ def test_the_report_shows_the_ladder(trained: Path) -> None:
 
 
 @pytest.mark.extended
+def test_a_kept_linear_model_is_the_linear_baseline(project: Path) -> None:
+    ran = trains("one", "model.candidates=[dummy, linear]", "metric.target=every_baseline")
+    assert ladder("one")["chosen"] == "linear"
+    assert ladder("one")["folds"] == 5
+    assert "minus linear baseline" not in ran.out
+    found = read_json(project / "runs/one/evaluation.json")["evaluation"]
+    assert found["gains"]["linear"]["roc_auc"]["value"] == 0.0
+
+
 def test_an_ensemble_that_is_not_better_is_not_kept(project: Path) -> None:
     trains("one", "model.ensemble=true", "model.candidates=[linear, boosting]")
     found = ladder("one")
@@ -176,9 +185,8 @@ def test_a_stack_is_a_second_level_over_held_out_scores(trained: Path) -> None:
 
 @pytest.mark.extended
 def test_limits_of_serving_are_clauses_and_exclude_candidates(project: Path) -> None:
-    size = "serving.megabytes=0.004"
-    trains("one", "model.candidates=[boosting, forest, linear]", "model.choice=best", size)
-    assert ladder("one")["chosen"] == "linear"
+    few = "model={kind: auto, candidates: [boosting, forest, linear], ensemble: false}"
+    trains("one", few, "model.choice=best", "serving.megabytes=0.004")
     assert "at most 0.004" in rungs("one")["boosting"]["over_limit"]
     verdict = read_json(Path("runs/one/evaluation.json"))["verdict"]
     assert [one["name"] for one in verdict["clauses"]][-1] == "megabytes <= 0.004"

@@ -13,6 +13,7 @@ import pytest
 
 from command import CONTRACT, command, project_in
 from trainwright.contract.document import Contract
+from trainwright.contract.sections.model.selection import USUAL_CANDIDATES
 from trainwright.core.files import read_json
 from trainwright.model.forest.forest_fit import ForestScorer
 from trainwright.predictor.bundle import read_bundle
@@ -27,7 +28,7 @@ def test_what_one_leaves_over_goes_to_the_others() -> None:
     used = 0.0
     left = TimeLeft(100.0, weighed(["linear", "boosting", "mlp"]), lambda: used)
     assert left.seconds == pytest.approx(94)
-    assert left.share("linear") == pytest.approx(94 / 6)
+    assert left.share("linear") == pytest.approx(94 * 10 / 15)
     used = 4.0
     assert left.share("boosting") == pytest.approx(90 * 3 / 5)
     used = 80.0
@@ -41,7 +42,7 @@ def test_a_second_training_of_what_would_be_kept_has_its_time() -> None:
     left = TimeLeft(200.0, weighed(["linear", "boosting"]), lambda: used, factor=1.25)
     assert left.has_second
     assert left.seconds == pytest.approx(188)
-    assert left.share("linear") == pytest.approx(188 / 4 / 2.25)
+    assert left.share("linear") == pytest.approx(188 * 10 / 13 / 2.25)
     used = 8.0
     left.put_aside(4.0)
     assert left.seconds == pytest.approx(188 - 8 - 5)
@@ -49,6 +50,12 @@ def test_a_second_training_of_what_would_be_kept_has_its_time() -> None:
     assert share * (1 + 1.25) == pytest.approx(175)
     # Were both kept, the second training would end with the time.
     assert used + share + 1.25 * (4.0 + share) == pytest.approx(188)
+
+
+def test_the_linear_model_has_time_for_all_its_folds() -> None:
+    # A run of 72 seconds once skipped it: 1.0 second a fold, its share was 0.2.
+    left = TimeLeft(20.0, weighed(USUAL_CANDIDATES), lambda: 0.0)
+    assert left.share("linear") > 5.0
 
 
 def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:
@@ -59,13 +66,20 @@ def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "hours", "folds"),
-    [(20_000, 1 / 30, 5), (40_000, 1 / 30, 0), (500_000, "unlimited", 5), (99, "unlimited", 0)],
+    [
+        (20_000, 1 / 30, 5),
+        (40_000, 1 / 30, 0),
+        (500_000, 1, 5),
+        (500_000, "unlimited", 0),
+        (50_000, "unlimited", 5),
+        (99, "unlimited", 0),
+    ],
 )
 def test_folds_need_time_and_rows(rows: int, hours: Any, folds: int) -> None:
     contract = Contract.model_validate(
         {
             "data": {"path": "rows.csv"},
-            "model": {"kind": "auto", "ensemble": True},
+            "model": {"kind": "auto"},
             "budget": {"hours": hours},
         }
     )
@@ -100,7 +114,11 @@ def test_a_forest_that_was_cut_grows_whole_the_second_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slowed(monkeypatch, 1e4)
-    settings = ("model.candidates=[forest]", "budget.hours=1", "metric.resamples=100")
+    settings = (
+        "model={kind: auto, candidates: [forest], ensemble: false}",
+        "budget.hours=1",
+        "metric.resamples=100",
+    )
     words = [word for one in (*settings, "training.refit=true") for word in ("--set", one)]
     ran = command("train", "small.yaml", "--run", "one", *words)
     assert ran.code in (0, 3), ran.err
@@ -124,7 +142,12 @@ def test_a_forest_gets_fewer_trees_and_what_does_not_fit_at_all_is_named(
     seconds: float, names: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slowed(monkeypatch, seconds)
-    settings = (f"model.candidates={names}", "budget.hours=1", "metric.resamples=100")
+    settings = (
+        f"model.candidates={names}",
+        "model.ensemble=false",
+        "budget.hours=1",
+        "metric.resamples=100",
+    )
     words = [word for one in settings for word in ("--set", one)]
     ran = command("train", "small.yaml", "--run", "one", *words)
     assert ran.code in (0, 3), ran.err

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final, get_args
 
 from trainwright.contract.sections.model.trees import Boosting, Objective
+from trainwright.contract.sections.section import settled
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.process import loading
-from trainwright.model.family import Scorer
+from trainwright.model.family import LearningTask, Scorer
 from trainwright.model.library_family import LibraryFit, LibraryJob
 from trainwright.model.tree_growth import Grown, Watching, curve_history
 from trainwright.model.trees.boosted_family import BoostedFamily
@@ -28,13 +29,19 @@ class BoostingFamily(BoostedFamily[Boosting]):
     bundle_files: ClassVar[tuple[str, ...]] = ("boosting.json", "model.txt")
     objectives: ClassVar[tuple[str, ...]] = get_args(Objective)
 
+    def choices(self, section: Boosting, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
+        """The loss follows the metric, the leaves the rows: a small table would hardly be split."""
+        least = max(5, min(20, task.rows // 100))
+        found = super().choices(section, task)
+        return {**found, "min_data_in_leaf": (least, f"{task.rows:,} training rows")}
+
     def findings(self, section: Boosting, rows: int, *, is_fold: bool) -> Iterator[Finding]:
         """Trees that cannot split."""
         from trainwright.data.quality.finding import Finding
 
-        if rows >= 2 * section.min_data_in_leaf:
+        if rows >= 2 * settled(section.min_data_in_leaf):
             return
-        least = many(section.min_data_in_leaf, "training row")
+        least = many(settled(section.min_data_in_leaf), "training row")
         where = " in the smallest fold" if is_fold else ""
         fix = "lower it, or write model: {kind: linear}"
         message = (
@@ -154,7 +161,7 @@ def _boosting_job(section: Boosting, job: LibraryJob) -> BoostingJob:
 
 
 def _without_splits(section: Boosting, rows: int) -> str:
-    least = section.min_data_in_leaf
+    least = settled(section.min_data_in_leaf)
     what = "the trees have no split, so every row gets the same answer"
     if rows >= 2 * least:
         return f"{what}: no column is worth one"

@@ -188,13 +188,18 @@ def read_boosted(folder: Path) -> Boosted:
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     """LightGBM's parameters: with these and `matrix_of`, a direct call grows identical trees."""
     section = job.section
+    least = 20 if section.min_data_in_leaf == "auto" else section.min_data_in_leaf
     return {
         **_objective(job),
         **_constraints(job),
         "metric": "None" if job.ranking else watched_metric(job),
         "learning_rate": section.learning_rate,
         "num_leaves": section.num_leaves,
-        "min_data_in_leaf": section.min_data_in_leaf,
+        "min_data_in_leaf": least,
+        # LightGBM's own from 20 rows on, with which it hardly splits a small table by a category.
+        "min_data_per_group": min(100, 5 * least),
+        "cat_smooth": min(10.0, least / 2),
+        "cat_l2": min(10.0, least / 2),
         "feature_fraction": section.feature_fraction,
         "bagging_fraction": section.bagging_fraction,
         "bagging_freq": 1 if section.bagging_fraction < 1 else 0,

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sections.data.table_data import TableData
-from trainwright.contract.sections.model.trees import Boosting
 from trainwright.core.errors import DataMistake
 from trainwright.core.formatting import many
 from trainwright.data.audit.split_leaks import late_dates
@@ -88,8 +87,8 @@ _MOST_SLICES = 10
 _MOST_ROWS = 50_000
 _MOST_OF_A_NAME = 40
 _FEW_BESIDE_TEXTS = 3
-_FEW_ROWS = 1_000
-"""Below so many rows the smallest training part is counted."""
+_FEWEST_FOR_TREES, _FEW_ROWS = 40, 1_000
+"""Below so many rows the smallest training part is counted, and two kinds of models are tried."""
 
 
 @final
@@ -158,10 +157,11 @@ def _model_line(raw: RawTable, excluded: Mapping[str, str], rows: int) -> str:
         what = "texts with few other columns" if others else "texts alone"
         reason = f"the strongest start on {what}, and trees take minutes; or boosting, mlp"
         return f"model: {{kind: linear}}  # {reason}"
-    least = Boosting(kind="boosting").min_data_in_leaf
-    if rows < 2 * least:
-        reason = f"{rows} training rows are too few for trees, of which a leaf needs {least}"
-        return f"model: {{kind: linear}}  # {reason}"
+    if rows < _FEWEST_FOR_TREES:
+        return f"model: {{kind: linear}}  # {rows} training rows are too few for trees"
+    if rows < _FEW_ROWS and not texts:
+        reason = "on few rows either may be the better one; rows held out from training decide"
+        return f"model: {{kind: auto, candidates: [linear, boosting]}}  # {reason}"
     return "model: {kind: boosting}  # the strongest start on tables; or linear, mlp"
 
 

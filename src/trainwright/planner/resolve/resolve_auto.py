@@ -21,7 +21,6 @@ from trainwright.contract.sections.metric import (
     Metric,
     Slice,
 )
-from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.model.traits import TableDefaults
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.training import Training
@@ -80,11 +79,15 @@ def decide(
     """
     choosing = Choosing()
     contract = _choose_calibration(_task(contract, facts, choosing), choosing)
+    update = {
+        "metric": _metric(contract, facts, choosing),
+        "data": _data(contract, facts, device, choosing),
+    }
+    contract = contract.model_copy(update=update)
+    of_model = family_of(contract.model).choices(contract.model, learning_task(contract, facts))
     contract = contract.model_copy(
         update={
-            "metric": _metric(contract, facts, choosing),
-            "data": _data(contract, facts, device, choosing),
-            "model": _model(contract, facts, choosing),
+            "model": choosing.take(contract.model, "model", dict(of_model)),
             "resume": choosing.take(
                 contract.resume, "resume", resume_choices(contract.resume, device)
             ),
@@ -250,13 +253,6 @@ def _features(table: TableDefaults, rows_in: str) -> Chosen:
     """Encoding of columns; target statistics need all rows in memory."""
     categorical = table.categorical if rows_in == "memory" else TableDefaults().categorical
     return {"numeric": table.numeric, "impute": table.impute, "categorical": categorical}
-
-
-def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
-    resolved = contract.model_copy(update={"metric": _metric(contract, facts, Choosing())})
-    task = learning_task(resolved, facts)
-    chosen = dict(family_of(contract.model).choices(contract.model, task))
-    return choosing.take(contract.model, "model", chosen)
 
 
 def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:

@@ -37,7 +37,7 @@ from trainwright.run.selection.cut_to_time import UNCUT, Cut, is_decided, read_c
 from trainwright.run.trial.tree_times import time_library
 
 _USUAL_FOLDS = 5
-_FEWEST_ROWS = 100
+_FEWEST_ROWS, _MOST_ROWS = 100, 50_000
 _SECONDS_OF_1000_ROWS = 4.0
 """Of a budget with less, five trainings of each candidate would all be cut short; so many rows are
 enough to compare on without."""
@@ -128,8 +128,9 @@ def folds_of(contract: Contract, prepared: Prepared) -> int:
         return 0
     if asked != "auto":
         return asked
-    has_time = contract.budget.seconds() >= _SECONDS_OF_1000_ROWS * rows / 1000
-    return _USUAL_FOLDS if selection.ensemble and rows >= _FEWEST_ROWS and has_time else 0
+    budget = contract.budget.seconds()
+    most = _MOST_ROWS if math.isinf(budget) else 1000 * budget / _SECONDS_OF_1000_ROWS
+    return _USUAL_FOLDS if selection.ensemble and _FEWEST_ROWS <= rows <= most else 0
 
 
 @final

@@ -7,19 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import final
 
+import numpy as np
+
 from trainwright.contract.sections.model.selection import DUMMY_CANDIDATE, ModelSelection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.formatting import many, show_number, show_seconds
 from trainwright.data.types import Prepared
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows
+from trainwright.evaluation.clause import LINEAR
 from trainwright.planner.plan import Plan
+from trainwright.predictor.ensemble_scorer import Member
 from trainwright.run.learners.calibrate import calibrate
 from trainwright.run.learners.fit_result import Fitted
+from trainwright.run.learners.inner_training import inner_predictor
 from trainwright.run.learners.learner import is_calibrated
 from trainwright.run.prepare.contract_target import compare_by_defined
 from trainwright.run.run_context import RunContext
 from trainwright.run.screen import labelled
-from trainwright.run.selection.candidate_learner import HoldOut
+from trainwright.run.selection.candidate_learner import CandidateLearner, HoldOut
 from trainwright.run.selection.choose_model import (
     ChosenModel,
     build_ensembles,
@@ -73,6 +78,8 @@ class SelectionLearner:
                 if left.has_second:
                     left.put_aside(seconds_of_kept(climbed, rows, self._contract))
             chosen, ladder = self._choose(climbed, rows, setup)
+            if chosen.name == LINEAR and division.has_folds:
+                chosen = replace(chosen, members=self._fit_linear(setup))
         ladder.write(run.folder)
         for line in ladder.lines():
             run.screen.say(labelled("ladder", line))
@@ -140,6 +147,17 @@ class SelectionLearner:
             ensembles=[one.facts(compared[one.name]) for one in ensembles],
         )
         return chosen, ladder
+
+    def _fit_linear(self, setup: CandidateSetup) -> Sequence[Member]:
+        """One linear model of the training rows, which the linear baseline is too: a mean of as
+        many as there are folds would be no better, and only look like another model."""
+        prepared, division = setup.prepared, setup.division
+        held_out = np.arange(len(prepared.train), len(division.pool))
+        whole = replace(division, held_out=(held_out,), has_folds=False)
+        folder = setup.run.folder.of_candidate(LINEAR, division.count + 1, prepared.version)
+        learner = CandidateLearner(self._plans[LINEAR], whole, 0, math.inf)
+        predictor, _ = inner_predictor(learner, prepared, setup.run, folder)
+        return [Member(f"{LINEAR}-01", LINEAR, 1.0, predictor)]
 
     def _fitted(
         self, chosen: ChosenModel, ladder: Ladder, rows: ComparedRows, prepared: Prepared

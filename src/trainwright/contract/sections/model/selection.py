@@ -88,7 +88,7 @@ class ModelSelection(ModelSection):
     `method: extra_trees`. `auto`: all but `ft_transformer`. What is not installed, cannot read the
     data or does not fit into the budget is named, and skipped."""
 
-    ensemble: bool | Literal["weighted", "stacked", "always"] = False
+    ensemble: bool | Literal["weighted", "stacked", "always"] = "weighted"
     """Whether several candidates together may be the model. `weighted`, or `true`: their weighted
     mean (Caruana et al. 2004, doi:10.1145/1015330.1015432), if its paired interval is above the
     best single candidate. `stacked`: that, or a second level fitted to their held-out scores
@@ -104,7 +104,8 @@ class ModelSelection(ModelSection):
     """Folds of the training and validation rows together: each candidate is then the mean of as
     many models, each of which was trained without one fold and is compared on that. `off`: one
     model a candidate, compared on the validation rows. `auto`: 5 where an ensemble is allowed and
-    rows are not divided by time, else off."""
+    rows are not divided by time, of at least 100 training rows and as many as the budget has time
+    for, without one 50,000; else off."""
 
     @classmethod
     def of(cls, model: ModelSection) -> Self:

@@ -162,8 +162,10 @@ class Boosting(BoostedTrees):
     num_leaves: Annotated[int, Field(ge=2)] = 31
     """Most leaves of one tree."""
 
-    min_data_in_leaf: Count = 20
-    """Fewest training rows in a leaf."""
+    min_data_in_leaf: Auto | Count = "auto"
+    """Fewest training rows in a leaf. `auto`: 20, and of fewer than 2,000 training rows a hundredth
+    of them, at least 5. With fewer than 20, categories too may have fewer rows than LightGBM asks
+    for: its `min_data_per_group` is 5 times as many, `cat_smooth` and `cat_l2` half as many."""
 
     feature_fraction: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the features that each tree may use."""
