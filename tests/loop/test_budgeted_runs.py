@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from made_pictures import write_folder  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.doctor.verify_run import verify_run  # noqa: E402
-from trainwright.planner.budget_allotment import Speeds  # noqa: E402
+from trainwright.engine.stopping import stop_rules  # noqa: E402
+from trainwright.planner.budget_allotment import Rows, Speeds  # noqa: E402
+from trainwright.predictor.predictor import Predictor  # noqa: E402
 from trainwright.run import plan_budget  # noqa: E402
+from trainwright.run.prepare.prepare_run import Ready  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
@@ -43,6 +47,18 @@ SLOW = Speeds(spent=1.0, step=1.0, start=1.0, save=0.1, validation_row=0.001, ju
 MINUTE = "budget.hours=0.0166666666666"
 
 
+@final
+class SlowedSteps:
+    """A clock of the stop rules, who read it at each step: it takes 2 seconds, not 1 as planned."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        self._seconds += 2.0
+        return self._seconds
+
+
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is measured to be slow, whatever it is."""
@@ -50,7 +66,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = plan_budget.fit_into_budget
 
     def at_one(document: object, plan: object, speeds: Speeds, *rest: object) -> object:
-        return measured(document, plan, replace(speeds, spent=1.0, judging=0.0), *rest)  # type: ignore[arg-type]
+        return measured(document, plan, replace(speeds, spent=1.0, judging=0.0, load=1.0), *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plan_budget, "fit_into_budget", at_one)
 
@@ -165,6 +181,41 @@ def test_slow_rows_are_judged_and_validated_as_samples(
     validated = [one for one in read_events(folder / "events.jsonl") if one["event"] == "validated"]
     assert len(validated) == planned["validations"]
     assert not [one for one in verify_run(RunFolder(folder)) if one.status == "broken"]
+
+
+@pytest.mark.usefixtures("slow")
+def test_judging_shrinks_to_what_is_left_when_the_training_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_budget, "LEAST_JUDGED", 7)
+    contract = write_token_project(tmp_path, TEXT, 20_000)
+    waited = plan_budget.limit_test_rows
+    late = 59.0
+
+    def judged_late(ready: Ready, model: Predictor, elapsed: float) -> Rows:
+        return waited(ready, model, late + elapsed)
+
+    monkeypatch.setattr(plan_budget, "limit_test_rows", judged_late)
+    folder = run_of(contract, "one", MINUTE)
+    judged = read_json(folder / "evaluation.json")["evaluation"]
+    assert read_json(folder / "plan.json")["budget"]["test_rows"] == "all"
+    assert judged["rows"] == 7
+    assert any("judged on 7 of" in one for one in judged["warnings"])
+
+
+def test_slower_steps_are_fewer_and_end_their_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop_rules, "time", SlowedSteps())
+    monkeypatch.setattr(plan_budget, "_speeds", lambda *_: SLOW)
+    contract = text_project(tmp_path, 'tracking: {windows: "off"}\n')
+    folder = run_of(contract, "one", MINUTE)
+    planned = record_of(folder)["planned"]["steps"]
+    rates = read_signals(folder / "signals.jsonl")["learning_rate"]
+    assert 10 < len(rates) < 0.8 * planned
+    assert rates[-1] == pytest.approx(0.01 * max(rates), rel=1e-3)
+    judged = read_json(folder / "evaluation.json")["evaluation"]
+    assert any("its schedule ended there" in one for one in judged["warnings"])
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.storages import commit  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
+from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.guards.step_guard import Halt, Judgement, Keep  # noqa: E402
 from trainwright.engine.stopping.stop_rules import TimeLimit  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
@@ -142,3 +143,16 @@ def test_the_time_used_is_counted_over_resumes() -> None:
     limit = TimeLimit(10, "the budget")
     limit.restore(Snapshot(values={"used_seconds": 9.0}))
     assert 9.0 <= float(limit.snapshot().values["used_seconds"]) < 10.0
+
+
+def test_a_shortened_training_is_as_short_after_a_resume() -> None:
+    limit = TimeLimit(10, "the budget", planned_steps=100, shortens=True)
+    assert [limit.map_to_plan(step) for step in (0, 50, 99)] == [0, 50, 99]
+    limit.restore(Snapshot(values={"used_seconds": 1.0}))
+    assert limit.map_to_plan(50) == 50
+    limit.restore(Snapshot(values={"used_seconds": 1.0, "shortened": [10, 10, 31]}))
+    assert [limit.map_to_plan(step) for step in (10, 20, 30)] == [10, 54, 99]
+    assert limit.snapshot().values["shortened"] == [10, 10, 31]
+    reason = limit.reason(Progress(step=31))
+    assert reason is not None
+    assert reason.kind == "budget"

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import final
 
 CELLS_PER_THREAD = 150_000
 """Cells of the training rows from which a further thread makes trees grow faster."""
@@ -17,6 +18,35 @@ _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _STATISTICS = Path("/proc/stat")
 _SAMPLES, _SECONDS_BETWEEN = 15, 0.001
+_LEAST_NANOSECONDS = 100_000_000
+
+
+_SCHEDULER = Path("/proc/thread-self/schedstat")
+
+
+@final
+class MachineLoad:
+    """How many times as long as on an idle machine the work of this thread has taken since, as it
+    had to wait for a core; 1 where the kernel does not say."""
+
+    def __init__(self, statistics_file: Path = _SCHEDULER) -> None:
+        self._file = statistics_file
+        self._before = self._read_times()
+
+    @property
+    def factor(self) -> float:
+        """1 if it never waited."""
+        ran, waited = (
+            now - before for now, before in zip(self._read_times(), self._before, strict=True)
+        )
+        return 1 + waited / max(ran, _LEAST_NANOSECONDS)
+
+    def _read_times(self) -> tuple[int, int]:
+        try:
+            ran, waited, _ = map(int, self._file.read_text().split())
+        except (OSError, ValueError):
+            return 0, 0
+        return ran, waited
 
 
 def usable_cores() -> int:

@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Literal, NamedTuple, Self, final
 
 from trainwright.core.files import Json
+from trainwright.core.threads import MachineLoad
 
 Rows = Literal["all"] | int
 
@@ -24,8 +25,11 @@ LEAST_VALIDATED, LEAST_JUDGED = 50, 100
 _FEW_VALIDATIONS = 10
 """Of fewer rows, where those of all rows at the usual steps take too long."""
 
-_ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
-"""For writing bundle, predictions and report, beside what is measured."""
+ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
+"""For writing bundle, predictions and report on an idle machine, beside what is measured."""
+
+_MOST_DELAY = 0.3
+"""Share of a budget that its end may take more than was planned, as a machine became busy."""
 
 
 @final
@@ -37,7 +41,7 @@ class Allotment:
     infinite without a budget. `settings` are the contract values decided by the budget;
     `baseline_rows` and `test_rows` the sample sizes of the linear baseline and of the judgement.
     `measured` are the seconds it is based on, `planned` the resulting plan, and `lines` its
-    summary.
+    summary. `ending_seconds` are those planned for what follows the trainings.
     """
 
     limit_seconds: float = math.inf
@@ -48,6 +52,7 @@ class Allotment:
     planned: Mapping[str, Json] = field(default_factory=dict)
     measured: Mapping[str, Json] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
+    ending_seconds: float = 0.0
 
     @property
     def is_made(self) -> bool:
@@ -78,6 +83,7 @@ class Allotment:
             "planned": dict(self.planned),
             "measured": dict(self.measured),
             "lines": list(self.lines),
+            "ending_seconds": self.ending_seconds,
         }
 
     @classmethod
@@ -89,11 +95,30 @@ class Allotment:
 
 
 @final
+class EndingDelay:
+    """What the end of a run will take beyond the plan if the machine stays as busy as it has been
+    since: seconds by which a training has to end sooner."""
+
+    def __init__(self, allotment: Allotment) -> None:
+        self._allotment = allotment
+        self._load = MachineLoad()
+
+    @property
+    def seconds(self) -> float:
+        """0 on a machine that is not busier than it was, and without a budget."""
+        planned = self._allotment.ending_seconds
+        if not planned:
+            return 0.0
+        slower = self._load.factor / float(self._allotment.measured.get("load", 1.0)) - 1
+        return max(0.0, min(_MOST_DELAY * self._allotment.limit_seconds, slower * planned))
+
+
+@final
 @dataclass(frozen=True, slots=True)
 class Speeds:
     """Measured seconds: `spent` so far, `start` of a training before its steps, of a `step` (of
     boosting a tree), a `save`, and per row validated and judged; `judging` is what follows the
-    training regardless of the rows."""
+    training regardless of the rows. `load` is the `MachineLoad` meanwhile."""
 
     spent: float
     step: float
@@ -102,6 +127,7 @@ class Speeds:
     validation_row: float = 0.0
     judged_row: float = 0.0
     judging: float = 0.0
+    load: float = 1.0
 
 
 @final
@@ -128,7 +154,7 @@ class RequestedRun:
 class BudgetShare:
     """The part of it that fits: `steps`, `validations` of `validation_rows` each and a judgement of
     `test_rows`. `training_seconds`: time limit of a training. `planned_seconds`: expected end of
-    the run. `fits`: nothing had to be reduced."""
+    the run, `ending_seconds` of that after the trainings. `fits`: nothing had to be reduced."""
 
     steps: int
     validations: int
@@ -136,6 +162,7 @@ class BudgetShare:
     test_rows: int
     training_seconds: float
     planned_seconds: float
+    ending_seconds: float
     fits: bool
 
 
@@ -161,13 +188,13 @@ def share_out(asked: RequestedRun, speeds: Speeds) -> BudgetShare:
 
 
 def _share_out(asked: RequestedRun, speeds: Speeds, margin: float) -> BudgetShare:
-    ending = _ENDING_SECONDS + _ENDING_SHARE * asked.budget + speeds.judging
+    ending = ENDING_SECONDS * speeds.load + _ENDING_SHARE * asked.budget + speeds.judging
     left = margin * asked.budget - speeds.spent - ending
     test_rows = _judged_rows(asked, speeds, left)
     judging = test_rows * speeds.judged_row
     training = (left - judging) / asked.trainings - speeds.start
     if training < _least(asked, speeds):
-        fixed = _ENDING_SECONDS + speeds.judging + speeds.spent + judging
+        fixed = ENDING_SECONDS * speeds.load + speeds.judging + speeds.spent + judging
         needed = fixed + asked.trainings * (speeds.start + _least(asked, speeds))
         raise TooSmallError(needed / (margin - _ENDING_SHARE))
     made = _Made(asked.steps, asked.validations, asked.validation_rows)
@@ -183,6 +210,7 @@ def _share_out(asked: RequestedRun, speeds: Speeds, margin: float) -> BudgetShar
         test_rows=test_rows,
         training_seconds=(asked.budget - others) / asked.trainings,
         planned_seconds=others + asked.trainings * used,
+        ending_seconds=ending + judging,
         fits=fits and test_rows == asked.test_rows,
     )
 

@@ -117,6 +117,7 @@ def fit_into_budget(
         planned=planned,
         measured={name: getattr(speeds, name) for name in Speeds.__slots__},
         lines=tuple(_lines(plan, asked, share, speeds, planned)),
+        ending_seconds=round(share.ending_seconds, 3),
     )
 
 

@@ -15,12 +15,20 @@ from trainwright.contract.rules.all_rules import problems_of_rules
 from trainwright.contract.sections.data.data import fold_count
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
+from trainwright.core.threads import MachineLoad
 from trainwright.data.dispatch import modality_of
 from trainwright.data.subsample import sampled
 from trainwright.evaluation.baselines.fit_baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.model.input_shape import longest_sample, shape_of
-from trainwright.planner.budget_allotment import Allotment, Rows, Speeds, TooSmallError
+from trainwright.planner.budget_allotment import (
+    ENDING_SECONDS,
+    LEAST_JUDGED,
+    Allotment,
+    Rows,
+    Speeds,
+    TooSmallError,
+)
 from trainwright.planner.fit_to_budget import (
     BY_BUDGET,
     PartRows,
@@ -33,6 +41,7 @@ from trainwright.planner.fit_to_budget import (
 from trainwright.planner.plan import plan
 from trainwright.planner.resolve.compute_choices import WORKERS
 from trainwright.planner.resolve.training_choices import Choice
+from trainwright.predictor.predictor import Predictor
 from trainwright.run.audit_data import Looked, look_at_data, look_uncached
 from trainwright.run.folder.model_files import fit_beside
 from trainwright.run.folder.planned_contract import read_started
@@ -49,7 +58,7 @@ _SHARE, _LEAST_REHEARSAL, _MOST_REHEARSAL = 0.02, 0.2, 10.0
 """Share and seconds of the budget for each measurement of steps."""
 
 _MOST_SHARE, _PROBED_ROWS, _LOOKED_ROWS, _WORTHWHILE = 0.1, 500, 4000, 3
-_RESAMPLES, _JUDGED_ROWS, _GROWTH = 100, 5000, 4
+_RESAMPLES, _JUDGED_ROWS, _TIMED_ROWS, _GROWTH = 100, 5000, 50, 4
 
 
 def allot(
@@ -84,7 +93,7 @@ def allot(
 def _shared_out(
     ready: Ready, stages: StageTimes, screen: Screen, loading: float, *, looks: bool
 ) -> tuple[Ready, Beforehand]:
-    limit = ready.plan.contract.budget.seconds()
+    limit, load = ready.plan.contract.budget.seconds(), MachineLoad()
     with stages("look"):
         found = (_look(ready, limit),) if looks else ()
     with stages("baselines"):
@@ -95,7 +104,8 @@ def _shared_out(
     with stages("rehearse"):
         ready, times = _rehearsed(ready, stages, limit)
         speeds = _speeds(ready, times, baselines, took)
-    speeds = replace(speeds, spent=stages.elapsed, judging=speeds.judging + loading)
+    judging = speeds.judging + loading
+    speeds = replace(speeds, spent=stages.elapsed, judging=judging, load=load.factor)
     parts = PartRows(len(ready.prepared.validation), len(ready.prepared.test))
     fitted = fit_into_budget(ready.document, ready.plan, speeds, parts, rows)
     faults = [fault for one in found for fault in one.faults]
@@ -207,6 +217,25 @@ def _time_judging(ready: Ready, times: StepTimes, beside: Mapping[str, Any]) -> 
         took.append(time.perf_counter() - started)
     more = max(0.0, took[1] - took[0]) * (contract.metric.resamples / _RESAMPLES - 1)
     return (took[0] + more) * tests / len(part)
+
+
+def limit_test_rows(ready: Ready, predictor: Predictor, elapsed: float) -> Rows:
+    """Test rows that can be judged in what is left of the budget: those of the plan, or as many as
+    fit by the time that the trained model takes now."""
+    plan, prepared = ready.plan, ready.prepared
+    allotment, data = plan.allotment, plan.contract.data
+    planned = allotment.test_rows
+    part = sampled(prepared.validation, _TIMED_ROWS, plan.contract.seed)
+    if not (allotment.is_made and data.samples_test and len(part)) or fold_count(data):
+        return planned
+    started = time.perf_counter()
+    predictor.score_part(part)
+    row = (time.perf_counter() - started) / len(part)
+    row = max(row, float(allotment.measured["judged_row"]))
+    ending = ENDING_SECONDS * float(allotment.measured.get("load", 1.0))
+    fit = max(LEAST_JUDGED, int((allotment.limit_seconds - elapsed - ending) / row))
+    most = len(prepared.test) if planned == "all" else planned
+    return planned if fit >= most else fit
 
 
 def _with_allotment(ready: Ready, allotment: Allotment) -> Ready:

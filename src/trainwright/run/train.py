@@ -240,7 +240,7 @@ def judge(
     reached("judge")
     with stages("predict"):
         held_out = predict_folds(models.folds, contract.data)
-        prepared, said = _opened(ready)
+        prepared, said = _opened(ready, models.fitted.predictor, stages)
         scored = _scored(prepared, models.fitted, baselines, held_out, contract.data, said)
     with stages("judge"):
         by_seed = score_other_seeds(models.others, prepared, scored, contract)
@@ -343,12 +343,17 @@ def _write_models(
     return baselines
 
 
-def _opened(ready: Ready) -> tuple[Prepared, list[str]]:
+def _opened(ready: Ready, model: Predictor, stages: StageTimes) -> tuple[Prepared, list[str]]:
     """The data with the test rows that are judged: all, or those that fit into the budget; and
     warnings of the data."""
     plan, prepared = ready.plan, ready.prepared
     said = [*doubt_of_extensions(len(plan.extensions)), *doubt_warnings(ready.raw.facts)]
-    if (rows := plan.allotment.test_rows) == "all":
+    if not plan.allotment.is_made:
+        return prepared, said
+    # Imported here: few runs have a budget.
+    from trainwright.run.plan_budget import limit_test_rows
+
+    if (rows := limit_test_rows(ready, model, stages.elapsed)) == "all":
         return prepared, said
     test = sampled_judged(prepared.test, prepared.target, rows, plan.contract.split_seed)
     said.append(_judged_rows(len(test), len(prepared.test)))

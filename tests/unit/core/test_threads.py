@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from trainwright.core import threads
-from trainwright.core.threads import choose_threads, cpu_quota, idle_cores, usable_cores
+from trainwright.core.threads import (
+    MachineLoad,
+    choose_threads,
+    cpu_quota,
+    idle_cores,
+    usable_cores,
+)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +92,13 @@ def test_a_core_is_idle_unless_another_process_runs(
     file.write_text("cpu 1 2 3\n")
     assert idle_cores(file) == 4
     assert idle_cores(tmp_path / "absent") == 4
+
+
+def test_a_thread_that_waits_for_a_core_is_slower(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("5000000000 100 7\n")
+    load = MachineLoad(file)
+    assert load.factor == 1
+    file.write_text("7000000000 4000000100 9\n")
+    assert load.factor == 3
+    assert MachineLoad(tmp_path / "absent").factor == 1

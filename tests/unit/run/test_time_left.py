@@ -16,6 +16,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.sections.model.selection import USUAL_CANDIDATES
 from trainwright.core.files import read_json
 from trainwright.model.forest.forest_fit import ForestScorer
+from trainwright.planner.budget_allotment import Allotment, EndingDelay
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run.selection import candidate_learner
 from trainwright.run.selection.candidate_learner import folds_of
@@ -56,6 +57,18 @@ def test_the_linear_model_has_time_for_all_its_folds() -> None:
     # A run of 72 seconds once skipped it: 1.0 second a fold, its share was 0.2.
     left = TimeLeft(20.0, weighed(USUAL_CANDIDATES), lambda: 0.0)
     assert left.share("linear") > 5.0
+
+
+def test_candidates_end_sooner_where_the_end_of_the_run_takes_longer() -> None:
+    made = Allotment(120.0, 100.0, measured={"load": 1.5}, ending_seconds=10.0)
+    busy = EndingDelay(made)
+    busy._load = cast(Any, SimpleNamespace(factor=4.5))
+    left = TimeLeft(100.0, weighed(["linear"]), lambda: 0.0, delay=lambda: busy.seconds)
+    assert left.seconds == pytest.approx(94 - 20)
+    busy._load = cast(Any, SimpleNamespace(factor=1.0))
+    assert left.seconds == pytest.approx(94)
+    assert EndingDelay(Allotment()).seconds == 0
+    assert Allotment.from_json(made.to_json()) == made
 
 
 def test_the_dummy_and_a_selection_without_budget_are_not_limited() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
@@ -63,16 +63,21 @@ class SampleLimit:
 @final
 class Reserve:
     """Time reserved for the end of a run: one validation and one save, the longest of each so far;
-    before the first, `planned`. An observer of both."""
+    before the first, `planned`; and a `delay` of what comes after it. An observer of both."""
 
-    def __init__(self, planned: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        planned: Mapping[str, float] | None = None,
+        delay: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._planned = dict(planned or {})
+        self._delay = delay
         self._longest: dict[str, float] = {}
 
     @property
     def seconds(self) -> float:
         """0 until planned or measured."""
-        return sum({**self._planned, **self._longest}.values())
+        return sum({**self._planned, **self._longest}.values()) + self._delay()
 
     def observe(self, event: Event) -> None:
         """Note how long a validation or a save took."""
@@ -87,6 +92,19 @@ class Reserve:
         self._longest[part] = max(seconds, self._longest.get(part, 0.0))
 
 
+_MARKED_SHARE, _SAFE_SHARE = 0.15, 0.95
+"""Share of the time after which the speed of steps is measured again, and of the steps that fit
+those that are planned: the rest is for a machine that gets slower still."""
+
+
+class _Shortened(NamedTuple):
+    """From the step `since`, with the learning rate of the planned step `at`, to `steps`."""
+
+    since: int
+    at: int
+    steps: int
+
+
 @final
 class TimeLimit:
     """Stops when the training has used its time budget, earlier sessions of a resumed run included.
@@ -94,6 +112,11 @@ class TimeLimit:
     With a `reserve` it stops early enough for the last validation and save. `used` are the seconds
     known to be used before it starts; a checkpoint may know of more, but not of what came after it.
     With `planned_steps` the reason says how many of them were made.
+
+    With `shortens`, the steps take as long as they take: where fewer fit than are planned, the run
+    is shortened to those, over which the learning rate still falls to its end. Step t from `since`
+    on has the rate of the planned step `at` + (t - since) (planned - 1 - at) / (steps - 1 - since);
+    these numbers are part of a checkpoint.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -105,6 +128,8 @@ class TimeLimit:
         reserve: Reserve | None = None,
         used: float = 0.0,
         planned_steps: int = 0,
+        *,
+        shortens: bool = False,
     ) -> None:
         self._limit = seconds
         self._planned_steps = planned_steps
@@ -112,22 +137,54 @@ class TimeLimit:
         self._reserve = reserve or Reserve()
         self._used = used
         self._since = time.monotonic()
+        self._shortens = shortens and math.isfinite(seconds)
+        self._short = _Shortened(0, 0, planned_steps)
+        self._marks: list[tuple[int, float]] = []
+
+    def map_to_plan(self, step: int) -> int:
+        """The step of the plan whose learning rate a step has: itself, until it is shortened."""
+        since, at, steps = self._short
+        if steps == self._planned_steps:
+            return step
+        share = (step - since) / max(1, steps - 1 - since)
+        return max(0, round(at + share * (self._planned_steps - 1 - at)))
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """`budget` once the time is used, less the reserve."""
-        if self._used_seconds() + self._reserve.seconds < self._limit:
+        """`budget` once the time is used, less the reserve, or the shortened steps are made."""
+        used, reserve = self._used_seconds(), self._reserve.seconds
+        if self._shortens:
+            self._shorten(progress.step, used, self._limit - reserve)
+        is_short = self._short.steps < self._planned_steps
+        if used + reserve < self._limit and not (is_short and progress.step >= self._short.steps):
             return None
         steps = f"step {progress.step:,} of {self._planned_steps:,}"
         return StopReason("budget", f"{self._what}, {steps}" if self._planned_steps else self._what)
 
+    def _shorten(self, step: int, used: float, end: float) -> None:
+        """Fewer steps where the newest ones took too long; measured over a part of the time."""
+        if not self._marks or used - self._marks[-1][1] >= _MARKED_SHARE * self._limit:
+            self._marks = [*self._marks[-1:], (step, used)]
+        before, then = self._marks[0]
+        left = self._short.steps - step
+        if len(self._marks) < 2 or step <= before or left <= 1:
+            return
+        fit = int((end - used) * (step - before) / (used - then))
+        if fit < left:
+            steps = step + max(1, int(_SAFE_SHARE * fit))
+            self._short = _Shortened(step, self.map_to_plan(step), steps)
+
     def snapshot(self) -> Snapshot:
-        """Seconds used so far."""
-        return Snapshot(values={"used_seconds": self._used_seconds()})
+        """Seconds used so far, and how it is shortened."""
+        return Snapshot(
+            values={"used_seconds": self._used_seconds(), "shortened": list(self._short)}
+        )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the seconds used."""
+        """Restore the seconds used, and how it was shortened; older checkpoints do not say."""
         self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
         self._since = time.monotonic()
+        if found := snapshot.values.get("shortened"):
+            self._short = _Shortened(*map(int, found))
 
     def _used_seconds(self) -> float:
         return self._used + time.monotonic() - self._since

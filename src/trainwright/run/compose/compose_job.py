@@ -46,6 +46,7 @@ from trainwright.model.input_shape import Shape, shape_of
 from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Objective, TargetLoss
 from trainwright.optim.eval_weights import Weights
+from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.compose.compose_checkpoints import SaveParts, build_saving
@@ -84,8 +85,8 @@ from trainwright.tracking.signals import SignalRecorder
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A job and the parts used after it: the best weights and the scorer; and what is closed then,
-    the feed and the copying of checkpoints."""
+    """A job and the parts used after it: the best weights, the scorer and the time limit; and what
+    is closed then, the feed and the copying of checkpoints."""
 
     job: Job
     feed: Feed
@@ -93,6 +94,7 @@ class Composed:
     model: ModuleState
     scorer: NetworkScorer
     weights: Weights
+    limit: TimeLimit
 
 
 @final
@@ -147,7 +149,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     feed = build_feed(contract, prepared, device, lambda event: tell(event), share)
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
-    updates = build_updates(training, _learning(section, network, feed), network.state, length)
+    learning = _learning(section, network, feed)
+    updates = build_updates(training, learning, network.state, length, ends.limit.map_to_plan)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)
@@ -182,7 +185,7 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
-    return Composed(job, feed, saving, network.state, scorer, updates.weights)
+    return Composed(job, feed, saving, network.state, scorer, updates.weights, ends.limit)
 
 
 def _build(
@@ -236,10 +239,15 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
 
 
 def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
-    contract, reserve = plan.contract, Reserve(plan.allotment.reserve())
+    contract, delay = plan.contract, EndingDelay(plan.allotment)
+    reserve = Reserve(plan.allotment.reserve(), lambda: delay.seconds)
     stop = contract.training.stop
     what = name_budget(contract.budget)
-    limit = TimeLimit(plan.training_seconds, what, reserve, used_seconds, length.most_steps)
+    steps = length.most_steps
+    is_open = any(choice.path == "training.num_epochs" for choice in plan.choices)
+    shortens = is_open and length.scheduled_steps == steps
+    seconds = plan.training_seconds
+    limit = TimeLimit(seconds, what, reserve, used_seconds, steps, shortens=shortens)
     patience = _patience(contract)
     target, by_step = build_target(stop, patience), build_step_rules(stop)
     return _Ends(patience, limit, reserve, target, by_step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never, final
@@ -120,9 +120,14 @@ class Updates:
 
 
 def build_updates(
-    training: Training, learning: Learning, model_state: ModuleState, length: Length
+    training: Training,
+    learning: Learning,
+    model_state: ModuleState,
+    length: Length,
+    map_to_plan: Callable[[int], int],
 ) -> Updates:
-    """Build the updates of a model over a run of this length."""
+    """Build the updates of a model over a run of this length; `map_to_plan` is the step whose
+    learning rate a step has."""
     model = learning.model
     freeze(model, training.freeze)
     rows = settled(training.effective_batch_size)
@@ -144,7 +149,7 @@ def build_updates(
     unfreezing = Unfreezing(model, training.freeze, length.rows)
     unfreezing(Progress())  # before the first checkpoint, whose base holds what is frozen then
     knobs = (
-        LearningRate(optimizer, schedule),
+        LearningRate(optimizer, lambda step: schedule(map_to_plan(step))),
         *averaged.knobs,
         *_batch_rate(training, optimizer, length),
         unfreezing,

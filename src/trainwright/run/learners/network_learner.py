@@ -12,6 +12,7 @@ from trainwright.contract.sections.model.traits import ModelSection
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
+from trainwright.engine.stopping.stop_rules import TimeLimit
 from trainwright.model.row_state import remove_projection
 from trainwright.optim.lr_schedule import build_schedule
 from trainwright.optim.plateau import Plateau
@@ -47,7 +48,7 @@ class NetworkLearner:
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
         note_fit(run, ended)
-        cut = self._cut(ended)
+        cut = self._cut(ended, composed.limit)
         composed.job.model.eval()
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         history = read_history(run.folder)
@@ -72,8 +73,8 @@ class NetworkLearner:
         made = ended.progress.step
         return Fitted(predictor, ended.kind, reason, cut, history=history, length=made)
 
-    def _cut(self, ended: Ended) -> tuple[str, ...]:
-        """Warning if the time was used up before the schedule had ended."""
+    def _cut(self, ended: Ended, limit: TimeLimit) -> tuple[str, ...]:
+        """Warning if the time was used up before the planned steps were made."""
         if ended.kind != "budget":
             return ()
         training, plan = self._plan.contract.training, self._plan
@@ -82,11 +83,12 @@ class NetworkLearner:
         made = ended.progress.step
         if isinstance(schedule, Plateau) or made >= spans:
             return ()
-        rate = schedule(max(0, made - 1))
-        return (
-            f"the budget cut the training at step {made:,} of {spans:,}, before its schedule "
-            f"ended: the learning rate was at {rate:.3g} of its peak",
-        )
+        last = limit.map_to_plan(max(0, made - 1))
+        cut = f"the budget cut the training at step {made:,} of {spans:,}"
+        if last >= spans - 1:
+            return (f"{cut}, as steps took longer than planned: its schedule ended there",)
+        rate = f"{schedule(last):.3g} of its peak"
+        return (f"{cut}, before its schedule ended: the learning rate was at {rate}",)
 
     def _check_resumable(self, composed: Composed, run: RunContext) -> None:
         """Refuse to resume from checkpoints without the optimizer: it would not be the same run."""

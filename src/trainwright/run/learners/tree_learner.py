@@ -27,6 +27,7 @@ from trainwright.engine.save_interval import (
 )
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.tree_growth import NOTHING_GROWN, Grown, OtherTrees, RuleEnding, Watching
+from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.learners.fit_result import Fitted, job_of
@@ -128,7 +129,8 @@ class TreeLearner:
         """Grow trees until the validation rows show no improvement."""
         name = run.folder.full_name
         with run.spent.training(name):
-            budget = _Budget(self._plan.training_seconds - run.spent.used(name))
+            delay = EndingDelay(self._plan.allotment)
+            budget = _Budget(self._plan.training_seconds - run.spent.used(name), delay)
             job = replace(job_of(self._plan.contract, prepared), rounds=self._rounds)
             rules = TreeRules(run.added, self._family.watched(self._section, job))
             fitted = self._grow(job, run, budget, rules)
@@ -206,13 +208,14 @@ class TreeLearner:
 class _Budget:
     """Remaining seconds of a training's budget."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, delay: EndingDelay) -> None:
         self._deadline = time.monotonic() + seconds
+        self._delay = delay
         self.has_ended_it = False
 
     def is_used_up(self) -> bool:
         """Must training end?"""
-        self.has_ended_it = time.monotonic() >= self._deadline
+        self.has_ended_it = time.monotonic() + self._delay.seconds >= self._deadline
         return self.has_ended_it
 
 

@@ -41,7 +41,7 @@ class TimeLeft:
     those after it. `used` are the seconds of the selection until now, those of earlier attempts
     included. A second training of what is kept needs `factor` seconds for each second of the first,
     0 without one: those are put aside, and a candidate gets no more than leaves room for its
-    own."""
+    own. `delay` are the seconds by which all of it has to end sooner."""
 
     def __init__(
         self,
@@ -49,17 +49,19 @@ class TimeLeft:
         weights: Mapping[str, float],
         used: Callable[[], float],
         factor: float = 0.0,
+        delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._limit = (1 - _RESERVE) * limit_seconds
         self._weights = weights
         self._factor = factor
         self._aside = 0.0
+        self._delay = delay
         self.used = used
 
     @property
     def seconds(self) -> float:
         """Left for all candidates; infinite without a budget."""
-        return max(0.0, self._limit - self.used() - self._aside)
+        return max(0.0, self._limit - self.used() - self._aside - self._delay())
 
     @property
     def has_second(self) -> bool:

@@ -15,6 +15,7 @@ from trainwright.core.formatting import many, show_number, show_seconds
 from trainwright.data.types import Prepared
 from trainwright.evaluation.candidates.compare_candidates import ComparedRows
 from trainwright.evaluation.clause import LINEAR
+from trainwright.planner.budget_allotment import EndingDelay
 from trainwright.planner.plan import Plan
 from trainwright.predictor.ensemble_scorer import Member
 from trainwright.run.learners.calibrate import calibrate
@@ -89,11 +90,12 @@ class SelectionLearner:
         """With a second training there are two shares of the budget: the selection may use what the
         second training of what it keeps leaves of both."""
         weights, seconds = weighed(tuple(self._plans)), self._plan.training_seconds
+        delay = EndingDelay(self._plan.allotment)
         if not self._contract.training.refit:
-            return TimeLeft(seconds, weights, used)
+            return TimeLeft(seconds, weights, used, delay=lambda: delay.seconds)
         first = len(division.pool) - len(division.held_out[0])
         factor = len(division.pool) / first / division.count
-        return TimeLeft(2 * seconds, weights, used, factor)
+        return TimeLeft(2 * seconds, weights, used, factor, lambda: delay.seconds)
 
     def _say_begin(self, division: HoldOut, rows: ComparedRows, run: RunContext) -> None:
         on = f"{many(len(rows), 'row')} of {division.count} folds"
