@@ -97,20 +97,23 @@ class Allotment:
 @final
 class EndingDelay:
     """What the end of a run will take beyond the plan if the machine stays as busy as it has been
-    since: seconds by which a training has to end sooner."""
+    since: seconds by which a training has to end sooner. `reserve` are seconds that the training
+    itself keeps, for an idle machine."""
 
-    def __init__(self, allotment: Allotment) -> None:
+    def __init__(self, allotment: Allotment, reserve: float = 0.0) -> None:
         self._allotment = allotment
+        self._reserve = reserve
         self._load = MachineLoad()
 
     @property
     def seconds(self) -> float:
         """0 on a machine that is not busier than it was, and without a budget."""
-        planned = self._allotment.ending_seconds
+        planned, load = self._allotment.ending_seconds, self._load.factor
         if not planned:
             return 0.0
-        slower = self._load.factor / float(self._allotment.measured.get("load", 1.0)) - 1
-        return max(0.0, min(_MOST_DELAY * self._allotment.limit_seconds, slower * planned))
+        slower = max(0.0, load / float(self._allotment.measured.get("load", 1.0)) - 1)
+        later = slower * planned + (load - 1) * self._reserve
+        return min(_MOST_DELAY * self._allotment.limit_seconds, later)
 
 
 @final

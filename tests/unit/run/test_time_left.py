@@ -65,6 +65,9 @@ def test_candidates_end_sooner_where_the_end_of_the_run_takes_longer() -> None:
     busy._load = cast(Any, SimpleNamespace(factor=4.5))
     left = TimeLeft(100.0, weighed(["linear"]), lambda: 0.0, delay=lambda: busy.seconds)
     assert left.seconds == pytest.approx(94 - 20)
+    kept = EndingDelay(made, 2.0)
+    kept._load = busy._load
+    assert kept.seconds == pytest.approx(20 + 7)
     busy._load = cast(Any, SimpleNamespace(factor=1.0))
     assert left.seconds == pytest.approx(94)
     assert EndingDelay(Allotment()).seconds == 0

@@ -16,7 +16,7 @@ from typing import Self, final
 from trainwright.core.files import Json, damage_in, read_json, write_json
 from trainwright.planner.plan import Plan
 
-_RESERVE = 0.06
+RESERVE = 0.06
 """Share of the time that is kept for comparing and for the ensemble."""
 
 _WEIGHTS: Mapping[str, float] = MappingProxyType(
@@ -51,7 +51,7 @@ class TimeLeft:
         factor: float = 0.0,
         delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._limit = (1 - _RESERVE) * limit_seconds
+        self._limit = (1 - RESERVE) * limit_seconds
         self._weights = weights
         self._factor = factor
         self._aside = 0.0

@@ -34,7 +34,7 @@ from trainwright.run.selection.choose_model import (
     score_rungs,
     seconds_of_kept,
 )
-from trainwright.run.selection.cut_to_time import TimeLeft, weighed
+from trainwright.run.selection.cut_to_time import RESERVE, TimeLeft, weighed
 from trainwright.run.selection.ladder import Ladder, describe_times
 from trainwright.run.selection.train_candidate import (
     CandidateSetup,
@@ -90,7 +90,7 @@ class SelectionLearner:
         """With a second training there are two shares of the budget: the selection may use what the
         second training of what it keeps leaves of both."""
         weights, seconds = weighed(tuple(self._plans)), self._plan.training_seconds
-        delay = EndingDelay(self._plan.allotment)
+        delay = EndingDelay(self._plan.allotment, RESERVE * seconds)
         if not self._contract.training.refit:
             return TimeLeft(seconds, weights, used, delay=lambda: delay.seconds)
         first = len(division.pool) - len(division.held_out[0])
