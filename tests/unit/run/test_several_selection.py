@@ -124,7 +124,7 @@ def test_a_kept_candidate_has_the_trees_of_its_own_contract_in_both_trainings(
 
 @pytest.mark.extended
 def test_labels_are_ranked_and_decided_each_by_itself(project: Path) -> None:
-    chosen = "model={kind: auto, candidates: [dummy, linear, boosting], bagging: off}"
+    chosen = "model={kind: auto, candidates: [dummy, linear, boosting], ensemble: false}"
     ladder = trains("labels", *LABELS, chosen)
     settings = {"task": "multilabel", "data.target": ["high", "odd"]}
     overrides = [f"{key}={value}" for key, value in settings.items()]
