@@ -271,6 +271,23 @@ def test_pairs_that_are_longer_than_the_window(contract: Path) -> None:
     assert run.signals["loss"][0] == pytest.approx(math.log(2), rel=1e-4)
 
 
+def contradictions(contract: Path, *pairs: tuple[str, str, str]) -> list[str]:
+    rows = [dict(zip(("prompt", "chosen", "rejected"), pair, strict=True)) for pair in pairs]
+    write_rows(contract.parent, [{**row, "source": "a"} for row in rows] + pair_rows())
+    return [text for label, text in ready_for(contract).raw.remarks if label == "warning"]
+
+
+def test_pairs_that_contradict_each_other_are_named(contract: Path) -> None:
+    assert not contradictions(contract, ("Q", "a", "b"), ("R", "b", "a"), ("Q", "a", "b"))
+    assert not contradictions(contract, ("Q", "a", "b"), ("Q", "b", "c"), ("Q", "a", "c"))
+    (said,) = contradictions(contract, ("Q", "a", "b"), ("Q", "b", "a"), ("Q", "a", "c"))
+    assert said.startswith("2 pairs of 51 contradict each other")
+    assert "lines 1, 2" in said
+    # A chain: a before b, b before c, c before a.
+    (said,) = contradictions(contract, ("Q", "a", "b"), ("Q", "b", "c"), ("Q", "c", "a"))
+    assert said.startswith("3 pairs of 51 contradict each other")
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

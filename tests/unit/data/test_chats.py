@@ -30,7 +30,7 @@ ASKED = [
     Message("observation", '{"sky": "rain"}'),
     Message("assistant", "Rain."),
 ]
-SAID = [message._asdict() for message in ASKED]
+SAID = [{"role": message.role, "content": message.content} for message in ASKED]
 BRIEF = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
 
 
@@ -129,6 +129,34 @@ def test_only_the_chosen_roles_are_learned(tmp_path: Path) -> None:
     assert [role for role, _ in learned] == [one.role for one in ASKED]
 
 
+@pytest.mark.parametrize("template", ["chatml", "tokenizer"])
+def test_a_message_of_weight_0_is_not_learned(tmp_path: Path, template: str) -> None:
+    before = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Go away"}]
+    row = {"messages": [*before[:1], {**before[1], "weight": 0}, *BRIEF]}
+    fields = {"vocabulary": "bytes", "template": template, "tokenizer": "tokenizer.json"}
+    program = (
+        "{% for one in messages %}<|im_start|>{{ one.role }}{{ one.content }}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
+    )
+    (tmp_path / "chat_template.jinja").write_text(program)
+    with code_allowed(True):
+        learned = answers_of(tmp_path, [row, *OTHERS], **fields)
+    assert learned == [("assistant", "Hello<|im_end|>")]
+    last = {"messages": [*BRIEF, {"role": "user", "content": "?"}, {**before[1], "weight": 0.0}]}
+    assert answers_of(tmp_path, [last, *OTHERS], vocabulary="bytes") == learned
+
+
+def test_keys_that_are_not_read_are_named(tmp_path: Path) -> None:
+    thought = {"role": "assistant", "content": "4", "reasoning_content": "2 + 2", "name": ""}
+    tool = {**BRIEF[0], "tool_call_id": "1", "weight": 1}
+    raw, _ = raw_chats(tmp_path, [{"messages": [tool, thought]}] * 2 + list(OTHERS))
+    (said,) = (text for _, text in raw.remarks if "not" in text)
+    assert "tool_call_id (2 messages), reasoning_content (2 messages)" in said
+    assert "name (" not in said
+    raw, _ = raw_chats(tmp_path, [{"messages": [{**BRIEF[0], "name": None}, BRIEF[1]]}, *OTHERS])
+    assert not [text for _, text in raw.remarks if "not" in text]
+
+
 def test_what_the_templates_write(tmp_path: Path) -> None:
     raw, _ = raw_chats(tmp_path, [{"messages": SAID}, *OTHERS])
     chat = raw.table.chats[0]
@@ -205,6 +233,9 @@ def test_marks_are_tokens_of_bpe(tmp_path: Path) -> None:
         ([{"content": "Hi"}], "message 1 has an unknown role"),
         ([{"role": "user", "content": None}], "message 1 has no text"),
         ([{"role": "user", "content": [{"type": "text"}]}], "message 1 has no text"),
+        ([BRIEF[0], {**BRIEF[1], "weight": 0}], "a chat has no answer"),
+        ([BRIEF[0], {**BRIEF[1], "weight": 0.5}], "message 2 has a weight of its own"),
+        ([BRIEF[0], {**BRIEF[1], "weight": "no"}], "message 2 has a weight of its own"),
         ([], "a row has no list of messages"),
         ([*BRIEF, {"role": "assistant", "content": "<|im_end|>"}], "a message holds a mark"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import polars as pl
 from trainwright.contract.sections.data.chats import ChatData, PreferenceData, Role
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.sources.find_source import read_source
 from trainwright.data.sources.source_file import SourceFile
@@ -30,16 +32,24 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 
 _MESSAGES = ("messages", "conversations")
 _INSTRUCTION, _INPUT, _OUTPUT = "instruction", "input", "output"
+_WEIGHT = "weight"
 _SPELLINGS = (("role", "content"), ("from", "value"))
 _MOST_PROBLEMS = 6
 ANSWERS: tuple[Role, ...] = ("assistant", "function_call")
 
 
 class Message(NamedTuple):
-    """A message and its writer."""
+    """A message and its writer, whether it may be learned, and names of its other keys, which are
+    not read."""
 
     role: Role
     content: str
+    is_learned: bool = True
+    unread: tuple[str, ...] = ()
+
+    def is_answer(self, roles: Sequence[Role]) -> bool:
+        """Is it learned, by a writer with one of these roles?"""
+        return self.is_learned and self.role in roles
 
 
 class Chat(NamedTuple):
@@ -51,7 +61,7 @@ class Chat(NamedTuple):
 
     def count_to_last(self, roles: Sequence[Role]) -> int:
         """Messages up to the last answer; 0 without one."""
-        answers = [at for at, one in enumerate(self.messages, 1) if one.role in roles]
+        answers = [at for at, one in enumerate(self.messages, 1) if one.is_answer(roles)]
         return answers[-1] if answers else 0
 
 
@@ -184,7 +194,24 @@ def _message(given: Json, number: int) -> Message:
             "write the text of the message, a call of a function as role function_call, or remove "
             "the row",
         )
-    return Message(ROLES[role], content)
+    weight = fields.get(_WEIGHT)
+    if weight not in (None, 0, 1):
+        raise UnreadableMessage(
+            f"message {number} has a weight of its own",
+            str(weight),
+            "0, so that it is not learned, or 1",
+            "change it to 0 or 1, or remove it",
+        )
+    unread = (name for name in fields if name not in (*names, _WEIGHT) and fields[name])
+    return Message(ROLES[role], content, weight != 0, tuple(unread))
+
+
+def describe_unread(chats: Sequence[Chat]) -> tuple[str, ...]:
+    """Keys of the messages that hold something and are not read, with the number of messages."""
+    messages = (one for chat in chats for one in chat.messages)
+    counts = Counter(name for one in messages for name in one.unread)
+    named = ", ".join(f"{name} ({many(n, 'message')})" for name, n in counts.most_common(12))
+    return (f"only the text of a message is read, not {named}",) if counts else ()
 
 
 def _check_answer(chat: Chat, roles: Sequence[Role]) -> None:
@@ -192,7 +219,7 @@ def _check_answer(chat: Chat, roles: Sequence[Role]) -> None:
         raise UnreadableMessage(
             "a chat has no answer",
             ", ".join(message.role for message in chat.messages) or "no message",
-            f"a message by {' or '.join(roles)}",
+            f"a message by {' or '.join(roles)} whose weight is not 0",
             "remove the row, or write its role to data.loss_on",
         )
 
@@ -302,7 +329,11 @@ def _columns_of_pairs(section: PreferenceData, source: SourceFile) -> list[str]:
 
 def _pair(chosen: str | None, rejected: str | None, prompt: str | None, row: int) -> list[Chat]:
     asked = _messages(prompt, "user")
-    pair = [(*asked, *_messages(answer, "assistant")) for answer in (chosen, rejected)]
+    pair = [
+        tuple(one._replace(is_learned=True) for one in (*asked, *_messages(answer, "assistant")))
+        for answer in (chosen, rejected)
+    ]
+    texts = [[one[:2] for one in messages] for messages in pair]
     for messages in pair:
         if len(messages) < 2 or messages[-1].role not in ANSWERS:
             raise UnreadableMessage(
@@ -311,14 +342,14 @@ def _pair(chosen: str | None, rejected: str | None, prompt: str | None, row: int
                 "a prompt, a chosen and a rejected answer",
                 "write both answers and what they answer to, or remove the row",
             )
-    if pair[0][:-1] != pair[1][:-1]:
+    if texts[0][:-1] != texts[1][:-1]:
         raise UnreadableMessage(
             "the answers of a pair follow other messages",
             pair[1][-2].content,
             pair[0][-2].content[:80],
             "compare answers to the same prompt, or remove the row",
         )
-    if pair[0][-1] == pair[1][-1]:
+    if texts[0][-1] == texts[1][-1]:
         raise UnreadableMessage(
             "the answers of a pair are the same",
             pair[0][-1].content,

@@ -72,7 +72,7 @@ class JinjaTemplate:
         """
         text = ""
         for at, message in enumerate(chat.messages):
-            if message.role not in answers:
+            if not message.is_answer(answers):
                 continue
             before = self.render(chat.messages[:at], chat.tools, answering=True)
             after = self.render(chat.messages[: at + 1], chat.tools, answering=False).rstrip()
@@ -313,7 +313,7 @@ class ChatTemplate:
         first = len(messages) - chat.count_to_last(self.answers)
         for at, message in enumerate(messages):
             _check_marks(message, marks.special)
-            is_answer = message.role in self.answers
+            is_answer = message.is_answer(self.answers)
             found += [
                 Piece(before + marks.head_of(message.role)),
                 Piece(marks.body_of(message) + marks.end, at - first if is_answer else NO_ANSWER),

@@ -19,7 +19,7 @@ from trainwright.core.lazy_imports import need_tokenizers
 from trainwright.data.base.inputs import Integers, Part, PartName
 from trainwright.data.base.token_inputs import AnswerSpans, TokenInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding, EncodedChats, render_chats
-from trainwright.data.chats.chat_messages import Chat, ChatTable, read_chats
+from trainwright.data.chats.chat_messages import Chat, ChatTable, describe_unread, read_chats
 from trainwright.data.chats.chat_template import ChatTemplate, Piece, read_jinja
 from trainwright.data.columns.class_target import NextToken
 from trainwright.data.columns.target_column import TargetFacts
@@ -158,7 +158,8 @@ def read_raw_chats(section: ChatData, folder: Path) -> RawChats:
         documents={"": _training_lengths(encoded, len(training))},
         answers=_training_answers(table, encoded, training),
     )
-    return RawChats(table, encoding, encoded, groups, order, facts, _notes(encoded))
+    notes = (*_notes(encoded), *describe_unread(table.chats))
+    return RawChats(table, encoding, encoded, groups, order, facts, notes)
 
 
 def prepare_chats(raw: RawChats, section: ChatData) -> Prepared:

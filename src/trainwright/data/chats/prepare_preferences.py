@@ -12,10 +12,16 @@ import polars as pl
 
 from trainwright.contract.sections.data.chats import PreferenceData
 from trainwright.core.files import hash_bytes, hash_value
+from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Integers, Part, PartName
 from trainwright.data.base.token_inputs import PreferenceInputs
 from trainwright.data.chats.chat_encoding import ChatEncoding, PreferenceEncoding, render_chats
-from trainwright.data.chats.chat_messages import ANSWERS, PairTable, read_preferred_pairs
+from trainwright.data.chats.chat_messages import (
+    ANSWERS,
+    PairTable,
+    describe_unread,
+    read_preferred_pairs,
+)
 from trainwright.data.chats.prepare_chats import (
     PartShares,
     PromptGroups,
@@ -47,6 +53,12 @@ class RawPreferences(Raw):
     order: Integers
     facts: DataFacts
     notes: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Keys that are not read, and pairs that contradict each other."""
+        notes = (("note", note) for note in describe_unread(self.table.chats))
+        return (*notes, *(("warning", note) for note in self.notes))
 
 
 def read_preferences(section: PreferenceData, folder: Path) -> RawPreferences:
@@ -80,7 +92,29 @@ def read_preferences(section: PreferenceData, folder: Path) -> RawPreferences:
             "others": tuple(longest_of(inputs)[counts[0] :].tolist()),
         },
     )
-    return RawPreferences(table, encoding, inputs, groups, order, facts)
+    notes = _describe_contradictions(table)
+    return RawPreferences(table, encoding, inputs, groups, order, facts, notes)
+
+
+def _describe_contradictions(table: PairTable) -> tuple[str, ...]:
+    """Pairs whose rejected answer is preferred to the chosen one by another pair of the prompt, or
+    by a chain of others: strongly connected answers of the graph of preferences."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    numbers: dict[tuple[tuple[str, str], ...], int] = {}
+    texts = (tuple(one[:2] for one in chat.messages) for chat in table.chats)
+    answers = np.array([numbers.setdefault(text, len(numbers)) for text in texts]).reshape(-1, 2)
+    size = len(numbers)
+    graph = coo_array((np.ones(len(answers)), (answers[:, 0], answers[:, 1])), shape=(size, size))
+    _, parts = connected_components(graph, directed=True, connection="strong")
+    rows = np.flatnonzero(parts[answers[:, 0]] == parts[answers[:, 1]])
+    if not len(rows):
+        return ()
+    return (
+        f"{many(len(rows), 'pair')} of {len(answers):,} contradict each other: of the same prompt, "
+        f"an answer is preferred to one that others prefer to it ({table.source.rows_text(rows)})",
+    )
 
 
 def prepare_preferences(raw: RawPreferences, section: PreferenceData) -> Prepared:
