@@ -516,7 +516,7 @@ def test_a_configuration_that_no_network_has_is_refused(
 ) -> None:
     """None of more than four layers, here."""
     contract = write_text_project(tmp_path)
-    monkeypatch.setattr("trainwright.model.pretrained.pretrained_family.MOST_LAYERS", 4)
+    monkeypatch.setattr("trainwright.model.pretrained.hub_files.MOST_LAYERS", 4)
     file = tmp_path / "base" / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     for weights in ("pretrained", "none"):

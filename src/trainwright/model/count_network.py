@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Literal, Protocol, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +19,24 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.core.errors import Mistake
 from trainwright.model.input_shape import Shape
 
 _NUMBER_BYTES = 4
 _ROWS = 2
 """Fewest rows that a batch norm takes."""
 
+_READINGS: Mapping[Callable[..., Any], bool | int | float] = {
+    Tensor.item: 1,
+    Tensor.__int__: 1,
+    Tensor.__index__: 1,
+    Tensor.__float__: 1.0,
+    Tensor.__bool__: True,
+    Tensor.__contains__: True,
+}
+"""What is read from a tensor without values."""
+
+Build = Callable[[Any, Shape], nn.Module]
 Call = Callable[[nn.Module, Sequence[Tensor]], Tensor]
 
 
@@ -33,6 +45,10 @@ class Builder(Protocol):
 
     def build(self, section: Any, shape: Shape) -> nn.Module:
         """Network for data of this shape."""
+        ...
+
+    def build_empty(self, section: Any, shape: Shape, /) -> nn.Module:
+        """The same, whose weights are of no account."""
         ...
 
 
@@ -62,20 +78,31 @@ def count_network(
     section: ModelSection,
     shape: Shape,
     call: Call = call_in_order,
-    device: Literal["meta", "cpu"] = "meta",
+    filling: int = 0,
 ) -> NetworkCounts:
     """Counts of the network that a family builds, which takes no memory and draws no random number;
-    on a CPU, for a network that cannot do without values, it takes that of four rows of zeros.
+    of a network that cannot compute without values, on a CPU, with four rows that hold `filling`.
 
     A shared parameter counts once. What does not grow with the rows (statistics of a batch norm) is
     no activation: a row is the difference of two passes.
     """
+    try:
+        return _count_on("meta", family.build, section, shape, call, filling)
+    except Mistake:
+        raise
+    # A network may need values in any way.
+    except Exception:
+        return _count_on("cpu", family.build_empty, section, shape, call, filling)
 
+
+def _count_on(
+    device: str, build: Build, section: ModelSection, shape: Shape, call: Call, filling: int
+) -> NetworkCounts:
     def example(rows: int) -> Sequence[Tensor]:
-        return [one.zero_() for one in shape.empty_rows(rows, section.context_length)]
+        return [one.fill_(filling) for one in shape.empty_rows(rows, section.context_length)]
 
     with torch.random.fork_rng(devices=[]), torch.device(device):
-        network = family.build(section, shape)
+        network = build(section, shape)
         passes = (_measure(network, partial(example, rows), call) for rows in (_ROWS, 2 * _ROWS))
         (few, fewer), (more, kept) = passes
     sizes = [one.numel() for one in network.parameters() if one.requires_grad]
@@ -145,8 +172,11 @@ class _FusedAttentionMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Replace attention without dropout."""
+        """Replace attention without dropout. A number read from a meta tensor is 1 and a condition
+        holds, as that every token is one of a text."""
         options = kwargs or {}
+        if func in _READINGS and args[0].is_meta:
+            return _READINGS[func]
         is_attention = func is functional.scaled_dot_product_attention
         if not is_attention or len(args) != 3 or options.get("dropout_p"):
             return func(*args, **options)

@@ -80,11 +80,12 @@ class TextEncoder(FrameEncoding):
 
     def trial_inputs(self) -> list[Inputs]:
         """An empty text, and two rows of the last token of the vocabulary: a short one, which is
-        padded, and one as long as the training's."""
+        padded, and one as long as the training's; each ends as a text does."""
         empty = self.transform(self.table.blank_row())
         longest = min(self.tokenizer.max_length, self.longest, _LONGEST_TRIAL)
         lengths = np.array([1, longest], dtype=np.int64)
         last = np.full(1 + longest, self.tokenizer.vocabulary - 1, dtype=np.uint32)
+        last[[0, -1]] = empty.tokens[-1] if len(empty.tokens) else last[-1]
         starts, firsts = np.array([0, 1], dtype=np.int64), (lengths + 1) // 2
         pad = self.tokenizer.pad
         return [empty, TextInputs(last, starts, lengths, firsts, pad, empty.is_paired)]

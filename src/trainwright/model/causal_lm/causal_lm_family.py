@@ -9,21 +9,29 @@ from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.model.adapter import Ia3
 from trainwright.contract.sections.model.causal_lm import CausalLm
-from trainwright.core.errors import Problem
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.lazy_imports import need_transformers
-from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.family import HubLayout, LearningTask, NetworkFamily
 from trainwright.model.gpt.gpt_family import token_problems
 from trainwright.model.input_shape import Shape
-from trainwright.model.pretrained.hub_files import PATH, find_base, locate_base, unusable
+from trainwright.model.pretrained.hub_files import (
+    PATH,
+    check_layers,
+    find_base,
+    locate_base,
+    unfit,
+    unusable,
+)
 from trainwright.model.pretrained.pretrained_family import PretrainedFamily
 from trainwright.model.pretrained.task_problems import describe_base
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from trainwright.model.count_network import NetworkCounts
 
 _OF_BASES = PretrainedFamily()
 
@@ -35,19 +43,20 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
     def read_files(self, section: CausalLm, folder: Path, form: str = "tokens") -> CausalLm:  # noqa: ARG002
         """See `Family`."""
         need_transformers(PATH)
-        from trainwright.model.causal_lm.causal_network import position_count, try_abilities
+        from trainwright.model.causal_lm.causal_network import (
+            map_tied_weights,
+            position_count,
+            try_abilities,
+        )
 
         found = find_base(section, folder)
         config = json.dumps(found.config(), sort_keys=True)
         longest = position_count(config)
         base = describe_base(found, section, longest, "tokens")
         read = section.model_copy(update={"base": base})
-        if read.block_count > MOST_LAYERS:
-            raise unusable(
-                "the config.json of the base has too many layers",
-                f"{read.block_count:,}",
-                f"at most {MOST_LAYERS:,}",
-            )
+        for head, embedding in map_tied_weights(config).items() if base.weights else ():
+            found.check_tied(head, embedding)
+        check_layers(read.block_count)
         if longest and section.context > longest:
             raise unusable(
                 "the windows are longer than the positions of the base",
@@ -105,10 +114,10 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
 
     def encoding_problems(self, section: CausalLm, encoding: Encoding) -> Iterator[Problem]:
         """The embedding has a row for each token. Weights of a base need its tokenizer."""
-        from trainwright.model.causal_lm.causal_network import embedding_rows
+        from trainwright.model.pretrained.sequence_classifier import vocabulary_size
 
         assert section.base != "none", "its files were read"
-        rows = embedding_rows(section.base.config)
+        rows = vocabulary_size(section.base, "tokens")
         tokens = TokenEncoding.of_kind(encoding)
         yield from token_problems(section.architecture, rows, section.base, tokens)
 
@@ -152,12 +161,24 @@ class CausalLmFamily(NetworkFamily[CausalLm]):
         base = locate_base(section, section.base, recorded.get("", ""))
         return section.model_copy(update={"base": base})
 
-    def count_logits(self, section: CausalLm, _shape: Shape, /) -> int:
-        """See `NetworkFamily`."""
-        from trainwright.model.causal_lm.causal_network import embedding_rows
+    def _counts(self, section: CausalLm, shape: Shape) -> NetworkCounts:
+        from trainwright.model.count_network import count_network
 
         assert section.base != "none", "its files were read"
-        return 2 * section.context * embedding_rows(section.base.config)
+        try:
+            return count_network(self, section, shape)
+        except Mistake:
+            raise
+        # Each architecture has its own way to refuse a size.
+        except Exception as error:
+            raise unfit(json.loads(section.base.config)["model_type"], error) from error
+
+    def count_logits(self, section: CausalLm, _shape: Shape, /) -> int:
+        """See `NetworkFamily`."""
+        from trainwright.model.pretrained.sequence_classifier import vocabulary_size
+
+        assert section.base != "none", "its files were read"
+        return 2 * section.context * vocabulary_size(section.base, "tokens")
 
     def blocks(self, network: nn.Module) -> Iterable[nn.Module]:
         """Layers of the decoder."""

@@ -22,14 +22,11 @@ from trainwright.core.errors import Mistake
 from trainwright.model.adapters.need_peft import need_peft
 from trainwright.model.causal_attention import KeyValueCache, within_documents
 from trainwright.model.pretrained.encoder_adapter import inject_into, layers_to_adapt
-from trainwright.model.pretrained.hub_files import classifier_class, known_config, unfit, unusable
-from trainwright.model.pretrained.sequence_classifier import quiet
+from trainwright.model.pretrained.hub_files import classifier_class, known_config, unfit
+from trainwright.model.pretrained.sequence_classifier import draw, few_layers, quiet, read_weights
 
-_LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
-_FEW = 2
 _TOKENS = 64
 _EQUAL = 1e-5
-_NAMED = 5
 _LARGE = 100
 """Times the usual weights of a head: a limit of its logits shows."""
 
@@ -133,9 +130,8 @@ def try_abilities(config: str) -> Abilities:
     """
     with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
         torch.manual_seed(0)
-        network = CausalNetwork(_few_layers(config), 8, partial(try_abilities, config)).eval()
         tokens = torch.arange(3, 11)[None]
-        whole = network(tokens)
+        network, whole = _network_to_try(config, tokens)
         other = tokens.clone()
         other[0, -1] = 40
         is_causal = _equal(lambda: network(other)[:, :-1], whole[:, :-1])
@@ -163,7 +159,11 @@ def build_causal(section: CausalLm, *, is_new: bool) -> CausalNetwork:
     assert section.base != "none", "its files were read"
     config = known_config(json.loads(section.base.config), "tokens")
     with quiet():
-        model = _draw(config) if is_new else _read(section.base.folder, config)
+        kind = classifier_class("tokens")
+        folder = section.base.folder
+        model = (
+            draw(kind, config) if is_new else read_weights(kind, folder, config, needs_head=True)
+        )
     abilities = partial(try_abilities, section.base.config)
     return CausalNetwork(model.train(), section.context, abilities)
 
@@ -175,6 +175,15 @@ def position_count(config: str) -> int:
     return int(found or 0)
 
 
+def map_tied_weights(config: str) -> dict[str, str]:
+    """Names of weights that are those of another name, as of a head tied to the embedding."""
+    values = known_config(json.loads(config), "tokens")
+    if not values.get_text_config().tie_word_embeddings:
+        return {}
+    model = classifier_class("tokens")._model_mapping[type(values)]
+    return dict(model._tied_weights_keys or {})
+
+
 def attention_window(config: str) -> int:
     """Tokens that a layer with a sliding window sees; 0 without one."""
     text = known_config(json.loads(config), "tokens").get_text_config()
@@ -182,26 +191,27 @@ def attention_window(config: str) -> int:
     return int(getattr(text, "sliding_window", None) or 0) if is_used else 0
 
 
-def embedding_rows(config: str) -> int:
-    """Tokens that the model has embeddings for."""
-    return int(known_config(json.loads(config), "tokens").get_text_config().vocab_size)
+def _network_to_try(config: str, tokens: Tensor) -> tuple[CausalNetwork, Tensor]:
+    """A network of few layers and tokens, or a whole one where some cannot be left away, and its
+    logits.
 
-
-def _few_layers(config: str) -> nn.Module:
-    values = json.loads(config)
-    small = known_config(values, "tokens")
-    for name in _LAYERS:
-        if isinstance(getattr(small, name, None), int):
-            setattr(small, name, min(_FEW, getattr(small, name)))
-    if isinstance(kinds := getattr(small, "layer_types", None), list):
-        small.layer_types = kinds[:_FEW]
-    small.vocab_size, small.pad_token_id = _TOKENS, None
-    with quiet():
+    Raises:
+        Mistake: it cannot be built, or gives none.
+    """
+    whole, refused = json.loads(config), Exception()
+    for values in (few_layers(whole), whole):
         try:
-            return _draw(small)
-        except Mistake:
-            # Some shapes have settings for each layer.
-            return _draw(known_config(values, "tokens"))
+            small = known_config(values, "tokens")
+            if values is not whole:
+                small.vocab_size, small.pad_token_id = _TOKENS, None
+            with quiet():
+                model = draw(classifier_class("tokens"), small)
+                network = CausalNetwork(model, 8, partial(try_abilities, config)).eval()
+                return network, network(tokens)
+        # Some shapes have settings for each layer; each has its own way to refuse rows.
+        except Exception as error:
+            refused = error
+    raise refused if isinstance(refused, Mistake) else unfit(whole["model_type"], refused)
 
 
 def _fuses(network: CausalNetwork, tokens: Tensor) -> bool:
@@ -226,43 +236,6 @@ def _equal(compute: Callable[[], Tensor], wanted: Tensor) -> bool:
     except Exception:
         return False
     return found.shape == wanted.shape and bool((found - wanted).abs().max() < _EQUAL)
-
-
-def _draw(config: Any) -> nn.Module:
-    kind = classifier_class("tokens")
-    try:
-        made: nn.Module = kind.from_config(config, dtype=torch.float32, trust_remote_code=False)
-    # Each architecture has its own way to fail with a size or a name it cannot have.
-    except Exception as error:
-        raise unfit(config.model_type, error) from error
-    return made
-
-
-def _read(folder: str, config: Any) -> nn.Module:
-    kind = classifier_class("tokens")
-    try:
-        model, loaded = kind.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-    except (OSError, RuntimeError, ValueError) as error:
-        raise unusable(
-            "the weights of the base cannot be read", str(error), "weights of its config.json"
-        ) from error
-    if lost := sorted(loaded["missing_keys"]):
-        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-        raise unusable(
-            "the weights of the base are not those of its config.json",
-            f"none of this name: {', '.join(lost[:_NAMED])}{more}",
-            "every weight of the model",
-        )
-    found: nn.Module = model
-    return found
 
 
 def adapt_causal(network: CausalNetwork, adapter: InLayers) -> None:

@@ -43,21 +43,8 @@ def count_own(family: NetworkFamily[Imported], section: Imported, shape: Shape) 
     Raises:
         Mistake: it cannot compute a batch, or its outputs are not those of the task.
     """
-    call = _Call(shape)
     try:
-        return count_network(family, section, shape, call)
-    except Mistake:
-        raise
-    # What does not work without values may work with them.
-    except Exception:
-        return _count_with_values(family, section, shape, call)
-
-
-def _count_with_values(
-    family: NetworkFamily[Imported], section: Imported, shape: Shape, call: _Call
-) -> NetworkCounts:
-    try:
-        return count_network(family, section, shape, call, "cpu")
+        return count_network(family, section, shape, _Call(shape))
     except Mistake:
         raise
     except Exception as error:

@@ -14,6 +14,7 @@ from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Base, Pretrained
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, hash_file, hash_value
+from trainwright.core.limits import MOST_LAYERS
 
 BasedSection: TypeAlias = Pretrained | Gpt | CausalLm
 """Sections that name a base."""
@@ -114,6 +115,29 @@ class BaseFolder:
             _check_whole(file)
         hashes = {file.name: hash_file(file) for file in files}
         return next(iter(hashes.values())) if len(hashes) == 1 else hash_value(hashes)
+
+    def check_tied(self, head: str, embedding: str) -> None:
+        """Check that a head which is tied to the embedding is the same tensor where the files have
+        both: versions of transformers differ in which of two they read.
+
+        Raises:
+            Mistake: they differ.
+        """
+        import torch
+        from safetensors import safe_open
+
+        tensors = []
+        for file in self.weight_files():
+            with safe_open(file, framework="pt") as weights:
+                names = {head, embedding} & set(weights.keys())
+                tensors += [weights.get_tensor(name) for name in names]
+        if len(tensors) == 2 and not torch.equal(*tensors):
+            what = "tie_word_embeddings of the base is true, and its head is not its embedding"
+            found, expected = f"{head} is not {embedding}", "one tensor for both"
+            fix = (
+                f"write tie_word_embeddings: false into its config.json, or save it without {head}"
+            )
+            raise unusable(what, found, expected, fix)
 
     def licence(self) -> str:
         """Licence in the head of the model card; empty if it states none."""
@@ -271,6 +295,13 @@ def unusable(what: str, found: str, expected: str, fix: str = "") -> Mistake:
             fix=fix or "download or save the base again, or name another one",
         )
     )
+
+
+def check_layers(layers: int) -> None:
+    """Refuse, with a Mistake, more layers than any base has."""
+    if layers > MOST_LAYERS:
+        what = "the config.json of the base has too many layers"
+        raise unusable(what, f"{layers:,}", f"at most {MOST_LAYERS:,}")
 
 
 def unfit(kind: str, error: Exception) -> Mistake:

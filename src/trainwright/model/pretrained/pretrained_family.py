@@ -13,7 +13,6 @@ from trainwright.contract.sections.section import settled
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, hash_bytes
 from trainwright.core.lazy_imports import need_transformers
-from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.columns.target import Target
 from trainwright.data.encoders.text_tokenizer import (
     NO_TOKENIZER,
@@ -28,8 +27,10 @@ from trainwright.model.pretrained.hub_files import (
     PATH,
     PREPROCESSOR,
     BaseFolder,
+    check_layers,
     find_base,
     locate_base,
+    unfit,
     unusable,
 )
 from trainwright.model.pretrained.task_problems import problems_with_task
@@ -225,13 +226,24 @@ class PretrainedFamily(NetworkFamily[Pretrained]):
         return {"config.json": config, PREPROCESSOR: describe_pixels(network, shape)}
 
     def _counts(self, section: Pretrained, shape: Shape) -> NetworkCounts:
+        from trainwright.model.count_network import call_in_order, count_network
+        from trainwright.model.pretrained.sequence_classifier import call_texts
+
+        call = call_in_order if isinstance(shape, ImageShape) else call_texts
+        base = settled(section.base)
+        config = json.loads(base.config)
+        # The head of a BART or a T5 reads the output of the end token.
+        end = config.get("eos_token_id") if base.reads == "texts" else 0
+        filling = end if isinstance(end, int) else 0
         try:
-            return super()._counts(section, shape)
+            return count_network(self, section, shape, call, filling)
+        except Mistake:
+            raise
         # Each architecture has its own way to refuse a size.
         except Exception as error:
-            if isinstance(error, Mistake) or not isinstance(shape, ImageShape):
-                raise
-            raise _other_size(settled(section.base), shape, error) from error
+            if isinstance(shape, ImageShape):
+                raise _other_size(base, shape, error) from error
+            raise unfit(config["model_type"], error) from error
 
 
 def _text_base(found: BaseFolder, section: Pretrained) -> Base:
@@ -239,6 +251,7 @@ def _text_base(found: BaseFolder, section: Pretrained) -> Base:
     from trainwright.model.pretrained.sequence_classifier import (
         position_limit,
         read_tokenizer,
+        try_rows,
         vocabulary_size,
     )
 
@@ -255,8 +268,9 @@ def _text_base(found: BaseFolder, section: Pretrained) -> Base:
         folder=str(found.path),
         tokenizer_json=content,
     )
-    _check_layers(section.model_copy(update={"base": base}).block_count)
+    check_layers(section.model_copy(update={"base": base}).block_count)
     _check_tokens(content, vocabulary_size(base))
+    try_rows(base)
     limits = [one for one in (longest, position_limit(base)) if one]
     return base.model_copy(update={"longest": min(limits, default=_USUAL_LENGTH)})
 
@@ -273,7 +287,7 @@ def _image_base(found: BaseFolder, section: Pretrained) -> Base:
         commit=found.commit,
         folder=str(found.path),
     )
-    _check_layers(section.model_copy(update={"base": base}).block_count)
+    check_layers(section.model_copy(update={"base": base}).block_count)
     return base.model_copy(update=image_settings(base, found.preprocessor()))
 
 
@@ -320,20 +334,11 @@ def _other_size(base: Base, shape: ImageShape, error: Exception) -> Mistake:
     )
 
 
-def _check_layers(layers: int) -> None:
-    if layers > MOST_LAYERS:
-        raise unusable(
-            "the config.json of the base has too many layers",
-            f"{layers:,}",
-            f"at most {MOST_LAYERS:,}",
-        )
-
-
 def _check_tokens(content: str, known: int) -> None:
     """Check a tokenizer against the embeddings of its model, and that it can be used."""
     expected = "a tokenizer of the same model"
     tokens = vocabulary_of(content)
-    if tokens > known:
+    if 0 < known < tokens:
         raise unusable(
             "the tokenizer of the base has tokens that its model does not know",
             f"{tokens:,} tokens, {known:,} embeddings",

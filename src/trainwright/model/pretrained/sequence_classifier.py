@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.contract.sections.model.pretrained import Base
-from trainwright.data.encoders.text_tokenizer import panics_as_errors
+from trainwright.core.files import Json
+from trainwright.data.encoders.text_tokenizer import panics_as_errors, trial_rows
+from trainwright.model.model_call import call_model
 from trainwright.model.pretrained.hub_files import (
     classifier_class,
     known_config,
@@ -21,6 +24,8 @@ from trainwright.model.pretrained.hub_files import (
 from trainwright.model.row_state import PROJECTION
 
 _NAMED = 5
+_FEW, _EQUAL = 2, 1e-4
+_LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 
 _TOKENS_READ = "score"
 """How transformers calls a head that reads every token."""
@@ -39,14 +44,67 @@ def build_classifier(base: Base, outputs: int, *, is_new: bool) -> nn.Module:
     config.num_labels = outputs
     is_of_texts = base.reads == "texts"
     if is_of_texts:
-        config.pad_token_id = base.pad
+        config.pad_token_id = config.get_text_config().pad_token_id = base.pad
+        if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+            config.decoder_start_token_id = base.pad  # As T5 begins.
     kind = classifier_class(base.reads)
     with quiet():
-        network = _draw(kind, config) if is_new else _read(kind, base, config)
+        network = (
+            draw(kind, config)
+            if is_new
+            else read_weights(kind, base.folder, config, needs_head=False)
+        )
     network.register_forward_hook(_logits)
     if is_of_texts and getattr(config, "type_vocab_size", 0) < 2:
         network.register_forward_pre_hook(_without_segments, with_kwargs=True)
     return network.train()  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def try_rows(base: Base) -> None:
+    """Check that a model of few layers reads a text of its tokenizer, and gives it the same outputs
+    where padding follows it.
+
+    Raises:
+        Mistake: it does not, or cannot be built.
+    """
+    config = json.loads(base.config)
+    ids = trial_rows(base.tokenizer_json)[0].ids
+    rows = torch.tensor([[*ids, *[base.pad] * len(ids)]])
+    mask = (torch.arange(rows.shape[1]) < len(ids)).long()[None]
+    inputs = ((rows[:, : len(ids)], mask[:, : len(ids)]), (rows, mask))
+    refused: Exception
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
+        for values in (few_layers(config), config):
+            torch.manual_seed(0)
+            small = base.model_copy(update={"config": json.dumps(values)})
+            try:
+                network = build_classifier(small, _FEW, is_new=True).eval()
+                names = ("input_ids", "attention_mask")
+                alone, padded = (call_model(network, names, row) for row in inputs)
+                break
+            # Some shapes have settings for each layer; each has its own way to refuse rows.
+            except Exception as error:
+                refused = error
+        else:
+            raise unfit(config["model_type"], refused) from refused
+    if not torch.allclose(alone, padded, atol=_EQUAL, rtol=_EQUAL):
+        what = "reads the padding of shorter texts, so outputs depend on other rows of a batch"
+        found = f"outputs that differ by {float((alone - padded).abs().max()):.2g}"
+        expected = "an architecture that masks padding, such as bert, roberta or distilbert"
+        raise unusable(f"{config['model_type']} {what}", found, expected, "name another base")
+
+
+def few_layers(config: Mapping[str, Json]) -> dict[str, Json]:
+    """A configuration with two layers, or one of each kind."""
+    kinds = list(config.get("layer_types") or ())
+    few = list(dict.fromkeys(kinds)) if len(set(kinds)) > 1 else kinds[:_FEW]
+    small = dict(config) | ({"layer_types": few} if kinds else {})
+    for name in set(_LAYERS) & set(config):
+        small[name] = len(few) or min(_FEW, config[name])
+    if isinstance(config.get("text_config"), dict):
+        small["text_config"] = few_layers(config["text_config"])
+    return small
 
 
 def _without_segments(
@@ -58,7 +116,12 @@ def _without_segments(
     return given, named
 
 
-def _draw(kind: Any, config: Any) -> Any:
+def draw(kind: Any, config: Any) -> Any:
+    """A model of transformers with new weights.
+
+    Raises:
+        Mistake: no network has its sizes.
+    """
     try:
         return kind.from_config(config, dtype=torch.float32, trust_remote_code=False)
     # Each architecture has its own way to fail with a size or a name it cannot have.
@@ -66,10 +129,15 @@ def _draw(kind: Any, config: Any) -> Any:
         raise unfit(config.model_type, error) from error
 
 
-def _read(kind: Any, base: Base, config: Any) -> Any:
+def read_weights(kind: Any, folder: str, config: Any, *, needs_head: bool) -> Any:
+    """A model of transformers with the weights of a folder, all of them or those of its encoder.
+
+    Raises:
+        Mistake: they cannot be read, or some are missing.
+    """
     try:
         network, loaded = kind.from_pretrained(
-            base.folder,
+            folder,
             config=config,
             dtype=torch.float32,
             local_files_only=True,
@@ -82,15 +150,15 @@ def _read(kind: Any, base: Base, config: Any) -> Any:
         raise unusable(
             "the weights of the base cannot be read", str(error), "weights of its config.json"
         ) from error
-    prefix = encoder_prefix(network)
-    other = (name[0] for name in loaded["mismatched_keys"])
-    lost = sorted(name for name in {*loaded["missing_keys"], *other} if is_of_encoder(name, prefix))
+    names = {*loaded["missing_keys"], *(name[0] for name in loaded["mismatched_keys"])}
+    prefix = "" if needs_head else encoder_prefix(network)
+    lost = sorted(name for name in names if needs_head or is_of_encoder(name, prefix))
     if lost:
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise unusable(
             "the weights of the base are not those of its config.json",
             f"none of this name and size: {', '.join(lost[:_NAMED])}{more}",
-            "every weight of the encoder",
+            "every weight of the model" if needs_head else "every weight of the encoder",
         )
     return network
 
@@ -135,18 +203,26 @@ def position_limit(base: Base) -> int:
     """The most tokens that the learned positions of an encoder allow; 0 where it has none."""
     config = known_config(json.loads(base.config), "texts")
     limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", 0)
+    limit = limit if isinstance(limit, int) and limit > 0 else 0  # XLNet names -1.
     with torch.device("meta"):
         network = build_classifier(base, 2, is_new=True)
     for name, module in network.named_modules():
         if "position_embeddings" in name and isinstance(module, nn.Embedding):
             skipped = 0 if module.padding_idx is None else module.padding_idx + 1
             return module.num_embeddings - skipped
-    return int(limit or 0)
+    return limit
 
 
-def vocabulary_size(base: Base) -> int:
-    """Tokens that the encoder has embeddings for."""
-    return int(known_config(json.loads(base.config), "texts").get_text_config().vocab_size)
+def vocabulary_size(base: Base, reads: Literal["texts", "tokens"] = "texts") -> int:
+    """Tokens that a model has embeddings for; 0 for any, as CANINE reads code points."""
+    return int(
+        getattr(known_config(json.loads(base.config), reads).get_text_config(), "vocab_size", 0)
+    )
+
+
+def call_texts(network: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
+    """Outputs for texts, called as in a training."""
+    return call_model(network, ("input_ids",), inputs)
 
 
 def read_tokenizer(folder: str) -> tuple[str, int, int]:
