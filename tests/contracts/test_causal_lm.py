@@ -154,6 +154,30 @@ def test_it_is_judged_continued_and_opened_in_transformers(contract: Path) -> No
     assert theirs[0, 6:].tolist() == written
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("model", ["gpt", "causal_lm"])
+def test_a_tied_head_with_weights_of_its_own_is_refused(
+    tmp_path: Path, model: str, kind: str
+) -> None:
+    contract = write_decoder_project(tmp_path)
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4} if kind == "gpt2" else SMALL
+    changes = {**sizes, "vocab_size": 288, "tie_word_embeddings": False}
+    theirs = write_base(kind, tmp_path / "base", **changes)
+    file = tmp_path / "base" / "config.json"
+    setting = f"model={{kind: {model}, architecture: base, context: 16}}"
+    for is_equal in (False, True):
+        if is_equal:
+            head, embedding = theirs.get_output_embeddings(), theirs.get_input_embeddings()
+            head.weight.data.copy_(embedding.weight.data)
+            theirs.save_pretrained(tmp_path / "base")
+        tied = json.loads(file.read_text()) | {"tie_word_embeddings": True}
+        file.write_text(json.dumps(tied))
+        with inside(tmp_path):
+            ran = command("check", contract.name, "--set", setting)
+        assert ("its head is not its embedding" in ran.err) is not is_equal
+        assert (ran.code == 2) is not is_equal, ran.err
+
+
 def refused(contract: Path, *settings: str) -> str:
     with inside(contract.parent):
         words = [word for one in settings for word in ("--set", one)]

@@ -143,7 +143,7 @@ def test_a_broken_base_is_refused(
 ) -> None:
     """So is one of more than four layers, here."""
     contract = write_decoder_project(tmp_path)
-    monkeypatch.setattr("trainwright.model.gpt.decoder_config.MOST_LAYERS", 4)
+    monkeypatch.setattr("trainwright.model.pretrained.hub_files.MOST_LAYERS", 4)
     damage(tmp_path / "base")
     message = refused(contract)
     assert said in message

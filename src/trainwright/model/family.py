@@ -140,10 +140,11 @@ class Family(ABC, Generic[S]):
 @final
 @dataclass(frozen=True, slots=True)
 class HubLayout:
-    """`config.json` of a model of transformers, and its weights by name."""
+    """`config.json` of a model of transformers, its weights by name, and what is to be known."""
 
     config: Mapping[str, Json]
     weights: Mapping[str, Tensor]
+    doubt: str = ""
 
 
 @final

@@ -76,12 +76,14 @@ def merge_adapter(
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="A new folder.")
     ] = Path("merged"),
     runs: Runs = RUNS,
+    allow_code: AllowCode = False,
 ) -> None:
     """Write the base of a run with its adapter merged into it, as a folder of Hugging Face. The
     base is unchanged."""
-    from trainwright.cli.weights.weights_export import merge
+    from trainwright.cli.weights.weights_export import export_hub_folder
 
-    merge(run, runs, output)
+    with code_allowed(allow_code):
+        export_hub_folder(run, runs, output, merges=True)
 
 
 @weights_app.command("convert")

@@ -68,26 +68,18 @@ def export_small_graph(run: str, runs: Path, output: Path) -> int:
     return EXIT_DONE if met else EXIT_VERDICT_NOT_MET
 
 
-def export_hub_folder(run: str, runs: Path, output: Path) -> None:
-    """Write the network of a run as a folder of Hugging Face."""
+def export_hub_folder(run: str, runs: Path, output: Path, *, merges: bool = False) -> None:
+    """Write the network of a run as a folder of Hugging Face; or only one whose adapter `merges`
+    into its base."""
     need_torch("", "the weights of a network")
-    from trainwright.run.after.export_folder import export_folder
+    from trainwright.run.after.export_folder import export_folder, merge_folder
 
     folder = find_run(run, runs)
     with naming_damage(folder):
-        architecture = export_folder(folder, output)
-    sys.stdout.write(show_safely(f"{architecture} in {output}\n"))
-
-
-def merge(run: str, runs: Path, output: Path) -> None:
-    """Write the base of a run with its adapter merged into it."""
-    need_torch("", "the weights of a network")
-    from trainwright.run.after.export_folder import merge_folder
-
-    folder = find_run(run, runs)
-    with naming_damage(folder):
-        architecture = merge_folder(folder, output)
-    sys.stdout.write(show_safely(f"{architecture} in {output}\n"))
+        exported = (merge_folder if merges else export_folder)(folder, output)
+    for doubt in exported.doubts:
+        sys.stderr.write(labelled("warning", show_safely(doubt)) + "\n")
+    sys.stdout.write(show_safely(f"{exported.architecture} in {output}\n"))
 
 
 def convert(source: Path, output: Path) -> None:

@@ -142,16 +142,6 @@ class CaptionEncoding(TokenEncoding):
         """What ends a caption."""
         return self.text.end
 
-    @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.vocabulary.size
-
-    @property
-    def tokenizer_json(self) -> str:
-        """The pieces of subwords."""
-        return self.vocabulary.tokenizer_json
-
     def read_new(self, _rows: NewRows, /) -> Inputs:
         """Refused, as `not_predicted` says."""
         raise self.not_predicted()

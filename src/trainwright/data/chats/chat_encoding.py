@@ -16,7 +16,8 @@ from trainwright.data.base.inputs import Inputs, Integers, Part
 from trainwright.data.base.token_inputs import PreferenceInputs, TokenInputs, Tokens, token_dtype
 from trainwright.data.chats.chat_messages import Chat, ChatTable, UnreadableMessage, parse_messages
 from trainwright.data.chats.chat_template import NO_ANSWER, ChatTemplate, Piece
-from trainwright.data.encoders.encoding import InputColumn, NewRows
+from trainwright.data.chats.hub_template import write_jinja
+from trainwright.data.encoders.encoding import InputColumn
 from trainwright.data.encoders.vocabulary import TextVocabulary, TokenEncoding
 
 _AT_ONCE = 2**14
@@ -58,6 +59,11 @@ class ChatEncoding(TokenEncoding):
         """As the template ends an answer."""
         return self.template.end()
 
+    @property
+    def hub_template(self) -> str:
+        """See `TokenEncoding`."""
+        return write_jinja(self.template)
+
     def ask(self, messages: str, tools: str = "", /) -> list[str]:
         """As the template writes the messages, up to the answer of the assistant."""
         try:
@@ -90,10 +96,6 @@ class ChatEncoding(TokenEncoding):
             ends[learned],
         )
 
-    def read_new(self, rows: NewRows, /) -> Inputs:
-        """As `TextVocabulary.read_new`."""
-        return self.words.read_new(rows)
-
     def profile(self, part: Part, /) -> dict[str, Json]:
         """Lengths of the chats, and the share of unknown characters."""
         return self.words.profile(part)
@@ -102,23 +104,9 @@ class ChatEncoding(TokenEncoding):
         """A list of messages."""
         return [InputColumn("messages", f"chat of {self.words.kind}")]
 
-    @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.words.size
-
-    @property
-    def tokenizer_json(self) -> str:
-        """The pieces of subwords."""
-        return self.words.tokenizer_json
-
     def trial_inputs(self) -> list[Inputs]:
         """As `TextVocabulary.trial_inputs`."""
         return self.words.trial_inputs()
-
-    def shape_json(self, outputs: int) -> Json:
-        """The size of the vocabulary."""
-        return self.words.shape_json(outputs)
 
     def describe(self, rows: int) -> str:
         """Chats, and how many different tokens they consist of."""
@@ -186,6 +174,11 @@ class PreferenceEncoding(TokenEncoding):
         """As the template ends an answer."""
         return self.chats.turn_end
 
+    @property
+    def hub_template(self) -> str:
+        """See `TokenEncoding`."""
+        return self.chats.hub_template
+
     def ask(self, messages: str, tools: str = "", /) -> list[str]:
         """As `ChatEncoding.ask`."""
         return self.chats.ask(messages, tools)
@@ -198,10 +191,6 @@ class PreferenceEncoding(TokenEncoding):
         lengths = encoded.stops[lasts] - starts
         return PreferenceInputs(TokenInputs(encoded.tokens, starts, lengths, encoded.begins))
 
-    def read_new(self, rows: NewRows, /) -> Inputs:
-        """As `TextVocabulary.read_new`."""
-        return self.vocabulary.read_new(rows)
-
     def profile(self, part: Part, /) -> dict[str, Json]:
         """Of the prompts with their answers."""
         return self.chats.profile(replace(part, inputs=part.inputs.segments))
@@ -210,25 +199,11 @@ class PreferenceEncoding(TokenEncoding):
         """A list of messages."""
         return self.chats.signature(profile)
 
-    @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.chats.tokens
-
-    @property
-    def tokenizer_json(self) -> str:
-        """The pieces of subwords."""
-        return self.chats.tokenizer_json
-
     def trial_inputs(self) -> list[Inputs]:
         """The last token, twice, as both answers of a pair."""
         (text,) = self.vocabulary.trial_inputs()
         both = TokenInputs.of_kind(text).take(np.zeros(2, dtype=np.int64))
         return [PreferenceInputs(both, np.zeros(2), np.ones(2))]
-
-    def shape_json(self, outputs: int) -> Json:
-        """The size of the vocabulary."""
-        return self.chats.shape_json(outputs)
 
     def describe(self, rows: int) -> str:
         """Pairs, and how many different tokens they consist of."""

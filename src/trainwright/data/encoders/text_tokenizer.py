@@ -171,7 +171,7 @@ def count_bytes(text: str) -> npt.NDArray[np.int64]:
             counts[number] = 1
         elif by_bytes:
             # Each byte is a character of its alphabet, U+001E those below U+0021 as theirs + 256.
-            counts[number] = len(token) - token.count(_byte_sign(DOCUMENT_END))
+            counts[number] = len(token) - token.count(byte_signs()[ord(DOCUMENT_END)])
         else:
             spelled = token.removeprefix(prefix).replace(_BLANK, " ").replace(DOCUMENT_END, "")
             counts[number] = len(spelled.encode())
@@ -215,9 +215,11 @@ def _flat(rule: Any) -> Iterator[Mapping[str, Any]]:
             yield from _flat(one)
 
 
-def _byte_sign(character: str) -> str:
-    """The sign that byte-level tokenizers write for a control character below U+0021."""
-    return chr(ord(character) + 256)
+def byte_signs() -> list[str]:
+    """The signs of byte-level tokenizers for the 256 bytes: those of Latin-1, and from U+0100 on
+    for bytes without one."""
+    others = [*range(33), *range(127, 161), 173]
+    return [chr(256 + others.index(one)) if one in others else chr(one) for one in range(256)]
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from trainwright.data.base.inputs import Inputs, Part
 from trainwright.data.base.token_inputs import DOCUMENT_END, TokenInputs, Tokens, token_dtype
 from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
 from trainwright.data.encoders.encoding import Encoding, InputColumn, NewRows
-from trainwright.data.encoders.text_tokenizer import changes_of, count_bytes
+from trainwright.data.encoders.text_tokenizer import byte_signs, changes_of, count_bytes
 
 UNKNOWN = 0
 """The token of a character that the training part does not hold."""
@@ -40,12 +41,40 @@ class TokenEncoding(Encoding):
         """What a token is."""
 
     @property
+    def tokens(self) -> int:
+        """The size of the vocabulary."""
+        return self.vocabulary.size
+
+    @property
+    def tokenizer_json(self) -> str:
+        """The pieces of subwords."""
+        return self.vocabulary.symbols if self.vocabulary.kind == "subwords" else ""
+
+    def read_new(self, _rows: NewRows, /) -> Inputs:
+        """Refused: a text is not continued in this version."""
+        raise NotAvailable(
+            Problem(
+                "writing text is not available in this version",
+                fix="evaluate the model on a text instead",
+            )
+        )
+
+    def shape_json(self, outputs: int) -> Json:
+        """The size of the vocabulary."""
+        return {"kind": "tokens", "outputs": outputs}
+
+    @property
     def turn_end(self) -> str:
         """What ends an answer; empty where texts have none.
 
         Raises:
             Mistake: the template of the chats is a program that may not run.
         """
+        return ""
+
+    @property
+    def hub_template(self) -> str:
+        """The chat template as jinja; empty where texts have no messages."""
         return ""
 
     def ask(self, _messages: str, _tools: str = "", /) -> list[str]:
@@ -102,32 +131,26 @@ class TextVocabulary(TokenEncoding):
         """A text."""
         return [InputColumn("text", f"text of {self.kind}")]
 
-    def read_new(self, _rows: NewRows, /) -> Inputs:
-        """Refused: a text is not continued in this version."""
-        raise NotAvailable(
-            Problem(
-                "writing text is not available in this version",
-                fix="evaluate the model on a text instead",
-            )
-        )
-
-    def shape_json(self, outputs: int) -> Json:
-        """The size of the vocabulary."""
-        return {"kind": "tokens", "outputs": outputs}
-
     def describe(self, rows: int) -> str:
         """Tokens, and how many of them differ."""
         return f"{many(rows, 'token')} of {self.size} different {self.kind}"
 
-    @property
-    def tokenizer_json(self) -> str:
-        """The pieces of `subwords`."""
-        return self.symbols if self.kind == "subwords" else ""
-
-    @property
-    def tokens(self) -> int:
-        """The size of the vocabulary."""
-        return self.size
+    def hub_tokenizer(self) -> Json:
+        """The tokenizer as the JSON of the tokenizers library."""
+        if self.kind == "subwords":
+            return json.loads(self.symbols)
+        if self.kind == "bytes":
+            signs = dict(zip(byte_signs(), range(256), strict=True))
+            model: Json = {"type": "BPE", "vocab": signs, "merges": []}
+            split: Json = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+            split, decoder = (split | {"trim_offsets": True},) * 2
+        else:
+            signs = {sign: number for number, sign in enumerate(["<unk>", *self.symbols])}
+            model = {"type": "WordLevel", "vocab": signs, "unk_token": "<unk>"}
+            every, decoder = {"Regex": r"[\s\S]"}, {"type": "Fuse"}
+            split = {"type": "Split", "pattern": every, "behavior": "Isolated", "invert": False}
+        parts = {"pre_tokenizer": split, "decoder": decoder, "model": model}
+        return {"version": "1.0", "added_tokens": [], **parts}
 
     def trial_inputs(self) -> list[Inputs]:
         """The last token, twice."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,8 +11,7 @@ from pydantic import ValidationError
 from trainwright.contract.sections.model.gpt import Gpt, LinearScaling, Llama3Scaling
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
-from trainwright.core.limits import MOST_LAYERS
-from trainwright.model.pretrained.hub_files import unusable
+from trainwright.model.pretrained.hub_files import check_layers, unusable
 
 KNOWN: Final = ("llama", "qwen2", "gpt2")
 """Architectures whose weights this decoder has a place for."""
@@ -179,12 +179,7 @@ def _checked(values: dict[str, Any]) -> Gpt:
         ) from error
     if problems := list(found.own_problems()):
         raise Mistake(problems)
-    if found.layers > MOST_LAYERS:
-        raise unusable(
-            "the config.json of the base has too many layers",
-            f"{found.layers:,}",
-            f"at most {MOST_LAYERS:,}",
-        )
+    check_layers(found.layers)
     return found
 
 
@@ -211,6 +206,17 @@ def config_of(section: Gpt, vocabulary: int) -> dict[str, Json]:
     return _to_llama(section, vocabulary)
 
 
+def _positions(section: Gpt) -> int:
+    """Positions of the base, or those of the windows where it has fewer."""
+    return max(section.context, 0 if section.base == "none" else section.base.longest)
+
+
+def _bounds(section: Gpt) -> dict[str, Json]:
+    """Tokens that begin, end and fill a text of the base."""
+    base = {} if section.base == "none" else json.loads(section.base.config)
+    return {name: base.get(name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+
+
 def _to_gpt2(section: Gpt, vocabulary: int) -> dict[str, Json]:
     names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
     if section.feed_forward not in names or section.key_heads != section.heads:
@@ -222,14 +228,13 @@ def _to_gpt2(section: Gpt, vocabulary: int) -> dict[str, Json]:
         "n_head": section.heads,
         "n_embd": section.width,
         "n_inner": section.inner_width,
-        "n_positions": section.context,
+        "n_positions": _positions(section),
         "activation_function": names[section.feed_forward],
         "layer_norm_epsilon": section.norm_epsilon,
         "tie_word_embeddings": section.tied,
         "vocab_size": vocabulary,
         **{f"{part}_pdrop": section.dropout for part in ("attn", "embd", "resid")},
-        "bos_token_id": None,
-        "eos_token_id": None,
+        **_bounds(section),
         "dtype": "float32",
     }
 
@@ -244,15 +249,14 @@ def _to_llama(section: Gpt, vocabulary: int) -> dict[str, Json]:
         "num_key_value_heads": section.key_heads,
         "hidden_size": section.width,
         "intermediate_size": section.inner_width,
-        "max_position_embeddings": section.context,
+        "max_position_embeddings": _positions(section),
         "hidden_act": "silu",
         "rms_norm_eps": section.norm_epsilon,
         "rope_theta": section.rotary_base,
         "rope_scaling": _scaling_to_json(section),
         "tie_word_embeddings": section.tied,
         "vocab_size": vocabulary,
-        "bos_token_id": None,
-        "eos_token_id": None,
+        **_bounds(section),
         "dtype": "float32",
     }
 

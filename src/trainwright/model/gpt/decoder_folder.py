@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.contract.sections.model.gpt import Gpt
+from trainwright.contract.sections.model.pretrained import Base
 from trainwright.core.errors import Mistake
 from trainwright.model.gpt.decoder_config import section_of
 from trainwright.model.pretrained.hub_files import BaseFolder, find_base, unusable
@@ -15,6 +16,9 @@ from trainwright.model.pretrained.task_problems import describe_base
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+PLACES = "transformer.wpe.weight"
+"""Learned positions of a GPT-2."""
 
 _EXPECTED = "every weight of its config.json"
 
@@ -38,6 +42,9 @@ def read_decoder(section: Gpt, folder: Path) -> Gpt:
     found = find_base(section, folder)
     shaped, longest = section_of(section, found.config())
     base = describe_base(found, section, longest)
+    if shaped.tied and base.weights:
+        kind = "gpt2" if shaped.positions == "learned" else "llama"
+        found.check_tied("lm_head.weight", next(_places(shaped, kind)).theirs[0])
     return shaped.model_copy(update={"base": base})
 
 
@@ -106,6 +113,18 @@ def foreign_weights(section: Gpt, kind: str, own: Mapping[str, Tensor]) -> dict[
     return found
 
 
+def add_places(places: Tensor, base: Base) -> Tensor:
+    """Learned positions with those of the base after them, which no window of the training had.
+
+    Raises:
+        Mistake: the base has none.
+    """
+    import torch
+
+    read = _reader(BaseFolder(Path(base.folder)), "gpt2")
+    return torch.cat([places, read(PLACES)[len(places) :].to(places)])
+
+
 def _sizes(section: Gpt, place: _Place, rows: int) -> list[int]:
     """Rows of each part of a joined tensor."""
     if len(place.theirs) == 3:
@@ -122,7 +141,7 @@ def _places(section: Gpt, kind: str) -> Iterator[_Place]:
 
 def _of_gpt2(section: Gpt) -> Iterator[_Place]:
     yield _Place("embedding.weight", ("transformer.wte.weight",))
-    yield _Place("places.weight", ("transformer.wpe.weight",))
+    yield _Place("places.weight", (PLACES,))
     for number in range(section.layers):
         ours, theirs = f"blocks.{number}", f"transformer.h.{number}"
         for kind in ("weight", "bias"):

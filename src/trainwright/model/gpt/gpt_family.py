@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 from trainwright.contract.sections.model.adapter import Ia3, PromptTuning
 from trainwright.contract.sections.model.gpt import Gpt
 from trainwright.contract.sections.model.pretrained import Base
-from trainwright.core.errors import Problem
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, hash_bytes
 from trainwright.data.encoders.encoding import Encoding
 from trainwright.data.encoders.vocabulary import TokenEncoding
@@ -169,14 +169,27 @@ class GptFamily(NetworkFamily[Gpt]):
         """A GPT-2, Llama or Qwen2; an adapter is merged into it."""
         from trainwright.model.gpt.decoder_adapter import merge_decoder
         from trainwright.model.gpt.decoder_config import config_of
-        from trainwright.model.gpt.decoder_folder import foreign_weights
+        from trainwright.model.gpt.decoder_folder import PLACES, add_places, foreign_weights
         from trainwright.model.gpt.gpt_network import GptNetwork
 
         assert isinstance(network, GptNetwork)
         config = config_of(section, network.embedding.num_embeddings)
         kind = str(config["model_type"])
-        weights = merge_decoder(network, section).state_dict()
-        return HubLayout(config, foreign_weights(section, kind, weights))
+        weights = foreign_weights(section, kind, merge_decoder(network, section).state_dict())
+        places = weights.get(PLACES)
+        if places is None or len(places) == config["n_positions"]:
+            return HubLayout(config, weights)
+        assert section.base != "none", "else it has the positions of its windows"
+        try:
+            weights[PLACES] = add_places(places, locate_base(section, section.base, ""))
+        except Mistake:
+            config["n_positions"] = section.context
+            doubt = (
+                f"the positions end at {section.context:,}: those after it are in the files of "
+                f"{section.architecture}, which are not on this machine"
+            )
+            return HubLayout(config, weights, doubt)
+        return HubLayout(config, weights)
 
     def count_layers(self, section: Gpt) -> int:
         """Blocks."""

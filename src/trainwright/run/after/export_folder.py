@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors.torch import save
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, write_atomic, write_json, write_text
+from trainwright.data.encoders.vocabulary import TokenEncoding
 from trainwright.model.families import network_family
 from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.run.after.hub_generation import describe_generation
 from trainwright.run.folder.check_own_files import read_own_bundle
 from trainwright.tracking.run_folder import RunFolder
 
 
-def merge_folder(folder: RunFolder, output: Path) -> str:
+class ExportedFolder(NamedTuple):
+    """The architecture, and what is to be known of the folder; mostly nothing."""
+
+    architecture: str
+    doubts: tuple[str, ...] = ()
+
+
+def merge_folder(folder: RunFolder, output: Path) -> ExportedFolder:
     """As `export_folder`, of a run that has trained an adapter.
 
     Raises:
@@ -34,9 +44,9 @@ def merge_folder(folder: RunFolder, output: Path) -> str:
     return export_folder(folder, output)
 
 
-def export_folder(folder: RunFolder, output: Path) -> str:
-    """Write `config.json`, `model.safetensors` and, for subwords, `tokenizer.json` into a new
-    folder; an adapter is merged into its base. Returns the architecture.
+def export_folder(folder: RunFolder, output: Path) -> ExportedFolder:
+    """Write `config.json`, `model.safetensors`, the tokenizer and, of a decoder, where a text ends
+    and the chat template into a new folder; an adapter is merged into its base.
 
     Raises:
         Mistake: the run is not finished, no architecture of transformers has the shape of its
@@ -68,14 +78,20 @@ def export_folder(folder: RunFolder, output: Path) -> str:
                 fix="write its weights alone: --to safetensors",
             )
         )
+    features = predictor.features
+    texts = {**features.beside(), "tokenizer.json": features.tokenizer_json}
+    files, doubts = {"config.json": layout.config, **beside}, [layout.doubt]
+    if isinstance(scorer, NetworkScorer) and scorer.section.traits.writes_text:
+        generation = describe_generation(TokenEncoding.of_kind(features), layout.config)
+        texts |= generation.texts
+        files |= generation.files
+        doubts += generation.doubts
     output.mkdir(parents=True)
     weights = dict(layout.weights)
     write_atomic(output / "model.safetensors", save(weights, metadata={"format": "pt"}))
-    for name, content in {"config.json": layout.config, **beside}.items():
+    for name, content in files.items():
         write_json(output / name, dict(content))
-    texts = dict(predictor.features.beside())
-    if predictor.features.tokenizer_json:
-        texts["tokenizer.json"] = predictor.features.tokenizer_json
     for name, text in texts.items():
-        write_text(output / name, text)
-    return str(layout.config["architectures"][0])
+        if text:
+            write_text(output / name, text)
+    return ExportedFolder(str(layout.config["architectures"][0]), tuple(filter(None, doubts)))
