@@ -2,7 +2,7 @@
 
 Each configuration class that has a head for the classes of a text (`kind: pretrained`) or for the
 next token (`kind: causal_lm`) is built with few layers and features and random weights, saved
-beside a small tokenizer, and checked by the command itself in a process of its own. An architecture
+with a small tokenizer, and checked by the command itself in a process of its own. An architecture
 works where the plan is made, is refused where one clear error ends the command (exit code 2), and
 fails where the command ends in a traceback or within no time limit.
 
@@ -223,11 +223,18 @@ def _in_a_child(output: Path, work: Callable[[], None]) -> int:
 
 def describe(endings: Mapping[str, tuple[str, str]]) -> str:
     """A row for each kind of head, and a line for each architecture that does not work."""
-    lines = ["| head | architectures | work | one clear error | traceback | not made here |"]
+    lines = [
+        "| head | architectures checked | work | one clear error | traceback | not made here |"
+    ]
     lines.append("| --- | --- | --- | --- | --- | --- |")
-    for reads, head in (("texts", "classes of a text"), ("tokens", "next token")):
+    heads: tuple[tuple[Reads, str], ...] = (
+        ("texts", "classes of a text"),
+        ("tokens", "next token"),
+    )
+    for reads, head in heads:
         counts = Counter(ending for key, (ending, _) in endings.items() if key.startswith(reads))
-        cells = (counts.total(), *(counts[one] for one in ("works", "refused", "traceback")))
+        checked = f"{counts.total()} of {len(architectures(reads))}"
+        cells = (checked, *(counts[one] for one in ("works", "refused", "traceback")))
         lines.append(f"| {head} | {' | '.join(map(str, cells))} | {counts['not made']} |")
     lines += ["", "| architecture | ends | with |", "| --- | --- | --- |"]
     others = sorted(key for key, (ending, _) in endings.items() if ending != "works")
@@ -259,7 +266,7 @@ def main() -> None:
         given.keep.write_text(json.dumps(kept, indent=1))
     text = f"{(__doc__ or '').split(chr(10) * 2)[1]}\n\n{describe(kept)}"
     print(text)
-    if given.write and len(kept) == len(keys):
+    if given.write:
         page.write_section("architectures", "Architectures of texts", text, ["transformers"])
 
 
