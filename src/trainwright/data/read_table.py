@@ -237,8 +237,8 @@ def _typed(
         )
     targets = find_targets(section, trained, sources["train"])
     problems += [problem for target in targets for problem in target.problems]
-    short = (one for one in trained if one.dtype == pl.String and one.distinct <= 2)
-    cleaning = cleaning.with_booleans({one.name: one.labels() for one in short})
+    labels = {c.name: c.labels() for c in trained if c.dtype == pl.String and c.distinct <= 2}
+    cleaning = cleaning.with_booleans(labels)
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
         cells = [Cells(one, cleaning.cells, space) for one in source.frame if part != "train"]

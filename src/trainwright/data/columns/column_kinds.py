@@ -65,9 +65,13 @@ class ColumnType:
 
     def to_json(self) -> Json:
         """The fields by name."""
+        fields = asdict(self)
         # Defaults are omitted, so that existing data versions stay valid.
-        defaults = {"unreadable": "refuse", "origin": 0}
-        return {key: item for key, item in asdict(self).items() if defaults.get(key) != item}
+        if self.unreadable == "refuse":
+            del fields["unreadable"]
+        if not self.origin:
+            del fields["origin"]
+        return fields
 
     def distances(self, frame: pl.DataFrame) -> pl.Series:
         """Its numbers in typed rows, from `origin`."""

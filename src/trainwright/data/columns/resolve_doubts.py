@@ -142,11 +142,11 @@ class Proposed:
 def decide_columns(section: TableData, source: SourceFile, space: RowStorage) -> Proposed:
     """Decide the columns that the contract does not set and the training file leaves ambiguous. The
     contract's settings are kept."""
-    cleaning = Cleaning.of(section)
+    cleaning, decided = Cleaning.of(section), _named_by_split(section)
     found = []
     clear: dict[str, Cells] = {}
     for series in source.frame.get_columns():
-        if not _is_open(section, series.name):
+        if series.name in decided or not _is_open(section, series.name):
             continue
         cells = Cells(series, cleaning.cells, space)
         doubt = find_doubt(cells)
@@ -172,7 +172,7 @@ def decide_problems(
     by_name = {
         one.name: one for one in cells if _is_open(section, one.name) or one.name in excluded
     }
-    for name in section.target_columns:
+    for name in _named_by_split(section) - excluded | set(section.target_columns):
         by_name.pop(name, None)
     if any(problem.kind == "no_feature" for problem in problems):
         found = (_only_feature(one) for one in by_name.values())
@@ -218,7 +218,6 @@ def said(settings: Column) -> dict[str, Json]:
 
 
 def _is_open(section: TableData, name: str) -> bool:
-    keys = () if isinstance(section.split, TimeSplit) else split_columns(section.split)
     written = section.columns.get(name, Column())
     return (
         written.kind == "auto"
@@ -229,8 +228,13 @@ def _is_open(section: TableData, name: str) -> bool:
         and not written.allowed
         and name not in (section.weight, *section.exclude)
         and name not in section.reading.numbers
-        and name not in {key for _, key in keys}
     )
+
+
+def _named_by_split(section: TableData) -> set[str]:
+    """Columns that divide the rows by what they name: a time is decided like any other column."""
+    keys = () if isinstance(section.split, TimeSplit) else split_columns(section.split)
+    return {name for _, name in keys}
 
 
 def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:

@@ -157,10 +157,11 @@ def share_filled(
     """Share of the training rows with a value in each column. A category may be of one row, to
     which no other row would have made it known."""
     labels = {one.name: len(one.kept) + len(one.rare) for one in vocabularies}
-    names = [column.name for column in columns]
-    lacking = [frame[name].null_count() + labels.get(name, 0) for name in names]
-    shares = (max(0.0, 1 - count / frame.height) for count in lacking)
-    return dict(zip(names, shares, strict=True))
+    shares = {}
+    for column in columns:
+        lacking = frame[column.name].null_count() + labels.get(column.name, 0)
+        shares[column.name] = max(0.0, 1 - lacking / frame.height)
+    return shares
 
 
 def check_known(

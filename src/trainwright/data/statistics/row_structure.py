@@ -259,6 +259,11 @@ def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> dict[str, st
         return {}
     sizes, groups = np.unique(several, return_counts=True)
     may_be_quantity = unit.is_whole and not unit.lies_together
+    may_be_measured_again = (
+        unit.values.dtype == pl.String
+        and unit.named in ("unit", "number")
+        and not unit.lies_together
+    )
     first_units = len(np.unique(unit.codes[:_FIRST_ROWS]))
     fixed: dict[str, str] = {}
     for column in columns:
@@ -266,9 +271,8 @@ def _fixed_by(unit: CodedColumn, columns: Sequence[CodedColumn]) -> dict[str, st
         if column is unit or column.distinct < 2:
             continue
         if column.distinct > finest:
-            no_order = unit.values.dtype == pl.String and not unit.lies_together
-            measured = no_order and column.values.dtype.is_float()
-            if measured and _share_within(unit, column) < _HARDLY_VARIES:
+            is_measured = may_be_measured_again and column.values.dtype.is_float()
+            if is_measured and _share_within(unit, column) < _HARDLY_VARIES:
                 fixed[column.name] = "about one"
             continue
         pairs = unit.codes * (column.distinct + 1) + column.codes
