@@ -34,7 +34,8 @@ def read_row_weights(
     target: Target,
     space: RowStorage = IN_MEMORY,
 ) -> Floats:
-    """Weights of the training rows [N]. `places` are their positions in the file.
+    """Weights of the training rows [N], divided by their mean: penalties and least sums of a leaf
+    then count rows, whatever unit the column has. `places` are their positions in the file.
 
     Raises:
         DataMistake: a row has no weight or a negative one, or only zeros are there, of classes also
@@ -43,6 +44,8 @@ def read_row_weights(
     weights = read_each_weight(train, places, section, space)
     codes = encoded(target, target.cells(train), space) if target.classes else _NO_CODES
     _check_sums(weights, section.weight, target.classes, codes)
+    weights /= weights.max()  # No sum overflows.
+    weights /= weights.mean()
     return weights
 
 

@@ -267,8 +267,8 @@ class TableData(Feeding):
 
     weight: str = ""
     """The column that says how much each row counts in the training: numbers from 0 on, never a
-    feature. 2 counts like the row twice, 0 not at all; a network divides them by their mean.
-    Empty: all rows count alike. Validation, metrics, baselines and verdict count every row once."""
+    feature. 2 counts twice as much as 1, 0 not at all: they are divided by their mean. Empty: all
+    rows count alike. Validation, metrics, baselines and verdict count every row once."""
 
     columns: dict[str, Column] = Field(default_factory=dict)
     """Facts about single columns."""
