@@ -13,6 +13,7 @@ import trainwright as tw
 from command import command, inside
 from trainwright.contract.sections.model import sections
 from trainwright.core.errors import Mistake
+from trainwright.core.files import read_json
 from trainwright.model.family import LearningTask
 from trainwright.model.tree_growth import monotone_problems
 
@@ -64,6 +65,33 @@ def test_a_number_follows_the_column(kind: str, way: str, tmp_path: Path) -> Non
     contract["model"]["monotone"] = {}
     free = predicted(tw.train(contract, runs=tmp_path).folder, "prediction")
     assert np.diff(free, axis=1).min() < 0 < np.diff(free, axis=1).max()
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("metric", ["mae", "mape", "poisson_deviance"])
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_it_holds_with_every_metric_of_a_number(kind: str, metric: str, tmp_path: Path) -> None:
+    """The leaves of absolute errors are medians, which LightGBM and XGBoost do not constrain."""
+    contract = contract_of(kind, "regression", "increasing", tmp_path)
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    rows.with_columns((pl.col("target").abs() * 4).round() + 1).write_csv(tmp_path / "rows.csv")
+    contract["metric"]["name"] = metric
+    run = tw.train(contract, runs=tmp_path)
+    assert np.diff(predicted(run.folder, "prediction"), axis=1).min() >= 0
+    chosen = read_json(run.folder / "plan.json")["contract"]["model"]["objective"]
+    own = {"mae": "absolute_error", "poisson_deviance": "poisson"}.get(metric, metric)
+    assert chosen == (own if kind == "catboost" or own == "poisson" else "squared_error")
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_quantiles_have_no_direction(kind: str, tmp_path: Path) -> None:
+    contract = contract_of(kind, "regression", "increasing", tmp_path)
+    contract["metric"] |= {"name": "pinball", "quantiles": [0.1, 0.5, 0.9]}
+    with pytest.raises(Mistake, match="quantile breaks monotone constraints") as caught:
+        tw.train(contract, runs=tmp_path / "runs")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.fix) == ("model.monotone", "remove monotone or metric.quantiles")
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.extended
@@ -123,6 +151,6 @@ def test_a_family_without_constraints_names_those_that_have_them(tmp_path: Path)
 
 def test_several_classes_have_no_direction() -> None:
     task = LearningTask("classification", "f1_macro", 3, has_texts=False)
-    found = list(monotone_problems({"x": "increasing"}, "log_loss", task))
+    found = list(monotone_problems({"x": "increasing"}, task))
     assert [problem.path for problem in found] == ["model.monotone"]
-    assert not list(monotone_problems({}, "log_loss", task))
+    assert not list(monotone_problems({}, task))

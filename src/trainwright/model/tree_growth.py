@@ -32,7 +32,8 @@ _OBJECTIVES: Mapping[str, str] = MappingProxyType(
 )
 """Loss of the trees for a metric of numbers."""
 
-_WITHOUT_DIRECTION: Final = frozenset({"absolute_error", "mape", "quantile"})
+UNDIRECTED: Final = frozenset({"absolute_error", "mape", "quantile"})
+"""Losses whose leaves are fitted anew, to quantiles, without regard to monotone constraints."""
 
 _USUAL: Final = "squared_error"
 
@@ -49,8 +50,11 @@ CURVE_SHARE = 0.2
 because evaluating the training rows takes time."""
 
 
-def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str, tuple[Json, str]]:
-    """The loss follows the metric, where it is among the `known` losses of the library."""
+def choose_objective(
+    task: LearningTask, known: Collection[str], monotone: Monotone
+) -> Mapping[str, tuple[Json, str]]:
+    """The loss follows the metric, where it is among the `known` losses of the library, those that
+    hold `monotone` where that is asked for."""
     if task.task in ("classification", "multilabel"):
         return {"objective": ("log_loss", "classes are predicted")}
     if task.task == "ranking":
@@ -59,8 +63,9 @@ def choose_objective(task: LearningTask, known: Collection[str]) -> Mapping[str,
         return {"objective": ("quantile", "quantiles are predicted")}
     objective = _OBJECTIVES.get(task.metric, _USUAL)
     if objective not in known:
-        reason = f"the nearest loss to the metric {task.metric} that the library has"
-        return {"objective": ("absolute_error", reason)}
+        nearest = "absolute_error" if "absolute_error" in known else _USUAL
+        held = " that holds model.monotone" if monotone else " that the library has"
+        return {"objective": (nearest, f"the nearest loss to the metric {task.metric}{held}")}
     return {"objective": (objective, f"the metric is {task.metric}")}
 
 
@@ -138,24 +143,24 @@ def class_weight_problems(
         )
 
 
-def monotone_problems(monotone: Monotone, objective: str, task: LearningTask) -> Iterator[Problem]:
-    """A direction needs a number, or two classes, and leaves that are means: those of absolute
-    errors are fitted anew without the constraint."""
+def monotone_problems(
+    monotone: Monotone, task: LearningTask, objective: str = "", undirected: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Several classes have no direction, and the library holds no `undirected` loss to one."""
     if monotone and task.classes > 2:
         yield Problem(
-            f"{task.classes} classes have no direction",
+            f"{task.classes} classes have no direction: two have",
             path="model.monotone",
             found=", ".join(monotone),
-            expected="a number, or two classes",
             fix="remove monotone",
         )
-    if monotone and objective in _WITHOUT_DIRECTION:
+    if monotone and objective in undirected:
+        other = "metric.quantiles" if task.quantiles else "write objective: squared_error"
         yield Problem(
             f"the objective {objective} breaks monotone constraints",
-            path="model.objective",
-            found=objective,
-            expected="squared_error, poisson or log_loss",
-            fix="write objective: squared_error, or remove monotone",
+            path="model.monotone",
+            found=", ".join(monotone),
+            fix=f"remove monotone or {other}",
         )
 
 

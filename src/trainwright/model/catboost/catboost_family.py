@@ -24,6 +24,7 @@ class CatBoostFamily(RestartedFamily[CatBoost]):
     package: ClassVar[str] = "catboost"
     objectives: ClassVar[tuple[str, ...]] = get_args(CatBoostObjective)
     several_objectives: ClassVar[tuple[str, ...]] = ("squared_error",)
+    undirected: ClassVar[frozenset[str]] = frozenset({"quantile"})
 
     def describe(self, section: CatBoost) -> str:
         """Number of trees, and their depth."""

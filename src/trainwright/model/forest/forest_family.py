@@ -36,7 +36,7 @@ class ForestFamily(LibraryFamily[Forest]):
     def problems(self, section: Forest, task: LearningTask) -> Iterator[Problem]:
         """Numbers have no classes to weigh, and labels share the trees."""
         yield from class_weight_problems(section.class_weights, task, of_labels=False)
-        yield from monotone_problems(section.monotone, "", task)
+        yield from monotone_problems(section.monotone, task)
 
     def describe(self, section: Forest) -> str:
         """Number of trees."""

@@ -18,6 +18,7 @@ from trainwright.model.family import LearningTask, Scorer
 from trainwright.model.library_family import LibraryFit, LibraryJob, TreeFamily
 from trainwright.model.tree_growth import (
     NOTHING_GROWN,
+    UNDIRECTED,
     Grown,
     Watching,
     choose_objective,
@@ -35,22 +36,26 @@ B = TypeVar("B", bound=BoostedTrees)
 
 
 class BoostedFamily(TreeFamily[B]):
-    """Gradient-boosted trees. `objectives` are the losses that the library has."""
+    """Gradient-boosted trees. `objectives` are the losses that the library has, `undirected` those
+    that it does not hold to monotone constraints."""
 
     objectives: ClassVar[tuple[str, ...]]
+    undirected: ClassVar[frozenset[str]] = UNDIRECTED
     weighs_labels: ClassVar[bool] = True
     """Has each label class weights of its own?"""
 
-    def choices(self, section: B, task: LearningTask) -> Mapping[str, tuple[Json, str]]:  # noqa: ARG002
+    def choices(self, section: B, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
         """The loss follows the metric."""
-        return choose_objective(task, self.objectives)
+        broken = self.undirected if section.monotone else ()
+        known = [name for name in self.objectives if name not in broken]
+        return choose_objective(task, known, section.monotone)
 
     def problems(self, section: B, task: LearningTask) -> Iterator[Problem]:
         """The loss must match the task."""
         yield from objective_problems(section.objective, task)
         weighed = section.class_weights
         yield from class_weight_problems(weighed, task, of_labels=self.weighs_labels)
-        yield from monotone_problems(section.monotone, section.objective, task)
+        yield from monotone_problems(section.monotone, task, section.objective, self.undirected)
 
     def target_problems(self, section: B, target: npt.NDArray[Any]) -> Iterator[Problem]:
         """Counts must not be negative, nor all 0."""

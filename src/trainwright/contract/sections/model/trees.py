@@ -118,7 +118,8 @@ class TreeEnsemble(ModelSection):
     monotone: Monotone = Field(default_factory=dict)
     """Numeric columns in which the prediction never falls (`increasing`) or never rises
     (`decreasing`), other columns being equal: a number, or the probability of the positive class of
-    two. Boosted trees refuse it with the objectives absolute_error, mape and quantile."""
+    two. Boosted trees refuse objectives that their library does not hold to it (quantile; of
+    boosting and xgboost absolute_error and mape), and `objective: auto` takes another."""
 
     @property
     def monotone_columns(self) -> Monotone:
