@@ -37,6 +37,26 @@ def test_the_temperature_of_a_distortion_is_found(classes: int) -> None:
     assert fitted(scores, truth, "temperature").temperature == pytest.approx(3.0, rel=0.1)
 
 
+@pytest.mark.parametrize("count", [20, 40, 400])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_rows_that_are_all_right_do_not_make_a_model_certain(classes: int, count: int) -> None:
+    """Two rows more may be wrong: of so many rows the model is at most so sure."""
+    truth = np.arange(count) % classes
+    scores = np.full((count, classes), 0.04 / (classes - 1))
+    scores[np.arange(count), truth] = 0.96
+    sure = fitted(scores, truth, "temperature").apply(scores).max()
+    assert sure == pytest.approx((count + 2) / (count + 4), abs=0.02)
+    new = np.where(np.arange(count) % 16 == 0, (truth + 1) % classes, truth)
+    found = fit_calibration(scores, truth, np.arange(count), "auto", 0)
+    assert mean_log_loss(found.apply(scores), new) < mean_log_loss(scores, new) + 0.15
+
+
+@pytest.mark.parametrize("factor", [40.0, 0.025])
+def test_a_temperature_has_bounds(factor: float) -> None:
+    scores, truth = rows(2, factor)
+    assert 0.1 <= fitted(scores, truth, "temperature").temperature <= 10
+
+
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_mends_other_rows(method: Method, classes: int) -> None:

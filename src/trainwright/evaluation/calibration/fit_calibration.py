@@ -28,6 +28,8 @@ FEWEST_ISOTONIC = 1000
 Caruana 2005, section 4)."""
 
 _LEAST = 1e-12
+_MOST_TEMPERATURE = 10.0
+"""And the inverse of the least: beyond, a model's probabilities say nothing."""
 _CHOOSE = 0x63616C69
 
 _ORDER: tuple[Method, ...] = ("none", "temperature", "platt", "isotonic")
@@ -93,13 +95,23 @@ def _none(_scores: Floats, _truth: Integers) -> Calibration:
 
 
 def _temperature(scores: Floats, truth: Integers) -> Calibration:
+    """The temperature of the least loss if two rows more were there, with a wrong answer each: of
+    rows that are all right the best one would be 0. For two classes of equal size these are Platt's
+    targets. The wrong answer is the likeliest class but the true one."""
     from scipy.optimize import minimize_scalar
 
-    def loss(log_temperature: float) -> float:
-        one = Calibration("temperature", float(np.exp(log_temperature)))
-        return mean_log_loss(one.apply(scores), truth)
+    wrong = 2 / (len(truth) + 4)
+    others = scores.copy()
+    others[np.arange(len(truth)), truth] = -1
+    rival = np.argmax(others, axis=1)
 
-    found = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded", options={"xatol": 1e-6})
+    def loss(log_temperature: float) -> float:
+        calibrated = Calibration("temperature", float(np.exp(log_temperature))).apply(scores)
+        right, turned = mean_log_loss(calibrated, truth), mean_log_loss(calibrated, rival)
+        return (1 - wrong) * right + wrong * turned
+
+    bounds = (-np.log(_MOST_TEMPERATURE), np.log(_MOST_TEMPERATURE))
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
     return Calibration("temperature", float(np.exp(found.x)))
 
 
