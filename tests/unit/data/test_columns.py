@@ -44,6 +44,22 @@ def test_kinds(values: list[object], kind: str) -> None:
     assert infer("a", values).kind == kind
 
 
+@pytest.mark.parametrize("size", [0.3, -3e-9, 7e11 / 3])
+def test_a_number_that_differs_by_rounding_is_constant(size: float) -> None:
+    """0.1 + 0.2 and 0.3 are one number; so is what a sum of many terms makes of it."""
+    noise = size * (1 + np.arange(-4, 4) * 2.0**-51)
+    column = infer("rate", [*noise] * 8)
+    assert (column.kind, column.reason[:9]) == ("ignored", "constant:")
+    assert infer("rate", [*noise, size * (1 + 1e-12)] * 8).kind == "numeric"
+
+
+@pytest.mark.parametrize("first", [1_700_000_000_000_000, 2**52])
+def test_whole_numbers_that_are_close_are_not_rounded(first: int) -> None:
+    values = [first + at % 7 for at in range(60)]
+    assert infer("counter", [float(one) for one in values]).kind == "numeric"
+    assert infer("counter", [str(one) for one in values]).kind == "numeric"
+
+
 def test_codes_stay_numbers_unless_the_contract_says_otherwise() -> None:
     codes = ["10", "20", "10", "30"] * 10
     assert infer("zip_code", codes).kind == "numeric"

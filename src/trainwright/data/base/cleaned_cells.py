@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -302,9 +303,19 @@ class Cells:
     @cached_property
     def has_long_numbers(self) -> bool:
         """Are there numbers so large that doubles do not hold every whole one?"""
-        if self.in_memory:
-            return bool((self.numbers.series.abs() > LAST_WHOLE).any())
-        return any((to_numbers(one).series.abs() > LAST_WHOLE).any() for one in self.slices())
+        lowest, highest = self.extent
+        return max(-lowest, highest) > LAST_WHOLE
+
+    @cached_property
+    def extent(self) -> tuple[float, float]:
+        """The lowest and the highest number, exact; infinite if there is none."""
+        lowest, highest = math.inf, -math.inf
+        parsed = (to_numbers(one) for one in self.slices())
+        for part in [self.numbers] if self.in_memory else parsed:
+            if len(values := part.series.drop_nulls().to_numpy()):
+                lowest = min(lowest, values.min().item())
+                highest = max(highest, values.max().item())
+        return lowest, highest
 
     @cached_property
     def date_formats(self) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ Kind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 MOSTLY = 0.9
 MOSTLY_DISTINCT = 0.5
 NEARLY_UNIQUE = 0.95
+_ROUNDING = 2.0**-46
+"""Spread of numbers, as a share of their size, that a sum of many terms has in double precision."""
 _FEWEST_TO_JUDGE = 20
 _FREE_TEXT_LENGTH = 20
 _FREE_TEXT_WORDS = 3
@@ -274,6 +276,11 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
     present = cells.present
     if column.distinct == 1 and not column.missing:
         return "constant: every row has the same value"
+    if column.kind == "numeric" and not column.missing:
+        lowest, highest = cells.extent
+        are_whole = lowest % 1 == highest % 1 == 0  # And exact.
+        if not are_whole and highest - lowest <= _ROUNDING * max(-lowest, highest):
+            return "constant: every row has the same value but for rounding"
     if present < _FEWEST_TO_JUDGE:
         return ""
     if column.kind == "numeric":
