@@ -122,8 +122,8 @@ def predict_to_file(
             predicted = predict_file(folder, rows, overrides, wanted.keep, wanted.allow_unknown)
     predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
     unknown = (
-        f"{name!r} has categories in {count:,} of {predictions.height:,} rows that no training row "
-        "has"
+        f"{name!r} has in {count:,} of {predictions.height:,} rows what no training row has: a new "
+        "category, or no value"
         for name, count in predicted.unseen.items()
     )
     for text in (*predicted.notes, *unknown):

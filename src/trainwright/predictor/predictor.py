@@ -139,7 +139,7 @@ class Predictor:
         return dict(inputs.arrays(0, len(inputs)))
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:
-        """Number of rows with an unseen category, for each categorical column that has any.
+        """Rows with an unseen category, or no value where every training row has one, by column.
 
         Raises:
             DataMistake: as `predict`.

@@ -92,9 +92,11 @@ def test_formulas_are_guarded_in_csv_only(tmp_path: Path) -> None:
 def test_categories_that_no_training_row_has_are_counted(tmp_path: Path) -> None:
     rows = pl.read_csv("rows.csv")
     cities = pl.Series("city", ["Atlantis"] * 7 + rows["city"].to_list()[7:])
-    rows.with_columns(cities).write_csv(tmp_path / "new.csv")
+    ages = pl.Series("age", [None] * 9 + rows["age"].to_list()[9:])
+    rows.with_columns(cities, ages).write_csv(tmp_path / "new.csv")
     ran = command("predict", "small-1", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
-    assert "'city' has categories in 7 of 300 rows that no training row has" in ran.err
+    assert "'city' has in 7 of 300 rows what no training row has: a new category" in ran.err
+    assert "'age' has in 9 of 300 rows what no training row has" in ran.err
     assert command("predict", "small-1", "rows.csv", "-o", tmp_path / "out.csv").err == ""
 
 

@@ -165,7 +165,7 @@ def test_fill_and_quantiles_are_those_of_scikit_learn_to_the_last_bit(rows: int)
     ).fit(whole)
     assert (state.quantiles == reference.quantiles_).all()
     asked = np.concatenate([whole[:500], 3 * whole[:50] - 1, np.full((1, 4), np.nan)])
-    expected = reference.transform(asked).astype(np.float32)
+    expected = reference.transform(np.where(np.isnan(asked), state.fill, asked)).astype(np.float32)
     np.testing.assert_array_equal(state.transform(asked), expected)
 
 
@@ -192,6 +192,18 @@ def test_without_imputation_missing_stays_nan(tmp_path: Path) -> None:
     column = prepared.features.numeric_names.index("age")
     missing = prepared.train.frame["age"].is_null().to_numpy()
     assert (np.isnan(prepared.train.inputs.numeric[:, column]) == missing).all()
+
+
+def test_a_number_that_no_training_row_lacks_is_filled_without_imputation(tmp_path: Path) -> None:
+    """A tree that never split on a missing number takes one for 0, or for the largest."""
+    prepared = made(tmp_path, table(), "none", "none")
+    features, names = prepared.features, prepared.features.numeric_names
+    typed = features.read(table(3).with_columns(hours=pl.lit(""), day=pl.lit("")))
+    assert features.count_unseen_in(typed) == {"hours": 3, "day": 3}
+    numeric = TableEncoder.from_json(features.to_json()).transform(typed).numeric
+    complete = [at for at, name in enumerate(names) if name.startswith(("hours", "day"))]
+    train = prepared.train.inputs.numeric[:, complete]
+    np.testing.assert_allclose(numeric[:, complete], [np.median(train, axis=0)] * 3, rtol=1e-6)
 
 
 def test_codes_of_unknown_missing_rare_and_kept_categories(tmp_path: Path) -> None:

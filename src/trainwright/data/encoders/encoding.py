@@ -122,7 +122,7 @@ class Encoding(ABC):
         return ()
 
     def count_unseen(self, _rows: NewRows, /) -> dict[str, int]:
-        """Rows with an unseen category, for each column that has any."""
+        """Rows with an unseen category, or no value where every training row has one, by column."""
         return {}
 
     def allow_unknown(self, _columns: Collection[str], /) -> Encoding:

@@ -135,13 +135,19 @@ class TableEncoder(FrameEncoding):
         return self.transform(self.read(rows.frame(), rows.source))
 
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
-        """Rows with an unseen category, for each column that has any.
+        """As `count_unseen_in`.
 
         Raises:
             DataMistake: as `read`.
         """
-        typed = self.read(rows.frame())
-        counts = {one.name: one.count_unseen(typed[one.name]) for one in self.known}
+        return self.count_unseen_in(self.read(rows.frame()))
+
+    def count_unseen_in(self, typed: pl.DataFrame) -> dict[str, int]:
+        """Rows with an unseen category, or with no value where every training row has one, for each
+        column that has any."""
+        lacked = (one.name for one in self.columns if not one.missing)
+        counts = Counter({name: typed[name].null_count() for name in lacked})
+        counts.update({one.name: one.count_unseen(typed[one.name]) for one in self.known})
         return {name: count for name, count in counts.items() if count}
 
     def inputs_of(self, part: Part) -> Iterator[Inputs]:

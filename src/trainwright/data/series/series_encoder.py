@@ -112,9 +112,7 @@ class SeriesEncoder(FrameEncoding):
 
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
         """As the table's, of the forecasts."""
-        frame = self.future(rows.frame(), rows.source)
-        counts = {one.name: one.count_unseen(frame[one.name]) for one in self.table.known}
-        return {name: count for name, count in counts.items() if count}
+        return self.table.count_unseen_in(self.future(rows.frame(), rows.source))
 
     def read(self, frame: pl.DataFrame, source: str) -> SeriesPanel:
         """Rows of any series as a panel.

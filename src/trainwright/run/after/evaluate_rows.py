@@ -146,8 +146,8 @@ def evaluate_rows(
 @final
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A prediction for each row of a file, after the kept columns. `unseen` counts, for each
-    categorical column, the rows with a category unseen in training; `notes` are messages."""
+    """A prediction for each row of a file, after the kept columns. `unseen` counts by column the
+    rows with a new category, or no value where every training row has one; `notes` are messages."""
 
     frame: pl.DataFrame
     unseen: Mapping[str, int]

@@ -118,7 +118,8 @@ class Features(Section):
 
     impute: Auto | Imputing = "auto"
     """What stands for a missing number; a 0/1 indicator column is added beside it. `auto`: none for
-    boosting, which splits on missing itself, else median."""
+    boosting, which splits on missing itself, else median. Where no training row lacks the number,
+    new rows without it get the median in any case."""
 
     categorical: Auto | Encoding = "auto"
     """What a category becomes: `codes`, of which a model learns the meaning; `target`, the mean
