@@ -66,7 +66,7 @@ def test_scores_are_the_weighted_mean_and_survive_the_bundle(
     scorer = again.scorer
     assert isinstance(scorer, EnsembleScorer)
     assert dict(scorer.weights) == {"linear": 0.75, "dummy": 0.25}
-    assert again.count_unseen(new) == {"city": 1}
+    assert again.count_unseen(new) == {"age": 1, "city": 1}
 
 
 def test_a_second_level_over_the_means_of_candidates_survives_the_bundle(
