@@ -155,6 +155,18 @@ CASES = (
         ("data={train_path: rows.csv, test_path: test.csv, target: y}",),
         files={"test.csv": csv(y=["yse", *LABELS[1:]])},
     ),
+    Case(
+        'if they are other spellings, data.columns.y.values: {"false": "0", "true": "1"}',
+        ("data={train_path: rows.csv, test_path: test.csv, target: y, positive: '1'}",),
+        rows=csv(y=["0", "1"] * (ROWS // 2)),
+        files={"test.csv": csv(y=["false", "true"] * (ROWS // 2))},
+    ),
+    Case(
+        "set data.columns.note.kind to categorical or ignored, or data.features.text.rows to 1",
+        ("data.columns={note: {kind: text}}",),
+        does=("data.features={text: {rows: 1}}",),
+        rows=csv(note=[f"token{at}" for at in range(ROWS)]),
+    ),
     Case("did you mean 'word'?", ("data.exclude=[wrod]",)),
     Case("did you mean word?", ("slices=[{column: wrod}]",)),
     Case(

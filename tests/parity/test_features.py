@@ -6,14 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import RobustScaler, TargetEncoder
 
 from trainwright.contract.sections.data.table_data import TextFeatures
+from trainwright.core.errors import DataMistake
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers
 from trainwright.data.encoders.target_encoding import TrainTarget, cross_fitted, fit_means
-from trainwright.data.encoders.tfidf import fit_terms
+from trainwright.data.encoders.tfidf import Terms, fit_terms
 
 WORDS = "the river runs under old bridges while clouds of grey birds fly north every cold year"
 
@@ -89,6 +90,36 @@ def test_weights_of_terms_are_those_of_scikit_learn(words: int, rows: int) -> No
             rtol=1e-6,
             atol=1e-7,
         )
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        ["今天的比赛很好", "餐厅的味道很好", "比赛的餐厅"],
+        ["きょうのサッカー", "サッカーのごはん", "きょうのごはん"],
+        ["วันนี้ดูบอล", "กินข้าววันนี้", "ดูบอลกินข้าว"],
+    ],
+)
+def test_scripts_without_spaces_have_characters_and_pairs_as_terms(train: list[str]) -> None:
+    reference = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), min_df=2).fit(train)
+    section = TextFeatures(terms=10_000, words=2, rows=2, reduce="none")
+    fitted = fit_terms(pl.Series("note", train), section)
+    assert list(fitted.terms) == reference.get_feature_names_out().tolist()
+    found = Terms.from_json(fitted.to_json()).weigh(pl.Series("note", train)).dense()
+    np.testing.assert_allclose(found, reference.transform(train).toarray(), rtol=1e-6, atol=1e-7)
+    # A bundle of an earlier version reads words, as it was fitted.
+    earlier = {key: value for key, value in fitted.to_json().items() if key != "unspaced"}
+    words = CountVectorizer(ngram_range=(1, 2), vocabulary=fitted.terms).transform(train).toarray()
+    found = Terms.from_json(earlier).weigh(pl.Series("note", train)).dense()
+    assert ((found > 0) == (words > 0)).all()
+
+
+def test_words_beside_characters_stay_words_and_no_term_is_refused() -> None:
+    section = TextFeatures(terms=10_000, words=1, rows=2, reduce="none")
+    fitted = fit_terms(pl.Series("note", ["iphone手机 case", "iPhone case 手"]), section)
+    assert fitted.terms == ("case", "iphone", "手")
+    with pytest.raises(DataMistake, match="no term of the text column"):
+        fit_terms(pl.Series("note", ["one two", "three four", None]), section)
 
 
 def test_directions_are_those_of_scikit_learn() -> None:

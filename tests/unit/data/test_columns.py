@@ -157,6 +157,9 @@ def test_strings_that_hardly_repeat_are_left_out_with_the_reason() -> None:
     assert infer("key", [f"k{i:05d}" for i in range(40)]).reason.startswith("identifier")
     text = [f"the quick brown fox number {i}" for i in range(40)]
     assert infer("note", text).reason.startswith("free text")
+    chinese = ["今天的比赛很好" + chr(0x4E00 + i) for i in range(40)]
+    assert infer("note", chinese).reason.startswith("free text")
+    assert infer("name", [one[-3:] for one in chinese]).reason.startswith("identifier")
     rare = [f"t{i % 24}" for i in range(40)]
     assert infer("ticket", rare).reason.startswith("values rarely repeat")
     assert infer("city", [f"c{i % 20}" for i in range(40)]).kind == "categorical"

@@ -43,6 +43,9 @@ _ROUNDING = 2.0**-46
 _FEWEST_TO_JUDGE = 20
 _FREE_TEXT_LENGTH = 20
 _FREE_TEXT_WORDS = 3
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+WORDS = rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+"
+"""Pattern of words; in a script without spaces, of pairs of characters."""
 _OF_BIRTH = ("birth", "geburt", "geboren", "naissance", "nacimiento", "nascimento", "nascita")
 _BIRTHS = frozenset({"born", "dob", "bday"})
 
@@ -304,7 +307,7 @@ def _typical_text(cells: Cells) -> tuple[float, float]:
     words, letters = 0, 0
     for one in cells.slices():
         values = one.drop_nulls()
-        words += int(values.str.count_matches(r"\S+").to_numpy().sum())
+        words += int(values.str.count_matches(WORDS).to_numpy().sum())
         letters += int(values.str.len_chars().to_numpy().sum())
     return letters / cells.present, words / cells.present
 

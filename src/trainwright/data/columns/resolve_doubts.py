@@ -32,8 +32,8 @@ from trainwright.data.base.parse_cells import (
     to_numbers,
 )
 from trainwright.data.base.row_storage import RowStorage, slices_of, spread_rows
-from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.columns.doubts import Doubt, find_doubt
+from trainwright.data.columns.column_kinds import WORDS, ColumnType
+from trainwright.data.columns.doubts import Doubt, find_doubt, settle_century
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.sources.source_file import SourceFile
 
@@ -113,7 +113,7 @@ def _are_sentences(values: pl.Series) -> bool:
     texts = values[spread_rows(len(values), _LOOKED_AT)].drop_nulls()
     if texts.dtype != pl.String or not len(texts):
         return False
-    words = texts.str.count_matches(r"\S+")
+    words = texts.str.count_matches(WORDS)
     if (words >= _WORDS).sum() * 2 <= len(texts):
         return False
     capitals = texts.str.count_matches(r"(?:^|\s)[^\p{L}\s]*(?:\p{Lu}|\p{N})")

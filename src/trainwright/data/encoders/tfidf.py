@@ -1,7 +1,8 @@
 """TF-IDF features of text columns, optionally reduced by a truncated SVD.
 
 The weights are those of scikit-learn's TfidfVectorizer (smooth_idf, norm l2, its own pattern of
-words). Terms are counted here and not there so that a fitted column is plain JSON.
+words). Terms are counted here and not there so that a fitted column is plain JSON. Of scripts
+without spaces between words, the terms are characters and pairs of them.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.sections.data.table_data import TextFeatures
 from trainwright.contract.sections.section import settled
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.data.base.inputs import Floats, SparseColumns, sparse_of
 
 _WORD = re.compile(r"\b\w\w+\b")
+_UNSPACED = re.compile(
+    # Thai, Lao, Myanmar, Khmer; Japanese; Chinese characters and their extensions.
+    "[\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3\u3041-\u30fa\u30fc-\u312f\u31f0-\u31ff"
+    "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
+)
+"""A passage in a script without spaces between words."""
 _FEWEST = 1e-9
 """Directions below this share of the strongest are noise of the arithmetic."""
 
@@ -32,13 +43,14 @@ _FEWEST = 1e-9
 class Terms:
     """A fitted text column: its `terms` in alphabetical order with a `weight` [T] each (the inverse
     document frequency), of at most `words` words; `directions` float32 [T, K], where K is 0 if
-    every term is a column."""
+    every term is a column. `unspaced`: passages without spaces are divided into characters."""
 
     column: str
     words: int
     terms: tuple[str, ...]
     weights: Floats
     directions: npt.NDArray[np.float32]
+    unspaced: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,14 +63,14 @@ class Terms:
         """The directions [N, K]; a missing text has no term, so it is 0 everywhere."""
         if not self.terms:
             return np.empty((len(texts), 0), dtype=np.float32)
-        weighted = _weighted(texts, self.terms, self.weights, self.words)
+        weighted = self._weighted(texts)
         return np.asarray(weighted @ self.directions.astype(np.float64)).astype(np.float32)
 
     def weigh(self, texts: pl.Series) -> SparseColumns:
         """The weights of the terms [N, T], where every term is a column."""
         if not self.terms:
             return SparseColumns.empty(len(texts))
-        return sparse_of(_weighted(texts, self.terms, self.weights, self.words))
+        return sparse_of(self._weighted(texts))
 
     @property
     def is_reduced(self) -> bool:
@@ -74,6 +86,8 @@ class Terms:
             "terms": list(self.terms),
             "weights": self.weights.tolist(),
             "directions": self.directions.shape[1],
+            # Omitted if false, so that existing data versions stay valid.
+            **({"unspaced": True} if self.unspaced else {}),
         }
 
     def to_json(self) -> Json:
@@ -92,58 +106,78 @@ class Terms:
             terms=terms,
             weights=np.array(value["weights"], dtype=np.float64),
             directions=held.reshape(len(terms), value["directions"]),
+            unspaced=value.get("unspaced", False),
         )
+
+    def split(self, text: str) -> Iterable[str]:
+        """The terms in a text, in any order and with repetitions."""
+        text = text.lower()
+        if self.unspaced:
+            for passage in _UNSPACED.findall(text):
+                yield from passage
+                yield from map("".join, pairwise(passage))
+            text = _UNSPACED.sub(" ", text)
+        words = _WORD.findall(text)
+        for count in range(1, self.words + 1):
+            for start in range(len(words) - count + 1):
+                yield " ".join(words[start : start + count])
+
+    def _weighted(self, texts: pl.Series) -> Any:
+        """Sparse float64 [N, T]: count x weight, each row of length 1 or 0."""
+        from scipy.sparse import csr_matrix
+
+        places = {term: at for at, term in enumerate(self.terms)}
+        columns: list[int] = []
+        counts: list[int] = []
+        ends = [0]
+        for text in texts:
+            found = Counter(places[term] for term in self.split(text or "") if term in places)
+            columns += sorted(found)
+            counts += [found[at] for at in sorted(found)]
+            ends.append(len(columns))
+        at = np.array(columns, dtype=np.int64)
+        values = np.array(counts, dtype=np.float64) * self.weights[at]
+        rows = np.repeat(np.arange(len(texts)), np.diff(ends))
+        length = np.sqrt(np.bincount(rows, values**2, minlength=len(texts)))
+        values /= length[rows]
+        return csr_matrix((values, at, np.array(ends)), shape=(len(texts), len(self.terms)))
 
 
 def fit_terms(texts: pl.Series, section: TextFeatures) -> Terms:
-    """Fit on the training rows of a column."""
+    """Fit on the training rows of a column.
+
+    Raises:
+        DataMistake: no term is in enough rows.
+    """
+    unspaced = any(_UNSPACED.search(text or "") for text in texts)
+    none = np.empty((0, 0), dtype=np.float32)
+    fitted = Terms(texts.name, section.words, (), np.empty(0), none, unspaced)
     rows = Counter[str]()
     times = Counter[str]()
     for text in texts:
-        found = Counter(_terms_of(text or "", section.words))
+        found = Counter(fitted.split(text or ""))
         rows.update(found.keys())
         times.update(found)
     often = [term for term in times if rows[term] >= section.rows]
     # Equal counts by spelling: the order of the rows must not decide.
     often.sort(key=lambda term: (-times[term], term))
     terms = tuple(sorted(often[: settled(section.terms)]))
+    if not terms:
+        problem = Problem(
+            "no term of the text column is in enough training rows",
+            path=str(texts.name),
+            found=f"{many(len(times), 'term')}, none of them in {many(section.rows, 'row')}",
+            fix=f"set data.columns.{as_key(str(texts.name))}.kind to categorical or ignored, or "
+            "data.features.text.rows to 1",
+        )
+        raise DataMistake([problem])
     known = np.array([rows[term] for term in terms], dtype=np.float64)
     weights = np.log((1 + len(texts)) / (1 + known)) + 1
-    whole = np.empty((len(terms), 0), dtype=np.float32)
-    fitted = Terms(texts.name, section.words, terms, weights, whole)
-    if settled(section.reduce) == "none" or not terms:
+    no_directions = none.reshape(len(terms), 0)
+    fitted = replace(fitted, terms=terms, weights=weights, directions=no_directions)
+    if settled(section.reduce) == "none":
         return fitted
-    weighted = _weighted(texts, terms, weights, section.words)
-    directions = _directions(weighted, section.components)
-    return Terms(texts.name, section.words, terms, weights, directions)
-
-
-def _terms_of(text: str, most: int) -> Iterable[str]:
-    words = _WORD.findall(text.lower())
-    for count in range(1, most + 1):
-        for start in range(len(words) - count + 1):
-            yield " ".join(words[start : start + count])
-
-
-def _weighted(texts: pl.Series, terms: tuple[str, ...], weights: Floats, words: int) -> Any:
-    """Sparse float64 [N, T]: count x weight, each row of length 1 or 0."""
-    from scipy.sparse import csr_matrix
-
-    places = {term: at for at, term in enumerate(terms)}
-    columns: list[int] = []
-    counts: list[int] = []
-    ends = [0]
-    for text in texts:
-        found = Counter(places[term] for term in _terms_of(text or "", words) if term in places)
-        columns += sorted(found)
-        counts += [found[at] for at in sorted(found)]
-        ends.append(len(columns))
-    at = np.array(columns, dtype=np.int64)
-    values = np.array(counts, dtype=np.float64) * weights[at]
-    rows = np.repeat(np.arange(len(texts)), np.diff(ends))
-    length = np.sqrt(np.bincount(rows, values**2, minlength=len(texts)))
-    values /= length[rows]
-    return csr_matrix((values, at, np.array(ends)), shape=(len(texts), len(terms)))
+    return replace(fitted, directions=_directions(fitted._weighted(texts), section.components))
 
 
 def _directions(weighted: Any, components: int) -> npt.NDArray[np.float32]:
