@@ -34,7 +34,7 @@ _MOST_HELD = 65_536
 _OFFSET = r"^\s*\d{4}[-/]\d\d?[-/]\d\d?[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s*(Z|[+-]\d\d:?\d\d)\s*$"
 _SUMMER = timedelta(hours=1)
 ANSWERS = (("true", "false"), ("yes", "no"), ("1", "0"), ("y", "n"), ("t", "f"))
-_BOOLEANS = {
+BOOLEANS = {
     case(word): side
     for pair in (*ANSWERS, ("1.0", "0.0"))
     for side, word in zip(("yes", "no"), pair, strict=True)
@@ -75,10 +75,10 @@ class Cleaning:
         are all labels of these rows by column."""
         values = dict(self.values)
         for name, known in labels.items():
-            sides = {_BOOLEANS[label]: label for label in known if label in _BOOLEANS}
+            sides = {BOOLEANS[label]: label for label in known if label in BOOLEANS}
             is_word = len(known) == 2 or all(label.lower() in ("true", "false") for label in known)
             if sides and is_word and len(sides) == len(known) and all(map(str.isalpha, known)):
-                spelled = {word: sides[side] for word, side in _BOOLEANS.items() if side in sides}
+                spelled = {word: sides[side] for word, side in BOOLEANS.items() if side in sides}
                 spelled = {word: label for word, label in spelled.items() if word != label}
                 values[name] = {**spelled, **self.values.get(name, {})}
         return replace(self, values=values)

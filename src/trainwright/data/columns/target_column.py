@@ -16,7 +16,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels, count_values
-from trainwright.data.base.cleaned_cells import Cells
+from trainwright.data.base.cleaned_cells import BOOLEANS, Cells
 from trainwright.data.base.inputs import PartName
 from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.parse_cells import to_labels, to_numbers
@@ -240,8 +240,10 @@ def _unknown_class(
     source: SourceFile,
 ) -> Problem:
     labels = series.unique().sort().to_list()
+    meant = {BOOLEANS[label]: label for label in known if label in BOOLEANS}
     pairs = ", ".join(
-        f'"{label}": "{nearest_option(label, known) or known[0]}"' for label in labels[:4]
+        f'"{label}": "{meant.get(BOOLEANS.get(label, "")) or nearest_option(label, known) or "?"}"'
+        for label in labels[:4]
     )
     positions = rows.cast(pl.Int64).to_numpy()
     return Problem(
