@@ -24,6 +24,8 @@ def doubtful_columns() -> dict[str, DoubtfulColumn]:
     """By name, 300 rows each."""
     amounts = [(at * 37) % 2000 / 4 + 0.25 for at in range(ROWS)]
     days = [date(2019, 1, 3) + timedelta(days=3 * at) for at in range(ROWS)]
+    births = [date(1931, 1, 3) + timedelta(days=89 * at) for at in range(ROWS)]
+    old = [date(1955, 1, 3) + timedelta(days=80 * at) for at in range(ROWS)]
     words = ("two", "four", "three", "six")
     first, last = amounts[:2], amounts[-1]
     mixed = [f"{one:%Y-%m-%d}" if at % 3 else f"{one:%d/%m/%Y}" for at, one in enumerate(days)]
@@ -59,6 +61,18 @@ def doubtful_columns() -> dict[str, DoubtfulColumn]:
         "mixed": DoubtfulColumn(mixed, "datetime", days[:2]),
         "swapped": DoubtfulColumn([f"{one:%m/%d/%Y}" for one in days], "datetime", days[:2]),
         "short": DoubtfulColumn([f"{one:%d.%m.%y}" for one in days], "datetime", days[:2]),
+        "born": DoubtfulColumn(
+            [f"{one:%d.%m.%y}" for one in births], "datetime", [births[0], births[1]]
+        ),
+        "founded": DoubtfulColumn([f"{one:%d-%b-%y}" for one in old], "datetime", old[:2]),
+        "release": DoubtfulColumn(
+            [("1.1", "1.10", "1.2", "2.40")[at % 4] for at in range(ROWS)],
+            "categorical",
+            ["1.1", "1.10", "1.2"],
+        ),
+        "procedure": DoubtfulColumn(
+            [("038", "38", "0451", "7")[at % 4] for at in range(ROWS)], "categorical", ["038", "38"]
+        ),
         "serial": DoubtfulColumn(
             [str(serials[at]) if at % 5 == 0 else f"{days[at]}" for at in range(ROWS)],
             "datetime",

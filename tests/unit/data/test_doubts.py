@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,12 @@ def test_what_is_proposed_reads_the_column(tmp_path: Path, name: str) -> None:
         [f"patient {at % 30}" for at in range(ROWS)],
         [("one", "many")[at % 2] for at in range(ROWS)],
         [f"{at % 12 + 1} Main Street" for at in range(ROWS)],
+        [f"{at % 12 + 1:02d}" for at in range(ROWS)],
+        [f"{at:05d}" for at in range(ROWS)],
+        [f"{at % 40 / 4:.2f}" for at in range(ROWS)],
+        [str(at * 0.37) if at % 2 else f"{at * 0.37:.2f}" for at in range(ROWS)],
+        ["7" if at == 30 else f"{at % 12 + 1:02d}" for at in range(ROWS)],
+        [f"{at % 90}.0" if at % 3 else str(at % 90) for at in range(ROWS)],
     ],
 )
 def test_words_and_codes_are_left_alone(cells: list[str]) -> None:
@@ -97,6 +103,16 @@ def test_an_ambiguous_date_is_read_so_that_the_dates_lie_together() -> None:
     assert found is not None
     assert found.settings.format == "%d/%m/%Y"
     assert "%m/%d/%Y" in found.reason
+
+
+def test_dates_that_may_lie_ahead_stay_ahead_and_written_centuries_hold(tmp_path: Path) -> None:
+    due = [date(2000, 1, 3) + timedelta(days=55 * at) for at in range(ROWS)]
+    section = table(tmp_path, "due", [f"{one:%d.%m.%y}" for one in due])
+    assert column(read_table(section, tmp_path), "due") == ("datetime", due)
+    written = {"due": Column(kind="datetime", format="%d.%m.%y until 1999")}
+    raw = read_table(section.model_copy(update={"columns": written}), tmp_path)
+    assert raw.facts.doubts == ()
+    assert column(raw, "due")[1][0] == date(1900, 1, 3)
 
 
 def test_a_form_that_never_reads_a_year_of_two_digits_as_the_first_century() -> None:

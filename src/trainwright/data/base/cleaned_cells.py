@@ -290,6 +290,13 @@ class Cells:
         """All cells in memory, parsed as numbers."""
         return to_numbers(self.whole())
 
+    @property
+    def may_repeat_numbers(self) -> bool:
+        """May two of the texts be one number? In files it is not counted."""
+        if self._space is not IN_MEMORY:
+            return True
+        return self.distinct > self.numbers.series.drop_nulls().n_unique()
+
     @cached_property
     def not_numbers(self) -> int:
         """Number of values that do not parse as numbers."""

@@ -58,8 +58,9 @@ LARGEST = float(np.finfo(np.float32).max)
 LAST_WHOLE = 2.0**53
 """Above it, doubles do not hold every whole number."""
 
-SERIAL, FORMS = "excel", " | "
-"""Format name of spreadsheet serial numbers, and the separator of several formats."""
+SERIAL, FORMS, UNTIL = "excel", " | ", " until "
+"""Format name of spreadsheet serial numbers, the separator of several formats, and what stands
+before the last year that two-digit years may mean (`%d-%m-%y until 2025`)."""
 
 DATES = pl.Datetime("us")
 _DAYS_IN = MappingProxyType({"ms": 86_400_000, "us": 86_400_000_000})
@@ -239,6 +240,7 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
     """Parse text as Datetime by a format, or by the first of several that parses it; null
     otherwise. Two-digit years are not of the first century."""
     first, _, others = form.partition(FORMS)
+    first, _, last_year = first.partition(UNTIL)
     if first == SERIAL:
         days = cells.cast(pl.Float64, strict=False)
         days = days.set(~days.is_between(*_SERIALS), None)
@@ -252,6 +254,9 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
         read = cells.str.to_datetime(first, strict=False, time_unit="us", ambiguous="null")
         moments = plain_type(read)
         moments = moments.set(moments.dt.year() < _FIRST_YEAR, None)
+    if last_year:
+        earlier = moments.dt.offset_by("-100y")
+        moments = moments.zip_with(moments.dt.year() <= int(last_year), earlier)
     if others and moments.null_count():
         later = parse_moments(cells, others)
         moments = moments.zip_with(moments.is_not_null(), later)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, final
 
@@ -13,7 +14,18 @@ from trainwright.contract.sections.data.table_data import Column
 from trainwright.core.formatting import many
 from trainwright.data.base.cleaned_cells import Cells
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.parse_cells import Unit, one_unit, spellings, to_numbers, with_minus
+from trainwright.data.base.parse_cells import (
+    FORMS,
+    UNTIL,
+    Unit,
+    one_unit,
+    parse_moments,
+    spellings,
+    to_labels,
+    to_numbers,
+    with_minus,
+)
+from trainwright.data.columns.column_kinds import names_birth
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import Commas, how_written
 
@@ -59,6 +71,10 @@ _LOOKED_AT = 300
 _FEWEST_LOOKS = 0.3
 _MOST_SPELLINGS = 20
 _REPEATS = 0.5
+_FAR_AHEAD = 10
+_OFTEN, _MOST_RELEASES = 0.05, 100
+"""Share of the rows with a second spelling of a number from which it is no slip, and the most
+releases such as `1.10`; more fractions are measurements."""
 
 
 @final
@@ -107,8 +123,10 @@ class _Spelled:
 
 def find_doubt(cells: Cells) -> Doubt | None:
     """Ambiguity of a text column; None if its values are unambiguous or words."""
-    if cells.dtype != pl.String or not cells.present or not cells.not_numbers:
+    if cells.dtype != pl.String or not cells.present:
         return None
+    if not cells.not_numbers:
+        return find_codes(cells) if cells.may_repeat_numbers else None
     if not _may_be_more_than_words(cells.first(_LOOKED_AT)):
         return None
     spelled = _spelled(cells)
@@ -118,6 +136,29 @@ def find_doubt(cells: Cells) -> Doubt | None:
         if (found := look(spelled)) is not None:
             return found
     return None
+
+
+def find_codes(cells: Cells) -> Doubt | None:
+    """Codes whose zeros count: `038` and `38`, or `1.1` and `1.10`, which are one number."""
+    if cells.distinct > _REPEATS * cells.present:
+        return None
+    spelled = _spelled(cells)
+    labels = pl.DataFrame({"label": to_labels(spelled.values), "rows": spelled.counts})
+    labels = labels.group_by("label").agg(pl.col("rows").sum())
+    labels = labels.with_columns(pl.col("label").cast(pl.Float64).alias("number"))
+    labels = labels.sort("number", "rows", "label", descending=[False, True, False])
+    again = labels.filter(~pl.col("number").is_first_distinct())
+    same = labels.filter(pl.col("number").is_in(again["number"].implode()))["label"]
+    fractions = same.str.contains(".", literal=True).all()
+    if (
+        int(again["rows"].sum()) < _OFTEN * spelled.rows
+        or (fractions and len(labels) > _MOST_RELEASES)
+        or not labels["label"].str.contains(r"^[0-9]+(?:\.[0-9]+)?$").all()
+    ):
+        return None
+    shown = quoted(same.head(2).to_list())
+    reason = f"{shown} are one number, so they are read as codes; for numbers, write kind: numeric"
+    return Doubt(cells.name, Column(kind="categorical"), reason)
 
 
 def _may_be_more_than_words(first: pl.Series) -> bool:
@@ -309,6 +350,31 @@ def _dates(spelled: _Spelled) -> Doubt | None:
     if found.unread.any():
         reason += f"; {spelled.told(found.unread)} are not dates and become missing"
     return Doubt(spelled.name, settings, _and(reason, _missing(spelled)))
+
+
+def settle_century(cells: Cells, doubt: Doubt) -> Doubt:
+    """The doubt, with the last year that its two-digit years mean. A birth is not in the future,
+    nor are most dates of a column, nor do its dates pause for many years from today on."""
+    forms = doubt.settings.format.split(FORMS)
+    short = [form for form in forms if "%y" in form and UNTIL not in form]
+    if not short or cells.dtype != pl.String:
+        return doubt
+    this_year = datetime.now(UTC).year
+    moments = (parse_moments(one.drop_nulls(), FORMS.join(short)) for one in cells.slices())
+    years = pl.concat([one.dt.year().drop_nulls() for one in moments])
+    ahead = years.filter(years > this_year).sort()
+    is_past = names_birth(cells.name) or 2 * len(ahead) > len(years)
+    if not len(ahead) or not (is_past or int(ahead[0]) > this_year + _FAR_AHEAD):
+        return doubt
+    forms = [f"{form}{UNTIL}{this_year}" if form in short else form for form in forms]
+    settings = doubt.settings.model_copy(update={"format": FORMS.join(forms)})
+    reason = (
+        f"two-digit years would put {many(len(ahead), 'date')} after {this_year}, up to "
+        f"{ahead[-1]}, and are read as years until {this_year}"
+    )
+    return replace(
+        doubt, settings=settings, reason=_and(doubt.reason, reason) if doubt.reason else reason
+    )
 
 
 def _no_number(values: pl.Series) -> pl.Series:

@@ -146,10 +146,16 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
     found = []
     clear: dict[str, Cells] = {}
     for series in source.frame.get_columns():
-        if series.name in decided or not _is_open(section, series.name):
-            continue
         cells = Cells(series, cleaning.cells, space)
+        if series.name in decided or not _is_open(section, series.name):
+            written = section.columns.get(series.name, Column())
+            if "%y" in written.format and series.name not in section.exclude:
+                century = settle_century(cells, Doubt(series.name, written, ""))
+                found += [century] if century.reason else []
+            continue
         doubt = find_doubt(cells)
+        if doubt and "%y" in doubt.settings.format:
+            doubt = settle_century(cells, doubt)
         if doubt is None or not _applies(doubt, section, source):
             doubt = find_class_spellings(cells) if series.name in section.target_columns else None
         if doubt is None:

@@ -133,10 +133,15 @@ def _decided(
 
 
 def _doubts(doubts: Sequence[Doubt], columns: SeriesColumns) -> tuple[Doubt, ...]:
-    """Those of features; a column of dates is none."""
+    """Those of features, of which a column of dates is none, and of two-digit years of the time."""
     features = {one.name for one in columns.features}
     named = ((one, as_key(one.column)) for one in doubts if one.column in features)
-    return tuple(
+    settled = tuple(
+        replace(one, write=f'data.time_format: "{one.settings.format}"')
+        for one in doubts
+        if one.column == columns.time.name
+    )
+    return settled + tuple(
         replace(one, write=f"data.categorical: [{key}], or data.exclude: [{key}]")
         for one, key in named
     )

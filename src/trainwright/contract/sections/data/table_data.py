@@ -171,7 +171,8 @@ class Column(Section):
     """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`, or `excel` for
     the serial numbers of spreadsheets (days since 1899-12-30). Several forms stand with ` | `
     between them, and the first that reads a value counts. `%.f` is a point and the digits of a
-    fraction of a second; hours need minutes."""
+    fraction of a second; hours need minutes. ` until 2025` after a form is the last year that its
+    `%y` may mean."""
 
     unit: str = ""
     """A sign or word that may stand before or after the numbers of the column and is taken off:
