@@ -83,6 +83,14 @@ _CASES = (
         leaves="has no label",
     ),
     Case(
+        "write training.batch_size: 4, or a model without batch norm",
+        (
+            "model={kind: resnet, width: 4, blocks: [1, 1, 1, 1], stem: half, norm: batch}",
+            "training={num_epochs: 2, batch_size: 1}",
+        ),
+        does=("training.batch_size=4",),
+    ),
+    Case(
         "name every class in data.classes, or mend the labels",
         (OWN, "data.classes=[bird, cat]"),
         does=("data.classes=[bird, cat, dog]",),

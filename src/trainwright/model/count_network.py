@@ -116,6 +116,19 @@ def _count_on(
     )
 
 
+def takes_one_row(family: Builder, section: ModelSection, shape: Shape) -> bool:
+    """Can the network learn from a micro-batch of one row? A batch norm needs two values."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network = family.build(section, shape)
+        if not any(isinstance(one, nn.modules.batchnorm._BatchNorm) for one in network.modules()):
+            return True
+        try:
+            network(*shape.empty_rows(1, section.context_length))
+        except ValueError:
+            return False
+    return True
+
+
 def _measure(
     network: nn.Module, example: Callable[[], Sequence[Tensor]], call: Call
 ) -> tuple[int, int]:

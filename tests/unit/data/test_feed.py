@@ -26,6 +26,17 @@ def test_an_epoch_is_every_row_once_and_its_last_step_is_short() -> None:
     assert feed.steps_per_epoch == 3
 
 
+def test_the_last_step_is_not_of_one_row_and_resumes_exactly() -> None:
+    feed = Feed([torch.arange(33)], batch_size=16, seed=3)
+    steps = rows_of(feed, 6)
+    assert [len(step) for step in steps] == [16, 15, 2] * 2
+    assert sorted(chain.from_iterable(steps[:3])) == list(range(33))
+    assert (feed.steps_per_epoch, feed.epoch_ends(2)) == (3, (3, 6))
+    for cut, samples in enumerate((0, 16, 31, 33)):
+        feed.seek(samples)
+        assert rows_of(feed, 6 - cut) == steps[cut:]
+
+
 def test_how_a_step_is_cut_does_not_change_its_rows() -> None:
     whole = rows_of(Feed([torch.arange(103)], batch_size=8, accumulate=1, seed=1), 30)
     cut = rows_of(Feed([torch.arange(103)], batch_size=2, accumulate=4, seed=1), 30)

@@ -44,7 +44,10 @@ def walked(stages: Stages, rows: int, epochs: int) -> Iterator[tuple[int, int]]:
             for start, value in reversed(list(zip(stages.starts, stages.values, strict=True)))
             if start <= cursor
         )
-        end = min(cursor + size, (cursor // rows + 1) * rows)
+        epoch_end = (cursor // rows + 1) * rows
+        end = min(cursor + size, epoch_end)
+        if end == epoch_end - 1 and size == stages.values[-1] > 2:
+            end -= 1  # the last step is not of one row
         yield cursor, end
         cursor = end
 

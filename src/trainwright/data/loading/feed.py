@@ -2,8 +2,8 @@
 
 The cursor is one integer, the samples consumed. Sample s is sample `s % N` of epoch `s // N` in the
 order of that epoch, so seeking takes constant time and resuming is exact. The rows of a step are a
-function of the cursor too. A step does not cross an epoch boundary: the last one may be short, and
-its loss is divided by its actual number of targets.
+function of the cursor too. A step does not cross an epoch boundary: the last one may be short, but
+is not of one row, and its loss is divided by its actual number of targets.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ class Feed:
         steps: list[int] = []
         block_end = position + self._block_rows
         while position < epoch_end:
-            rows = min(self._step_rows.at(position), epoch_end - position)
+            rows = self._step_rows.rows_at(position, epoch_end - position)
             position += rows
             if steps and position > block_end:
                 break

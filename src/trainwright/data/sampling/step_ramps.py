@@ -9,6 +9,8 @@ from typing import Literal, Self, assert_never, final
 
 from trainwright.contract.sections.training.optimizer import BatchRamp, SequenceRamp
 
+_FEWEST = 2
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class Stages:
     def at(self, samples: int) -> int:
         """The value at a position."""
         return self.values[bisect_right(self.starts, samples) - 1]
+
+    def rows_at(self, position: int, left: int) -> int:
+        """Rows of the step that begins at a position with `left` rows up to the end of its epoch. A
+        last step of one row, which a batch norm cannot take, gets another of the step before it,
+        where that is of the last stage."""
+        size, full = self.at(position), self.values[-1]
+        return size - 1 if left == size + 1 and size == full > _FEWEST else min(size, left)
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Pieces between two positions: each value and its end."""
@@ -93,6 +102,10 @@ def steps_up_to(stages: Stages, rows: int, samples: int) -> int:
     made = steps_at_epoch_ends(stages, rows, growing)
     alike = (whole - growing) * -(-rows // stages.values[-1])
     within = _steps_within(stages, whole * rows, whole * rows + rest)
+    full, before = stages.values[-1], whole * rows + rest - stages.values[-1]
+    if rest == rows - 1 and full > _FEWEST and before >= max(whole * rows, stages.starts[-1]):
+        # A last step of one row begins a row earlier.
+        within = _steps_within(stages, whole * rows, whole * rows + rows)
     return (made[-1] if made else 0) + alike + within
 
 

@@ -22,8 +22,10 @@ from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.contract.sections.data.table_data import TableData
 from trainwright.contract.sections.metric import TaskKind
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.section import settled
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
+from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_torch
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.encoders.text_tokenizer import TextReading
@@ -36,7 +38,7 @@ from trainwright.evaluation.calibration.fit_threshold import (
     label_threshold_problems,
 )
 from trainwright.evaluation.evaluate import find_slices
-from trainwright.model.families import family_of, library_family
+from trainwright.model.families import family_of, library_family, network_family
 from trainwright.model.input_shape import longest_sample, shape_of
 from trainwright.planner.plan import Plan, plan
 from trainwright.planner.plan_facts import DeviceFacts, read_device
@@ -317,7 +319,29 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
 
         # Built again for the feed: what a column lacks is reported before training. The sources of
         # a text were looked at when it was read.
-        build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
+        draws = build_sampler(
+            decided.contract.data, prepared, 1, len(prepared.train), contract.seed
+        )
+        check_single_rows(decided.contract, prepared, draws.rows, document)
+
+
+def check_single_rows(
+    contract: Contract, prepared: Prepared, rows: int, document: Document
+) -> None:
+    """No batch norm gets a micro-batch of one row: from 3 rows on, pieces of a step have two."""
+    batch, model = settled(contract.training.batch_size), contract.model
+    if batch > 2 or (batch == 2 and rows % 2 == 0):
+        return
+    from trainwright.model.count_network import takes_one_row
+
+    if not takes_one_row(network_family(model), model, shape_of(prepared)):
+        problem = Problem(
+            "a batch norm cannot learn from a micro-batch of one row",
+            path="training.batch_size",
+            found=f"{batch}, with {many(rows, 'training row')} in an epoch",
+            fix="write training.batch_size: 4, or a model without batch norm",
+        )
+        raise ContractMistake(placed([problem], document.source))
 
 
 def _problems_of_rows(contract: Contract, prepared: Prepared) -> list[Problem]:
