@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import time
 from typing import ClassVar, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from trainwright.data.base.cleaned_cells import Cleaning
 from trainwright.data.base.inputs import Inputs, Part, TableInputs
 from trainwright.data.base.levels import Levels
 from trainwright.data.base.messages import some
+from trainwright.data.base.parse_cells import DATE_FORMATS, DATES, parse_moments
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, slices_of
 from trainwright.data.columns.column_kinds import new_problems
 from trainwright.data.columns.typed_rows import missing_column
@@ -104,11 +106,15 @@ class SeriesEncoder(FrameEncoding):
         return self.transform(self.future(rows.frame(), rows.source))
 
     def columns_before(self, rows: NewRows, /) -> Sequence[pl.Series]:
-        """Time, series, origin and step of each forecast."""
-        frame = self.future(rows.frame(), rows.source)
+        """Time, series, origin and step of each forecast; days as the rows write them."""
+        given, column = rows.frame(), self.columns.time
+        frame = self.future(given, rows.source)
         series = [frame[self.columns.series]] if self.columns.series else []
         step = frame[STEP].cast(pl.Int64)
-        return (frame[self.columns.time.name], *series, frame[ORIGIN], step)
+        times = [frame[column.name], frame[ORIGIN]]
+        if given.schema[column.name] in (pl.String, pl.Date):
+            times = [write_days(one, column.format) for one in times]
+        return (times[0], *series, times[1], step)
 
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
         """As the table's, of the forecasts."""
@@ -261,3 +267,14 @@ class SeriesEncoder(FrameEncoding):
             newest=int(json["newest"]),
             table=TableEncoder.from_json(json["table"]),
         )
+
+
+def write_days(times: pl.Series, form: str) -> pl.Series:
+    """Times of whole days as dates, or as text of a format that holds days otherwise."""
+    if times.dtype != DATES or "%H" in form or "%I" in form or (times.dt.time() != time.min).any():
+        return times
+    if form in ("", DATE_FORMATS[0]):
+        return times.cast(pl.Date)
+    written = times.dt.strftime(form)
+    is_same = parse_moments(written, form).equals(times)
+    return written if is_same else times.cast(pl.Date)
