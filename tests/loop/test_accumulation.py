@@ -114,7 +114,7 @@ def agrees_with_the_oracle(rows: int, kind: str, batch: int, ramp: Stages) -> No
     for _ in range(feed.epoch_ends(2)[-1]):
         before = feed.samples
         work = feed.next_step()
-        assert work.rows == min(ramp.at(before), rows - before % rows)
+        assert work.rows == ramp.rows_at(before, rows - before % rows)
         chosen = feed.rows_between(before, work.samples)
         mean, gradient = gradients(expected, *(array[chosen] for array in arrays))
         norm = np.sqrt(sum(float((part**2).sum()) for part in gradient.values()))
