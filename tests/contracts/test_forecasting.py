@@ -237,6 +237,14 @@ def irregular(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def on_two_weekdays(frame: pl.DataFrame) -> pl.DataFrame:
+    weeks = frame.filter(pl.int_range(pl.len()).over("shop") % 7 == 0)
+    later = pl.col("day").str.to_date().dt.offset_by("3d").cast(pl.String)
+    return weeks.with_columns(
+        pl.when(pl.col("shop") == "south").then(later).otherwise("day").alias("day")
+    )
+
+
 def of_words(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.lit("many").alias("sales"))
 
@@ -248,6 +256,7 @@ def short(frame: pl.DataFrame) -> pl.DataFrame:
 REFUSED: list[tuple[Callable[[pl.DataFrame], pl.DataFrame], tuple[str, ...]]] = [
     (duplicated, ("share a time with another row", "lines 12, 402", "remove the repeated")),
     (irregular, ("not equally spaced", "line 6", "a day apart", "aggregate the rows")),
+    (on_two_weekdays, ("29 times are not", "a week apart", "to means of a week")),
     (of_words, ("sales", "not numbers")),
     (short, ("the history is too short", "90 time steps", "at least 105", "give a longer history")),
     (lambda frame: frame.drop("holiday"), ("no column 'holiday'", "data.known.0")),

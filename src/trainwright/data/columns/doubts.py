@@ -144,8 +144,8 @@ def find_codes(cells: Cells) -> Doubt | None:
         return None
     spelled = _spelled(cells)
     labels = pl.DataFrame({"label": to_labels(spelled.values), "rows": spelled.counts})
-    labels = labels.group_by("label").agg(pl.col("rows").sum())
-    labels = labels.with_columns(pl.col("label").cast(pl.Float64).alias("number"))
+    number = pl.col("label").cast(pl.Float64).alias("number")
+    labels = labels.group_by(number, "label").agg(pl.col("rows").sum())
     labels = labels.sort("number", "rows", "label", descending=[False, True, False])
     again = labels.filter(~pl.col("number").is_first_distinct())
     same = labels.filter(pl.col("number").is_in(again["number"].implode()))["label"]
@@ -372,9 +372,8 @@ def settle_century(cells: Cells, doubt: Doubt) -> Doubt:
         f"two-digit years would put {many(len(ahead), 'date')} after {this_year}, up to "
         f"{ahead[-1]}, and are read as years until {this_year}"
     )
-    return replace(
-        doubt, settings=settings, reason=_and(doubt.reason, reason) if doubt.reason else reason
-    )
+    reason = "; ".join(filter(None, (doubt.reason, reason)))
+    return replace(doubt, settings=settings, reason=reason)
 
 
 def _no_number(values: pl.Series) -> pl.Series:

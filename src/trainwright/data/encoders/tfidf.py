@@ -61,15 +61,11 @@ class Terms:
 
     def transform(self, texts: pl.Series) -> npt.NDArray[np.float32]:
         """The directions [N, K]; a missing text has no term, so it is 0 everywhere."""
-        if not self.terms:
-            return np.empty((len(texts), 0), dtype=np.float32)
         weighted = self._weighted(texts)
         return np.asarray(weighted @ self.directions.astype(np.float64)).astype(np.float32)
 
     def weigh(self, texts: pl.Series) -> SparseColumns:
         """The weights of the terms [N, T], where every term is a column."""
-        if not self.terms:
-            return SparseColumns.empty(len(texts))
         return sparse_of(self._weighted(texts))
 
     @property
@@ -173,8 +169,8 @@ def fit_terms(texts: pl.Series, section: TextFeatures) -> Terms:
         raise DataMistake([problem])
     known = np.array([rows[term] for term in terms], dtype=np.float64)
     weights = np.log((1 + len(texts)) / (1 + known)) + 1
-    no_directions = none.reshape(len(terms), 0)
-    fitted = replace(fitted, terms=terms, weights=weights, directions=no_directions)
+    none = none.reshape(len(terms), 0)
+    fitted = replace(fitted, terms=terms, weights=weights, directions=none)
     if settled(section.reduce) == "none":
         return fitted
     return replace(fitted, directions=_directions(fitted._weighted(texts), section.components))
