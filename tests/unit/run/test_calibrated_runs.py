@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score
 
-from command import CONTRACT, command, project_in, train_one
+from command import CONTRACT, command, inside, project_in, train_one
 from trainwright.contract.sections.metric import Metric
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json, write_json
@@ -270,3 +270,35 @@ def test_a_network_is_calibrated_too(tmp_path: Path) -> None:
         about = read_json(tmp_path / "runs/one/evaluation.json")["calibration"]
         assert set(about["tried"]) == {"none", "temperature", "platt"}
         read_bundle(tmp_path / "runs/one/bundle")
+
+
+def test_a_named_method_that_makes_held_out_rows_worse_is_said(tmp_path: Path) -> None:
+    """Forty validation rows that are all easy, and training rows with wrong labels."""
+    draws = np.random.default_rng(13)
+    part = np.repeat(["train", "validation", "test"], [300, 40, 200])
+    x = draws.normal(0, 2, 540)
+    label, easy = x > 0, part == "validation"
+    x[easy] = np.where(label[easy], 1, -1) * draws.uniform(2, 4, 40)
+    label ^= ~easy & (draws.random(540) < 0.06)
+    rows = {"x": x, "z": draws.normal(size=540), "part": part, "label": np.where(label, "b", "a")}
+    pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")
+    contract = {
+        "data": {
+            "path": str(tmp_path / "rows.csv"),
+            "target": "label",
+            "positive": "b",
+            "split": {"kind": "column", "column": "part"},
+        },
+        "model": {"kind": "linear"},
+        "metric": {"name": "log_loss", "target": "baseline", "resamples": 100},
+    }
+    said = {}
+    for method in ("temperature", "auto"):
+        (tmp_path / "c.yaml").write_text(
+            json.dumps({**contract, "training": {"calibration": method}})
+        )
+        with inside(tmp_path):
+            said[method] = command("train", "c.yaml", "--run", method).out
+    worse = "calibration by temperature makes held-out validation rows worse: log loss"
+    assert worse in said["temperature"]
+    assert worse not in said["auto"]

@@ -63,6 +63,12 @@ def calibrate(
 
     try:
         found = fit_calibration(scores, truth, units, method, contract.seed)
+        if found.method != "none":
+            tried = found.tried or fit_calibration(scores, truth, units, "auto", contract.seed).tried
+            if tried["none"] < tried.get(found.method, -np.inf):
+                losses = f"{tried['none']:.4g} without, {tried[found.method]:.4g} with it"
+                worse = f"calibration by {found.method} makes held-out validation rows worse"
+                fitted = replace(fitted, warnings=(*fitted.warnings, f"{worse}: log loss {losses}"))
         calibrated, positive = found.apply(scores), target.positive_code
         if len(costs := target.costs) == 2:
             threshold = fit_cost_threshold(calibrated, truth, units, costs, positive, contract.seed)
