@@ -35,14 +35,10 @@ from trainwright.data.sources.source_file import SourceFile
 
 Kind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
-MOSTLY = 0.9
-MOSTLY_DISTINCT = 0.5
-NEARLY_UNIQUE = 0.95
+MOSTLY, MOSTLY_DISTINCT, NEARLY_UNIQUE = 0.9, 0.5, 0.95
 _ROUNDING = 2.0**-46
 """Spread of numbers, as a share of their size, that a sum of many terms has in double precision."""
-_FEWEST_TO_JUDGE = 20
-_FREE_TEXT_LENGTH = 20
-_FREE_TEXT_WORDS = 3
+_FEWEST_TO_JUDGE, _FREE_TEXT_LENGTH, _FREE_TEXT_WORDS = 20, 20, 3
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 WORDS = rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+"
 """Pattern of words; in a script without spaces, of pairs of characters."""

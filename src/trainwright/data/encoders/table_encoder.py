@@ -135,11 +135,7 @@ class TableEncoder(FrameEncoding):
         return self.transform(self.read(rows.frame(), rows.source))
 
     def count_unseen(self, rows: NewRows, /) -> dict[str, int]:
-        """As `count_unseen_in`.
-
-        Raises:
-            DataMistake: as `read`.
-        """
+        """As `count_unseen_in`; raises what `read` does."""
         return self.count_unseen_in(self.read(rows.frame()))
 
     def count_unseen_in(self, typed: pl.DataFrame) -> dict[str, int]:
@@ -205,8 +201,7 @@ class TableEncoder(FrameEncoding):
         numeric = np.concatenate([numeric, *directions], axis=1)
         terms = [text.weigh(frame[text.column]) for text in self._texts(reduced=False)]
         codes = [vocabulary.encode(frame[vocabulary.name]) for vocabulary in self.vocabularies]
-        shape = (frame.height, 0)
-        categories = np.stack(codes, axis=1) if codes else np.empty(shape, dtype=np.int64)
+        categories = np.stack(codes, axis=1) if codes else np.empty((frame.height, 0), np.int64)
         return TableInputs(numeric, categories, terms=beside(terms))
 
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
@@ -245,8 +240,7 @@ class TableEncoder(FrameEncoding):
     def trial_inputs(self) -> list[Inputs]:
         """A row of missing values, and the same with the last code of each category."""
         blank = self.transform(pl.concat([self.blank_row()] * 2))
-        last = np.array(self.cardinalities, np.int64) - 1
-        codes = np.stack([blank.categories[0], last])
+        codes = np.stack([blank.categories[0], np.array(self.cardinalities, np.int64) - 1])
         return [TableInputs(blank.numeric, codes, terms=blank.terms)]
 
     def blank_row(self) -> pl.DataFrame:

@@ -64,7 +64,9 @@ def calibrate(
     try:
         found = fit_calibration(scores, truth, units, method, contract.seed)
         if found.method != "none":
-            tried = found.tried or fit_calibration(scores, truth, units, "auto", contract.seed).tried
+            tried = (
+                found.tried or fit_calibration(scores, truth, units, "auto", contract.seed).tried
+            )
             if tried["none"] < tried.get(found.method, -np.inf):
                 losses = f"{tried['none']:.4g} without, {tried[found.method]:.4g} with it"
                 worse = f"calibration by {found.method} makes held-out validation rows worse"
