@@ -58,6 +58,7 @@ _BEFORE = rf"(?i:{_CURRENCIES})"
 _BEHIND = rf"(?:{_BEFORE}|%|°[CFcf]?|[A-Za-zµμ]{{1,10}}(?:[23²³]|/[A-Za-z]{{1,6}}|\.)?)"
 _DIGITS = r"(?:[0-9][0-9.,' \u00a0\u202f]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WITH_UNIT = rf"^[+-]?\s*(?P<before>{_BEFORE})?\s*[+-]?{_DIGITS}\s*(?P<behind>{_BEHIND})?$"
+_DIGITS_ONLY = r"^[0-9]+(?:\.[0-9]+)?$"
 _CODE = r"^[A-Za-z]{1,3}[-. ]?[0-9]"
 _SHOWN: Mapping[Commas, str] = MappingProxyType(
     {
@@ -126,7 +127,8 @@ def find_doubt(cells: Cells) -> Doubt | None:
     if cells.dtype != pl.String or not cells.present:
         return None
     if not cells.not_numbers:
-        return find_codes(cells) if cells.may_repeat_numbers else None
+        may_be_codes = cells.first(_LOOKED_AT).str.contains(_DIGITS_ONLY).all()
+        return find_codes(cells) if may_be_codes and cells.may_repeat_numbers else None
     if not _may_be_more_than_words(cells.first(_LOOKED_AT)):
         return None
     spelled = _spelled(cells)
@@ -153,7 +155,7 @@ def find_codes(cells: Cells) -> Doubt | None:
     if (
         int(again["rows"].sum()) < _OFTEN * spelled.rows
         or (fractions and len(labels) > _MOST_RELEASES)
-        or not labels["label"].str.contains(r"^[0-9]+(?:\.[0-9]+)?$").all()
+        or not labels["label"].str.contains(_DIGITS_ONLY).all()
     ):
         return None
     shown = quoted(same.head(2).to_list())
