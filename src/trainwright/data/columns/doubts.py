@@ -146,8 +146,10 @@ def find_codes(cells: Cells) -> Doubt | None:
         return None
     spelled = _spelled(cells)
     labels = pl.DataFrame({"label": to_labels(spelled.values), "rows": spelled.counts})
-    number = pl.col("label").cast(pl.Float64).alias("number")
-    labels = labels.group_by(number, "label").agg(pl.col("rows").sum())
+    digits = pl.col("label").str.strip_chars_start("0")
+    fraction = digits.str.strip_chars_end("0").str.strip_chars_end(".")
+    number = pl.when(digits.str.contains(".", literal=True)).then(fraction).otherwise(digits)
+    labels = labels.group_by(number.alias("number"), "label").agg(pl.col("rows").sum())
     labels = labels.sort("number", "rows", "label", descending=[False, True, False])
     again = labels.filter(~pl.col("number").is_first_distinct())
     same = labels.filter(pl.col("number").is_in(again["number"].implode()))["label"]
