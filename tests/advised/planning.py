@@ -69,6 +69,12 @@ CASES = (
         rows=csv(y=NUMBERS),
     ),
     Case(
+        "write metric.name: mae, or choose other test rows",
+        ("task=regression", "metric.name=mape"),
+        does=("metric.name=mae",),
+        rows=csv(y=[at % 5 for at in range(ROWS)]),
+    ),
+    Case(
         "remove class_weights",
         ("task=regression", "model={kind: boosting, class_weights: balanced}"),
         rows=csv(y=NUMBERS),

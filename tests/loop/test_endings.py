@@ -150,9 +150,12 @@ def test_a_shortened_training_is_as_short_after_a_resume() -> None:
     assert [limit.map_to_plan(step) for step in (0, 50, 99)] == [0, 50, 99]
     limit.restore(Snapshot(values={"used_seconds": 1.0}))
     assert limit.map_to_plan(50) == 50
-    limit.restore(Snapshot(values={"used_seconds": 1.0, "shortened": [10, 10, 31]}))
+    limit.restore(Snapshot(values={"used_seconds": 1.0, "shortened": [10, 10, 31, 100]}))
     assert [limit.map_to_plan(step) for step in (10, 20, 30)] == [10, 54, 99]
-    assert limit.snapshot().values["shortened"] == [10, 10, 31]
+    assert limit.snapshot().values["shortened"] == [10, 10, 31, 100]
+    extended = TimeLimit(10, "the budget", planned_steps=200, shortens=True)
+    extended.restore(limit.snapshot())
+    assert extended.map_to_plan(50) == 50
     reason = limit.reason(Progress(step=31))
     assert reason is not None
     assert reason.kind == "budget"

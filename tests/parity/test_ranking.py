@@ -52,7 +52,8 @@ def ready(folder: Path, *settings: str, grades: tuple[float, ...] = (0, 1, 2, 3)
     write_rows(folder / "rows.csv", grades=grades)
     (folder / "c.yaml").write_text(
         "task: ranking\ndata: {path: rows.csv, target: relevance, query: query}\n"
-        "model: {kind: boosting, max_trees: 40, early_stopping_rounds: 8, num_leaves: 7}\n"
+        "model: {kind: boosting, max_trees: 40, early_stopping_rounds: 8, num_leaves: 7, "
+        "min_data_in_leaf: 20}\n"
         "metric: {name: ndcg, k: 5}\n"
     )
     request = Request(folder / "c.yaml", settings, folder / "runs")

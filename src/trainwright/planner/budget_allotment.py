@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Context
@@ -28,7 +29,7 @@ _FEW_VALIDATIONS = 10
 ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
 """For writing bundle, predictions and report on an idle machine, beside what is measured."""
 
-_MOST_DELAY = 0.3
+_MOST_DELAY, _READ_SECONDS = 0.3, 0.2
 """Share of a budget that its end may take more than was planned, as a machine became busy."""
 
 
@@ -104,16 +105,20 @@ class EndingDelay:
         self._allotment = allotment
         self._reserve = reserve
         self._load = MachineLoad()
+        self._seconds, self._read_at = 0.0, -math.inf
 
     @property
     def seconds(self) -> float:
         """0 on a machine that is not busier than it was, and without a budget."""
-        planned, load = self._allotment.ending_seconds, self._load.factor
-        if not planned:
-            return 0.0
-        slower = max(0.0, load / float(self._allotment.measured.get("load", 1.0)) - 1)
-        later = slower * planned + (load - 1) * self._reserve
-        return min(_MOST_DELAY * self._allotment.limit_seconds, later)
+        planned, now = self._allotment.ending_seconds, time.monotonic()
+        # Steps of a small model take less time than reading the load.
+        if planned and now - self._read_at >= _READ_SECONDS:
+            load = self._load.factor
+            slower = max(0.0, load / float(self._allotment.measured.get("load", 1.0)) - 1)
+            later = slower * planned + (load - 1) * self._reserve
+            self._seconds = min(_MOST_DELAY * self._allotment.limit_seconds, later)
+            self._read_at = now
+        return self._seconds
 
 
 @final

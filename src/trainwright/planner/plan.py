@@ -185,10 +185,13 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         ContractMistake: all problems of the contract that only its data or the device can show.
     """
     contract, choices = decide(document.contract, facts, device)
-    # A value that was decided repeats the one it follows from, which mostly has its own problem.
+    # A value that was decided only repeats the one it follows from, which has its own problem.
     decided = {choice.path for choice in choices}
-    found = problems_with_data(contract, facts, document.written)
-    problems = [problem for problem in found if problem.path not in decided] or found
+    problems = [
+        problem
+        for problem in problems_with_data(contract, facts, document.written)
+        if problem.path not in decided
+    ]
     problems += problems_with_device(contract, device)
     problems += problems_with_memory(contract, device)
     problems += planner_of(contract, facts).storage_problems()

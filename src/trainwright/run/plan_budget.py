@@ -226,7 +226,7 @@ def limit_test_rows(ready: Ready, predictor: Predictor, elapsed: float) -> Rows:
     allotment, data = plan.allotment, plan.contract.data
     planned = allotment.test_rows
     part = sampled(prepared.validation, _TIMED_ROWS, plan.contract.seed)
-    if not (allotment.is_made and data.samples_test and len(part)) or fold_count(data):
+    if not (data.samples_test and len(part)) or fold_count(data):
         return planned
     started = time.perf_counter()
     predictor.score_part(part)

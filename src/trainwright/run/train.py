@@ -348,12 +348,13 @@ def _opened(ready: Ready, model: Predictor, stages: StageTimes) -> tuple[Prepare
     warnings of the data."""
     plan, prepared = ready.plan, ready.prepared
     said = [*doubt_of_extensions(len(plan.extensions)), *doubt_warnings(ready.raw.facts)]
-    if not plan.allotment.is_made:
-        return prepared, said
-    # Imported here: few runs have a budget.
-    from trainwright.run.plan_budget import limit_test_rows
+    rows = plan.allotment.test_rows
+    if plan.allotment.is_made:
+        # Imported here: few runs have a budget.
+        from trainwright.run.plan_budget import limit_test_rows
 
-    if (rows := limit_test_rows(ready, model, stages.elapsed)) == "all":
+        rows = limit_test_rows(ready, model, stages.elapsed)
+    if rows == "all":
         return prepared, said
     test = sampled_judged(prepared.test, prepared.target, rows, plan.contract.split_seed)
     said.append(_judged_rows(len(test), len(prepared.test)))

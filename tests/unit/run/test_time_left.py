@@ -68,8 +68,9 @@ def test_candidates_end_sooner_where_the_end_of_the_run_takes_longer() -> None:
     kept = EndingDelay(made, 2.0)
     kept._load = busy._load
     assert kept.seconds == pytest.approx(20 + 7)
-    busy._load = cast(Any, SimpleNamespace(factor=1.0))
-    assert left.seconds == pytest.approx(94)
+    idle = EndingDelay(made)
+    idle._load = cast(Any, SimpleNamespace(factor=1.0))
+    assert idle.seconds == 0
     assert EndingDelay(Allotment()).seconds == 0
     assert Allotment.from_json(made.to_json()) == made
 

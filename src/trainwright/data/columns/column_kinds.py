@@ -277,8 +277,8 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
         return "constant: every row has the same value"
     if column.kind == "numeric" and not column.missing:
         lowest, highest = cells.extent
-        are_whole = lowest % 1 == highest % 1 == 0  # And exact.
-        if not are_whole and highest - lowest <= _ROUNDING * max(-lowest, highest):
+        size, are_whole = max(-lowest, highest), lowest % 1 == highest % 1 == 0  # And exact.
+        if not are_whole and size <= LARGEST and highest - lowest <= _ROUNDING * size:
             return "constant: every row has the same value but for rounding"
     if present < _FEWEST_TO_JUDGE:
         return ""

@@ -170,6 +170,7 @@ def typed_target(
                 "the target is missing in every row",
                 path=target.name,
                 found=f"no value in {many(len(rows), 'row')}",
+                expected="a value to learn in every row",
                 fix="name another column in data.target, or check data.missing_values",
                 place=source.place(),
             )
@@ -180,6 +181,7 @@ def typed_target(
                 f"the target is missing in {len(rows)} of {len(cells)} rows",
                 path=target.name,
                 found=source.rows_text(rows),
+                expected="a value to learn in every row",
                 fix="repair the rows, or leave them out with data.missing_target: drop"
                 + ("; " + _WITHOUT_LABELS if target.section.labels.separator else ""),
                 place=source.place(int(rows[0])),
@@ -213,6 +215,7 @@ def class_problems(
                 "the target has the same value in every row",
                 path=name,
                 found=repr(known[0]),
+                expected="at least two classes, or numbers that differ",
                 fix="name another column in data.target, or add rows of other classes",
                 place=sources["train"].place(),
             )

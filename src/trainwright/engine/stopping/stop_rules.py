@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, NamedTuple, Protocol, final
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.sections.metric import Direction
@@ -68,7 +68,7 @@ class Reserve:
     def __init__(
         self,
         planned: Mapping[str, float] | None = None,
-        delay: Callable[[], float] = lambda: 0.0,
+        delay: Callable[[], float] | None = None,
     ) -> None:
         self._planned = dict(planned or {})
         self._delay = delay
@@ -77,7 +77,8 @@ class Reserve:
     @property
     def seconds(self) -> float:
         """0 until planned or measured."""
-        return sum({**self._planned, **self._longest}.values()) + self._delay()
+        longest = sum({**self._planned, **self._longest}.values())
+        return longest if self._delay is None else longest + self._delay()
 
     def observe(self, event: Event) -> None:
         """Note how long a validation or a save took."""
@@ -137,7 +138,7 @@ class TimeLimit:
         self._reserve = reserve or Reserve()
         self._used = used
         self._since = time.monotonic()
-        self._shortens = shortens and math.isfinite(seconds)
+        self.shortens = shortens and math.isfinite(seconds)
         self._short = _Shortened(0, 0, planned_steps)
         self._marks: list[tuple[int, float]] = []
 
@@ -152,7 +153,7 @@ class TimeLimit:
     def reason(self, progress: Progress) -> StopReason | None:
         """`budget` once the time is used, less the reserve, or the shortened steps are made."""
         used, reserve = self._used_seconds(), self._reserve.seconds
-        if self._shortens:
+        if self.shortens:
             self._shorten(progress.step, used, self._limit - reserve)
         is_short = self._short.steps < self._planned_steps
         if used + reserve < self._limit and not (is_short and progress.step >= self._short.steps):
@@ -175,16 +176,18 @@ class TimeLimit:
 
     def snapshot(self) -> Snapshot:
         """Seconds used so far, and how it is shortened."""
-        return Snapshot(
-            values={"used_seconds": self._used_seconds(), "shortened": list(self._short)}
-        )
+        values: dict[str, Any] = {"used_seconds": self._used_seconds()}
+        if self._short.steps < self._planned_steps:
+            values["shortened"] = [*self._short, self._planned_steps]
+        return Snapshot(values=values)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the seconds used, and how it was shortened; older checkpoints do not say."""
+        """Restore the seconds used, and how a run of as many steps was shortened."""
         self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
         self._since = time.monotonic()
-        if found := snapshot.values.get("shortened"):
-            self._short = _Shortened(*map(int, found))
+        *short, planned = map(int, snapshot.values.get("shortened", (0, 0, 0, 0)))
+        if planned == self._planned_steps and planned:
+            self._short = _Shortened(*short)
 
     def _used_seconds(self) -> float:
         return self._used + time.monotonic() - self._since

@@ -150,7 +150,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     learning = _learning(section, network, feed)
-    updates = build_updates(training, learning, network.state, length, ends.limit.map_to_plan)
+    map_to_plan = ends.limit.map_to_plan if ends.limit.shortens else None
+    updates = build_updates(training, learning, network.state, length, map_to_plan)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = _build_portions(training, tell)
@@ -240,7 +241,8 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Adapti
 
 def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     contract, delay = plan.contract, EndingDelay(plan.allotment)
-    reserve = Reserve(plan.allotment.reserve(), lambda: delay.seconds)
+    is_timed = plan.allotment.is_made
+    reserve = Reserve(plan.allotment.reserve(), (lambda: delay.seconds) if is_timed else None)
     stop = contract.training.stop
     what = name_budget(contract.budget)
     steps = length.most_steps

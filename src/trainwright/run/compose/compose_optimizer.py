@@ -124,10 +124,10 @@ def build_updates(
     learning: Learning,
     model_state: ModuleState,
     length: Length,
-    map_to_plan: Callable[[int], int],
+    map_to_plan: Callable[[int], int] | None,
 ) -> Updates:
     """Build the updates of a model over a run of this length; `map_to_plan` is the step whose
-    learning rate a step has."""
+    learning rate a step has, None if each has its own."""
     model = learning.model
     freeze(model, training.freeze)
     rows = settled(training.effective_batch_size)
@@ -148,8 +148,9 @@ def build_updates(
     state = merge_state(own, evaluated_state(weights, model_state), averaged.state)
     unfreezing = Unfreezing(model, training.freeze, length.rows)
     unfreezing(Progress())  # before the first checkpoint, whose base holds what is frozen then
+    rate = schedule if map_to_plan is None else lambda step: schedule(map_to_plan(step))
     knobs = (
-        LearningRate(optimizer, lambda step: schedule(map_to_plan(step))),
+        LearningRate(optimizer, rate),
         *averaged.knobs,
         *_batch_rate(training, optimizer, length),
         unfreezing,

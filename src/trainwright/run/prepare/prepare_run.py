@@ -104,6 +104,8 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed, texts)
         prepared = with_contract_target(prepared, decided.contract)
         _check_prepared(decided, prepared, document, raw)
+        if problems := problems_of_metric(prepared, decided.contract):
+            raise ContractMistake(placed(problems, document.source))
         watching, watched = watch_defined(decided.contract, prepared)
         decided = replace(decided, contract=watching)
         unchecked = _of_earlier_run(decided.contract.model, prepared)
@@ -290,7 +292,6 @@ def _check_prepared(decided: Plan, prepared: Prepared, document: Document, raw: 
     metric = decided.contract.metric.name
     problems = target_problems(prepared, decided.contract)
     problems += _problems_of_rows(decided.contract, prepared)
-    problems += problems_of_metric(prepared, decided.contract)
     problems += calibration_problems(decided.contract.training, metric, prepared.target)
     if prepared.target.task == "multilabel":
         problems += label_threshold_problems(decided.contract.training, metric)
