@@ -317,8 +317,7 @@ class Cells:
     def extent(self) -> tuple[float, float]:
         """The lowest and the highest number, exact; infinite if there is none."""
         lowest, highest = math.inf, -math.inf
-        parsed = (to_numbers(one) for one in self.slices())
-        for part in [self.numbers] if self.in_memory else parsed:
+        for part in [self.numbers] if self.in_memory else map(to_numbers, self.slices()):
             if len(values := part.series.drop_nulls().to_numpy()):
                 lowest = min(lowest, values.min().item())
                 highest = max(highest, values.max().item())

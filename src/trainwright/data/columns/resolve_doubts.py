@@ -146,13 +146,14 @@ def decide_columns(section: TableData, source: SourceFile, space: RowStorage) ->
     found = []
     clear: dict[str, Cells] = {}
     for series in source.frame.get_columns():
-        cells = Cells(series, cleaning.cells, space)
         if series.name in decided or not _is_open(section, series.name):
             written = section.columns.get(series.name, Column())
             if "%y" in written.format and series.name not in section.exclude:
+                cells = Cells(series, cleaning.cells, space)
                 century = settle_century(cells, Doubt(series.name, written, ""))
                 found += [century] if century.reason else []
             continue
+        cells = Cells(series, cleaning.cells, space)
         doubt = find_doubt(cells)
         if doubt and "%y" in doubt.settings.format:
             doubt = settle_century(cells, doubt)
