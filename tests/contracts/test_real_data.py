@@ -27,12 +27,21 @@ def excluded(contract: Path) -> set[str]:
 
 
 FEW_TREES = ("model.max_trees=40", "metric.resamples=100")
+FEW_OF_AUTO = ("model={kind: boosting, max_trees: 40}", "metric.resamples=100")
 
 sized = pytest.mark.parametrize(
     "settings",
     [pytest.param((), marks=pytest.mark.slow, id="as-proposed"), pytest.param(FEW_TREES, id="few")],
 )
 """The contract as it is written, and with few trees; `telco` is trained as written always."""
+sized_auto = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param((), marks=pytest.mark.slow, id="as-proposed"),
+        pytest.param(FEW_OF_AUTO, id="few"),
+    ],
+)
+"""The same for few rows, of which `init` lets two kinds of models compete."""
 
 
 def trained_as_proposed(
@@ -115,7 +124,7 @@ def test_parkinsons_is_judged_on_other_people(tmp_path: Path, settings: Sequence
 
 @pytest.mark.extended
 @pytest.mark.real_data
-@sized
+@sized_auto
 def test_titanic(tmp_path: Path, settings: Sequence[str]) -> None:
     folder = real_data("titanic")
     rows = folder / "titanic_train.csv"
@@ -142,7 +151,7 @@ def test_telco_churn(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 @pytest.mark.real_data
-@sized
+@sized_auto
 def test_penguins_of_three_species(tmp_path: Path, settings: Sequence[str]) -> None:
     rows = real_data("penguins") / "penguins.csv"
     result, split = trained_as_proposed(tmp_path, rows, "species", settings)
