@@ -185,7 +185,7 @@ CASES = (
         "remove data.split, or the path",
         (PARTS, "-data.val_path", "data.split={kind: column, column: word}"),
         does=("-data.test_path",),
-        rows=csv(word=["train", "train", "train", "train", "validation", "test"] * 20),
+        rows=csv(word=["train", "train", "train", "validation", "test"] * 24),
         files=SPLIT_FILES,
     ),
     Case("remove it from exclude", ("data.exclude=[y]",), does=("-data.exclude.0",)),
