@@ -192,6 +192,7 @@ CASES = (
         "set data.reading.nested to text, or to chat for lists of turns",
         (JSON,),
         files={"rows.jsonl": NESTED},
+        leaves="no term of the text column",
     ),
     Case(
         "set data.reading.nested to text, or write the class in a column of its own",

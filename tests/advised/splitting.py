@@ -42,7 +42,7 @@ CASES = (
         'set data.columns.word.values, for example {"val": "validation"}',
         ("data.split={kind: column, column: word}",),
         does=('data.columns.word.values={"val": "validation"}',),
-        rows=csv(word=(["train"] * 4 + ["val", "test"]) * 20),
+        rows=csv(word=(["train"] * 3 + ["val", "test"]) * 24),
     ),
     Case(
         "add data, increase the shares, or name val_path and test_path",
@@ -148,7 +148,8 @@ CASES = (
         files={
             "parts.csv": "id,part\n"
             + "".join(
-                f"{at},{('train', 'validation', 'test')[at // 2 % 3]}\n" for at in range(ROWS)
+                f"{at},{('train', 'train', 'validation', 'test', 'test')[at // 2 % 5]}\n"
+                for at in range(ROWS)
             )
         },
         rows=csv(x=list(range(ROWS))).replace("x,", "id,", 1),
