@@ -250,6 +250,7 @@ CASES = (
     found(
         "data.quality.actions: {near_duplicates: drop} removes them from training",
         "data.columns.word.kind=text",
+        "data.features={text: {rows: 1}}",
         "data.exclude=[day, x, z]",
         stays=True,
         rows=csv(word=[f"{TEXTS[at // 2]}{'.' * (at % 2)}" for at in range(ROWS)]),

@@ -80,7 +80,7 @@ CASES = (
         rows=csv(y=NUMBERS),
     ),
     Case(
-        "remove monotone or write objective: squared_error",
+        "remove monotone or write model.objective: squared_error",
         (
             "task=regression",
             "model={kind: boosting, objective: absolute_error, monotone: {x: increasing}}",

@@ -163,9 +163,14 @@ CASES = (
     ),
     Case(
         "set data.columns.note.kind to categorical or ignored, or data.features.text.rows to 1",
-        ("data.columns={note: {kind: text}}",),
-        does=("data.features={text: {rows: 1}}",),
-        rows=csv(note=[f"token{at}" for at in range(ROWS)]),
+        (
+            "data.exclude=[x, z, word, day]",
+            "data.columns={note: {kind: text}}",
+            "data.features={text: {rows: 1000}}",
+        ),
+        does=("data.features.text.rows=1",),
+        rows=csv(note=[("red", "green", "blue")[at * 5 % 3] for at in range(ROWS)]),
+        leaves="no column is left to learn from",
     ),
     Case("did you mean 'word'?", ("data.exclude=[wrod]",)),
     Case("did you mean word?", ("slices=[{column: wrod}]",)),
@@ -192,7 +197,6 @@ CASES = (
         "set data.reading.nested to text, or to chat for lists of turns",
         (JSON,),
         files={"rows.jsonl": NESTED},
-        leaves="no term of the text column",
     ),
     Case(
         "set data.reading.nested to text, or write the class in a column of its own",

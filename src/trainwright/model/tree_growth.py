@@ -155,7 +155,7 @@ def monotone_problems(
             fix="remove monotone",
         )
     if monotone and objective in undirected:
-        other = "metric.quantiles" if task.quantiles else "write objective: squared_error"
+        other = "metric.quantiles" if task.quantiles else "write model.objective: squared_error"
         yield Problem(
             f"the objective {objective} breaks monotone constraints",
             path="model.monotone",

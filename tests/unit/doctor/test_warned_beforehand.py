@@ -71,7 +71,8 @@ def test_folds_are_advised_only_where_they_are_possible_and_help(tmp_path: Path)
     seeds = f"{written}training: {{seeds: 2}}\n"
     (message,) = found(tmp_path, "undecidable", seeds, (988, 12))
     assert message.endswith("an interval needs 5; give more test rows of class 'b'")
-    rows = pl.read_csv(tmp_path / "rows.csv")
+    labels = pl.Series("y", ["b" if at % 83 == 0 else "a" for at in range(1000)])
+    rows = pl.read_csv(tmp_path / "rows.csv").with_columns(labels)
     rows[:900].write_csv(tmp_path / "train.csv")
     rows[900:].write_csv(tmp_path / "apart.csv")
     part = [

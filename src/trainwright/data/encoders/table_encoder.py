@@ -212,8 +212,7 @@ class TableEncoder(FrameEncoding):
         Raises:
             DataMistake: a feature column is missing or empty, or values are not of its kind.
         """
-        nowhere = np.empty(0, dtype=np.int64)
-        file = SourceFile(frame, FileVersion(source, "", 0, frame.height), nowhere)
+        file = SourceFile(frame, FileVersion(source, "", 0, frame.height), np.empty(0, np.int64))
         names = dict.fromkeys(frame.columns)
         typed: list[pl.Series] = []
         problems: list[Problem] = []
@@ -234,8 +233,7 @@ class TableEncoder(FrameEncoding):
 
     def allow_unknown(self, columns: Collection[str], /) -> TableEncoder:
         """The same, for new rows in most of which these columns may be empty or unknown."""
-        filled = {name: share for name, share in self.filled.items() if name not in columns}
-        return replace(self, filled=filled)
+        return replace(self, filled={n: s for n, s in self.filled.items() if n not in columns})
 
     def trial_inputs(self) -> list[Inputs]:
         """A row of missing values, and the same with the last code of each category."""
@@ -334,6 +332,7 @@ def fit_features(
     numbers = number_rows(frame, rows.limits, taken, categories.crossed)
     sections = [_own(section, written, name) for name in names_of_kind(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
+    alone = sum(column.kind != "ignored" for column in columns) == 1
     features = TableEncoder(
         columns=columns,
         cleaning=rows.cleaning,
@@ -348,7 +347,8 @@ def fit_features(
         ),
         vocabularies=categories.vocabularies,
         texts=tuple(
-            fit_terms(frame[name], section.text) for name in names_of_kind(columns, "text")
+            fit_terms(frame[name], section.text, alone=alone)
+            for name in names_of_kind(columns, "text")
         ),
         limits=rows.limits,
     )

@@ -139,11 +139,11 @@ class Terms:
         return csr_matrix((values, at, np.array(ends)), shape=(len(texts), len(self.terms)))
 
 
-def fit_terms(texts: pl.Series, section: TextFeatures) -> Terms:
-    """Fit on the training rows of a column.
+def fit_terms(texts: pl.Series, section: TextFeatures, *, alone: bool = True) -> Terms:
+    """Fit on the training rows of a column; `alone`: there is no other feature.
 
     Raises:
-        DataMistake: no term is in enough rows.
+        DataMistake: no term of the only feature is in enough rows.
     """
     unspaced = any(_UNSPACED.search(text or "") for text in texts)
     none = np.empty((0, 0), dtype=np.float32)
@@ -158,7 +158,7 @@ def fit_terms(texts: pl.Series, section: TextFeatures) -> Terms:
     # Equal counts by spelling: the order of the rows must not decide.
     often.sort(key=lambda term: (-times[term], term))
     terms = tuple(sorted(often[: settled(section.terms)]))
-    if not terms:
+    if alone and not terms:
         problem = Problem(
             "no term of the text column is in enough training rows",
             path=str(texts.name),
@@ -171,7 +171,7 @@ def fit_terms(texts: pl.Series, section: TextFeatures) -> Terms:
     weights = np.log((1 + len(texts)) / (1 + known)) + 1
     none = none.reshape(len(terms), 0)
     fitted = replace(fitted, terms=terms, weights=weights, directions=none)
-    if settled(section.reduce) == "none":
+    if settled(section.reduce) == "none" or not terms:
         return fitted
     return replace(fitted, directions=_directions(fitted._weighted(texts), section.components))
 
