@@ -73,6 +73,7 @@ def test_trees_are_those_of_the_library_on_both_parts_with_the_kept_rounds(tmp_p
         "bagging_fraction": 0.8,
         "bagging_freq": 1,
         "lambda_l2": 1.0,
+        "min_data_in_leaf": 5,
         "seed": (seed := read_json(run / "plan.json")["contract"]["seed"]),
         "data_random_seed": seed,
         "deterministic": True,
