@@ -332,7 +332,7 @@ def fit_features(
     numbers = number_rows(frame, rows.limits, taken, categories.crossed)
     sections = [_own(section, written, name) for name in names_of_kind(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
-    alone = sum(column.kind != "ignored" for column in columns) == 1
+    alone = [column.kind == "ignored" for column in columns].count(False) == 1
     features = TableEncoder(
         columns=columns,
         cleaning=rows.cleaning,
