@@ -18,10 +18,8 @@ _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _STATISTICS = Path("/proc/stat")
 _SAMPLES, _SECONDS_BETWEEN = 15, 0.001
-_LEAST_NANOSECONDS = 100_000_000
-
-
 _SCHEDULER = Path("/proc/thread-self/schedstat")
+_LEAST_NANOSECONDS = 100_000_000
 
 
 @final

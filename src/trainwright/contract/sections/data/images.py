@@ -160,8 +160,8 @@ class Decoding(Section):
 
 class ImageFields(Section):
     """Where image, label and group of a row stand: the columns of a table, the extensions of the
-    members of a tar shard (`jpg`, `cls`) or the keys of their
-    `.json`. A folder of images has none of them."""
+    members of a tar shard (`jpg`, `cls`) or the keys of their `.json`. A folder of images has none
+    of them."""
 
     image: str = "image"
     """The image: its path in a table, or the bytes of its file. In a tar shard the extension of its
@@ -203,8 +203,8 @@ class ImageData(Feeding):
     """Location of image, label and group."""
 
     labels: LabelCells = LabelCells()
-    """How `fields.label` holds the labels of an image, for `task: multilabel`: in a table or
-    tar shards."""
+    """How `fields.label` holds the labels of an image, for `task: multilabel`: in a table or tar
+    shards."""
 
     classes: tuple[str, ...] = ()
     """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted. By
