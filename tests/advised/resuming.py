@@ -11,6 +11,7 @@ from advised.commands import Refused, cut, half
 from command import command, stopped_at
 from trainwright.core.files import read_json, write_json
 
+THREADS = torch.get_num_threads()
 COPIES = "file://{}/copies/cut"
 
 
@@ -22,12 +23,11 @@ def light(_: Path) -> None:
 
 def other_bits(_: Path) -> None:
     """A run that was cut where torch has another number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads + 1)
+    torch.set_num_threads(THREADS + 1)
     try:
         assert stopped_at(12, "train", "net.yaml", "--run", "other").code == 75
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(THREADS)
 
 
 def cut_here(project: Path) -> None:
@@ -92,10 +92,14 @@ CASES = (
         "start a new run without --resume", "resume light", ("train net.yaml --run heavy",), light
     ),
     Refused(
-        "resume where it was started, for example with the same OMP_NUM_THREADS, or accept other "
-        "last bits: --set resume.numerics_changed=record",
+        f"resume with the same threads: --set compute.threads={THREADS + 1}, or accept other last "
+        "bits: "
+        "--set resume.numerics_changed=record",
         "resume other",
-        ("train net.yaml --run other --resume --set resume.numerics_changed=record",),
+        (
+            f"train net.yaml --run other --resume --set compute.threads={THREADS + 1}",
+            "train net.yaml --run other --resume --set resume.numerics_changed=record",
+        ),
         other_bits,
     ),
     Refused(

@@ -21,8 +21,10 @@ from trainwright.core.files import (  # noqa: E402
     hash_file,
     read_json,
 )
+from trainwright.distributed.strategy import SingleProcess  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
+from trainwright.run.compose import compose_job  # noqa: E402
 from trainwright.tracking.event_log import read_events  # noqa: E402
 
 pytestmark = [
@@ -138,6 +140,57 @@ def test_other_threads_go_on_where_that_is_accepted_and_say_so(contract: Path, l
     assert steps(run) == STEPS
     (note,) = not_exact(run)
     assert note.endswith("threads 1 -> 2")
+
+
+@pytest.mark.row("F-14")
+@pytest.mark.parametrize("threads_of_contract", [1, 2])
+def test_the_same_threads_by_the_contract_are_the_same_bits(
+    contract: Path, threads_of_contract: int
+) -> None:
+    """Begun by torch's own number, gone on by the contract's; a number that differs is refused."""
+    with threads(1):
+        whole = run_of(contract, "whole")
+    run = cut(contract)
+    by_contract = f"compute.threads={threads_of_contract}"
+    if threads_of_contract == 2:
+        with threads(1), pytest.raises(Mistake, match="threads 1 -> 2") as refused:
+            run_of(contract, "cut", by_contract, resume=True)
+        by_contract = "compute.threads=1"
+        assert by_contract in refused.value.problems[0].fix
+    with threads(2):
+        run_of(contract, "cut", by_contract, resume=True)
+    weights = [hash_file(one / "bundle" / "network.safetensors") for one in (run, whole)]
+    assert weights[0] == weights[1]
+    assert not not_exact(run)
+
+
+class TwoRanks(SingleProcess):
+    """One of two ranks, the other of which gives nothing."""
+
+    world_size = 2
+
+
+@pytest.mark.row("F-14")
+@pytest.mark.parametrize(("level", "accepted"), [("bitwise", ACCEPT), ("run_to_run", "")])
+def test_another_number_of_ranks_is_refused_or_said(
+    contract: Path, level: str, accepted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"resume.determinism={level}"]
+    run = cut(contract, *words)
+    monkeypatch.setattr(compose_job, "SingleProcess", TwoRanks)
+    with threads(1):
+        if accepted:
+            with pytest.raises(Mistake, match="ranks 1 -> 2") as refused:
+                run_of(contract, "cut", *words, resume=True)
+            (problem,) = refused.value.problems
+            assert refused.value.exit_code == 2
+            assert problem.fix.startswith("resume with the same number of ranks, 1, or accept")
+            assert ACCEPT in problem.fix
+            assert steps(run) == CUT
+            words.append(accepted)
+        run_of(contract, "cut", *words, resume=True)
+    (note,) = not_exact(run)
+    assert note.endswith("ranks 1 -> 2")
 
 
 @pytest.mark.row("F-14")

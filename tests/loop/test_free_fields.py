@@ -54,6 +54,7 @@ CHANGES: dict[str, str] = {
     "resume.notice_every_seconds": "0.01",
     "resume.grace_seconds": "1000",
     "training.memory.margin": "0.3",
+    "compute.threads": str(torch.get_num_threads()),
 }
 OF_A_BASE = {"model.revision", "model.base.commit", "model.base.licence"}
 """Of encoders of texts, whose own tests show them."""

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.torch
 HERE = {
     "torch": "2.13.0",
     "threads": 1,
+    "ranks": 1,
     "device": "cpu",
     "cpu": "AVX512",
     "cudnn": 90100,
@@ -28,6 +29,7 @@ HERE = {
 OTHER = {
     "torch": "2.12.0",
     "threads": 2,
+    "ranks": 2,
     "device": "a GPU",
     "cpu": "AVX2",
     "cudnn": 90200,

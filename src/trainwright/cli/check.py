@@ -11,6 +11,7 @@ from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.sections.data.data_traits import DELIVERY
 from trainwright.core.lazy_imports import need_torch
 from trainwright.core.process import permission_words
+from trainwright.core.threads import own_threads
 from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.modalities.image_modality import MOST_JUDGED
 from trainwright.data.quality.finding import one_a_kind
@@ -36,8 +37,9 @@ def check_contract(
     mistakes are raised, all at once. `start` is that of `train --from`. The exit code is that of
     `data check`."""
     request = Request(contract, overrides, runs, start=start)
-    ready = _begun(request, make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED))
-    found = look_without_models(ready)
+    with own_threads():
+        ready = _begun(request, make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED))
+        found = look_without_models(ready)
     findings = preflight(
         ready.plan, ready.raw.facts, ready.prepared, found.faults, found.audited, runs
     )

@@ -12,6 +12,7 @@ from trainwright.contract.sections.model import Model
 from trainwright.contract.sections.run_settings import (
     Budget,
     Distributed,
+    Resources,
     Resume,
     Serving,
     Tracking,
@@ -91,6 +92,9 @@ class Contract(Section):
     """Where the randomness of the data starts: the split and its folds, and the folds in which
     target means are fitted. Apart from `seed`, so that runs with other seeds are judged on the same
     rows; a score that another `split_seed` changes depends on which rows were drawn."""
+
+    compute: Resources = Resources()
+    """What a training uses of the machine."""
 
     distributed: Distributed = Distributed()
     """Over how many devices."""

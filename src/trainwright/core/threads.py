@@ -1,15 +1,18 @@
-"""How many threads are worth their cost: by the size of the work, the cores, the CPU quota of a
-container, and what else the machine is doing."""
+"""How many threads a run may use, and how many are worth their cost: by the contract, the size of
+the work, the cores, the CPU quota of a container, and what else the machine is doing."""
 
 from __future__ import annotations
 
 import math
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Final, Literal, final
 
 CELLS_PER_THREAD = 150_000
 """Cells of the training rows from which a further thread makes trees grow faster."""
@@ -20,6 +23,74 @@ _STATISTICS = Path("/proc/stat")
 _SAMPLES, _SECONDS_BETWEEN = 15, 0.001
 _SCHEDULER = Path("/proc/thread-self/schedstat")
 _LEAST_NANOSECONDS = 100_000_000
+_OF_OPENMP, _OF_OPENBLAS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Scope:
+    """A run: the threads that it may use and those of a run around it, 0 where they are left open,
+    and how its end restores the libraries."""
+
+    outer: int
+    count: int = 0
+    undo: ExitStack = field(default_factory=ExitStack)
+
+
+_scopes: Final[list[_Scope]] = []
+"""Of the process, not of a thread: libraries start threads that ask too. The innermost is last."""
+
+
+@contextmanager
+def own_threads(count: Literal["auto"] | int = "auto") -> Iterator[None]:
+    """A run with so many threads; each library is left with those it had before."""
+    scope = _Scope(named_threads())
+    _scopes.append(scope)
+    try:
+        use_threads(count)
+        yield
+    finally:
+        scope.undo.close()
+        _scopes.remove(scope)
+
+
+def use_threads(count: Literal["auto"] | int) -> None:
+    """Give the run inside `own_threads` so many threads; outside of it nothing changes. `auto`
+    takes those of a run around it, and else limits torch to the CPU quota."""
+    if _scopes:
+        scope = _scopes[-1]
+        scope.undo.close()
+        scope.count = scope.outer if count == "auto" else count
+        limit_libraries()
+
+
+def limit_libraries() -> None:
+    """Limit torch, BLAS and OpenMP to the threads of the run, as far as they are loaded by now; a
+    BLAS that is first loaded later reads the environment, and keeps the number."""
+    if not _scopes:
+        return
+    count, undo = _scopes[-1].count, _scopes[-1].undo
+    if (torch := sys.modules.get("torch")) is not None:
+        before, quota = torch.get_num_threads(), cpu_quota()
+        # The number that torch takes by itself ignores quotas; one that the user has set stays.
+        is_open = math.isfinite(quota) and _OF_OPENMP not in os.environ
+        within = min(before, max(1, int(quota))) if is_open else before
+        if (threads := count or within) != before:
+            undo.callback(torch.set_num_threads, before)
+            torch.set_num_threads(threads)
+    if count:
+        from threadpoolctl import threadpool_limits
+
+        undo.enter_context(threadpool_limits(count))
+        undo.callback(_restore, _OF_OPENBLAS, os.environ.get(_OF_OPENBLAS))
+        os.environ[_OF_OPENBLAS] = str(count)
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 @final
@@ -47,9 +118,16 @@ class MachineLoad:
         return ran, waited
 
 
+def named_threads() -> int:
+    """Threads that the contract of the run names; 0 if it leaves them open."""
+    return _scopes[-1].count if _scopes else 0
+
+
 def usable_cores() -> int:
-    """Cores that this process may use, at least one: those it may run on, and no more than its CPU
-    quota lasts for."""
+    """Threads that may work at a time, at least one: those that the run was given, else the cores
+    that this process may run on, and no more than its CPU quota lasts for."""
+    if threads := named_threads():
+        return threads
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota()
     return cores if math.isinf(quota) else max(1, min(cores, int(quota)))

@@ -275,6 +275,9 @@ class TreeFamily(LibraryFamily[S]):
     starts again when it is resumed, and ends with the same trees.
     """
 
+    threads_change_bits: ClassVar[bool] = False
+    """Of the validation values that decide how many rounds there are; of the trees never."""
+
     @abstractmethod
     def most_rounds(self, section: S) -> int:
         """Rounds that end the growth."""

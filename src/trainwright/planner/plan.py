@@ -74,7 +74,7 @@ class Plan:
     finished run, in the format of `planner.plan_extension`. `allotment` is that of the budget, if
     there is one. `candidates` are the plans of a selection, from the simplest on, or why one cannot
     be trained. `start` is the checkpoint of another run that it begins at, in the format of
-    `run.extend.starting_point`.
+    `run.extend.starting_point`. `threads` are those of the training; trees may grow by fewer.
     """
 
     contract: Contract
@@ -88,6 +88,7 @@ class Plan:
     allotment: Allotment = field(default_factory=Allotment)
     candidates: Mapping[str, Plan | str] = field(default_factory=dict)
     start: Mapping[str, Json] = field(default_factory=dict)
+    threads: int = 1
 
     @property
     def hash(self) -> str:
@@ -171,6 +172,7 @@ class Plan:
             "estimate": self.estimate.to_json(),
             "memory": self.memory if self.memory == "unknown" else self.memory.to_json(),
             "determinism_cost": dict(self.determinism_cost),
+            "threads": self.threads,
             **({"budget": self.allotment.to_json()} if self.allotment.is_made else {}),
             "hash": self.hash,
             **({"extensions": list(self.extensions)} if self.extensions else {}),
@@ -202,6 +204,7 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         choices=choices,
         estimate=estimate_run(contract, facts),
         files=tuple(file.sha256 for file in facts.files),
+        threads=device.threads,
         candidates=_plan_candidates(document, facts, device) if contract.model.is_selection else {},
     )
 

@@ -14,6 +14,7 @@ from typing import Literal, final
 from trainwright.contract.document import Contract
 from trainwright.core.files import Json
 from trainwright.core.process import loading, memory_bytes
+from trainwright.core.threads import limit_libraries, usable_cores
 from trainwright.data.read_table import DataFacts
 from trainwright.model.family import LearningTask
 from trainwright.planner.kinds.data_planner import planner_of
@@ -36,7 +37,8 @@ SEVERAL_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
 class DeviceFacts:
     """Device for training a network. `memory_bytes` is that of the GPU, or of the machine or
     container, which is the same at each start; 0 if not queried; `cores` are those available to
-    this process, `threads` those torch uses: the bits of a result depend on them. `can_compile`:
+    this process, `threads` those torch uses, on which the bits of a network depend, or the most of
+    a library. `can_compile`:
     torch.compile has its backend, a C++ compiler for a CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
@@ -69,10 +71,11 @@ def read_device(for_network: bool) -> DeviceFacts:
     """
     cores = len(os.sched_getaffinity(0))
     if not for_network or find_spec("torch") is None:
-        return DeviceFacts(cores=cores, threads=cores)
+        return DeviceFacts(cores=cores, threads=usable_cores())
     with loading():
         import torch
 
+    limit_libraries()
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
         return DeviceFacts(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.core.errors import Mistake, Problem
+from trainwright.core.threads import own_threads
 from trainwright.doctor.damaged_runs import verifying_on_error
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.evaluation_result import Evaluation
@@ -63,7 +64,8 @@ def fit_contract(data: PreparedData, request: Request, screen: Screen) -> Contra
 def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> ContractFit:
     request = replace(request, added=_survivable(request.added, screen))
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
-    with stop_on_signals(at.flag) as wake:
+    threads = data.ready.plan.contract.compute.threads
+    with own_threads(threads), stop_on_signals(at.flag) as wake:
         with before_the_run(at.flag):
             check_run_name(request)
             ready = data.planned(request, at.stages, screen)
@@ -100,7 +102,8 @@ def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
     )
     at = RunAttempt(request, screen, StageTimes())
-    with stop_on_signals(at.flag) as wake:
+    threads = ready.plan.contract.compute.threads
+    with own_threads(threads), stop_on_signals(at.flag) as wake:
         with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):
                 copy_finished(started.folder, ready.plan.contract, screen)
@@ -117,7 +120,8 @@ def answers_on_validation(fitted: ContractFit) -> Answers:
     prepared = fitted.models.prepared
     target, part = prepared.target, prepared.validation
     predictor = fitted.models.fitted.predictor
-    scores = predictor.score(predictor.inputs_of(part, prepared.features))
+    with own_threads(fitted.ready.plan.contract.compute.threads):
+        scores = predictor.score(predictor.inputs_of(part, prepared.features))
     decided = predictor.decide(scores)
     return Scored(part=part, target=target, scores=scores, decided=decided).answers()
 
@@ -139,7 +143,8 @@ def evaluate_validation(fitted: ContractFit) -> Evaluation:
             )
         )
     predictor, notes = fitted.models.fitted.predictor, fitted.models.fitted.warnings
-    scores = predictor.score(predictor.inputs_of(part, prepared.features))
+    with own_threads(contract.compute.threads):
+        scores = predictor.score(predictor.inputs_of(part, prepared.features))
     scored = Scored(part, prepared.target, scores, notes=notes, decided=predictor.decide(scores))
     return evaluate(scored, contract.metric, contract.slices, contract.seed)
 

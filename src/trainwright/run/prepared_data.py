@@ -13,6 +13,7 @@ import polars as pl
 from trainwright.contract.reading.read_contract import Sections, file_or_text
 from trainwright.core.errors import NotAvailable, Problem
 from trainwright.core.process import code_allowed
+from trainwright.core.threads import own_threads
 from trainwright.data.base.inputs import Part
 from trainwright.data.sources.frames import Frame
 from trainwright.planner.plan import Plan
@@ -107,7 +108,7 @@ def prepare(
         Mistake: contract or data are wrong, every problem at once.
     """
     request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
-    with code_allowed(allow_code):
+    with code_allowed(allow_code), own_threads():
         return PreparedData.of(request, StreamScreen(sys.stderr))
 
 

@@ -15,6 +15,7 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_price
 from trainwright.core.lazy_imports import need_torch
+from trainwright.core.threads import own_threads
 from trainwright.data.sources.local_files import FilesRead
 from trainwright.data.subsample import sampled_judged
 from trainwright.data.types import Prepared
@@ -81,7 +82,7 @@ def train(request: Request, screen: Screen) -> Result:
             say.
     """
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
-    with stop_on_signals(at.flag) as wake:
+    with own_threads(), stop_on_signals(at.flag) as wake:
         ready, beforehand = plan_run(at)
         with open_watched_run(at, ready, wake) as started:
             if isinstance(started, FinishedRun):

@@ -214,6 +214,28 @@ def test_a_resumed_run_grows_with_as_many_threads_as_before(
     assert again["grown_with"]["threads"] == 3
 
 
+def test_fewer_threads_are_refused_unless_that_is_accepted(project: Path, dies: Dies) -> None:
+    """LightGBM sums the values that end the growing in another order."""
+    from trainwright.core.files import hash_value
+
+    dies("tree:6:kill")
+    path = Path("runs/one/checkpoints/trees-0000000005.json")
+    content = read_json(path)["content"]
+    content["grown_with"]["threads"] = 2
+    write_json(path, {"content": content, "sha256": hash_value(content)})
+    again = ("train", "small.yaml", "--run", "one", "--resume", *OFTEN)
+    again = (*again, "--set", "compute.threads=1")
+    ran = command(*again)
+    assert ran.code == 2
+    assert "threads 2 -> 1" in ran.err
+    assert "fix: resume with the same threads: --set compute.threads=2, or accept" in ran.err
+    assert kept()[-1] == path.name
+    accepted = command(*again, "--set", "resume.numerics_changed=record")
+    assert accepted.code in JUDGED
+    assert "grown elsewhere until now (threads 2 -> 1)" in accepted.err
+    assert "not_exact" in [event["kind"] for event in events_of_one("noted")]
+
+
 @pytest.mark.parametrize(
     ("edited", "what"),
     [({"best_trees": 2, "best_round": 2}, "the best of"), ({"is_done": True}, "the end of")],

@@ -1,4 +1,5 @@
-"""`budget`, `distributed`, `resume`, `serving` and `tracking`: how a run is carried out."""
+"""`budget`, `compute`, `distributed`, `resume`, `serving` and `tracking`: how a run is carried
+out."""
 
 from __future__ import annotations
 
@@ -40,6 +41,18 @@ class Budget(Section):
         return hours * 3600
 
 
+class Resources(Section):
+    """What a training uses of the machine. How a network computes is `training.compute`."""
+
+    threads: Auto | Annotated[int, Field(ge=1, le=1024)] = "auto"
+    """CPU threads of the training, of its validations and of the predictions that judge it: of
+    torch, BLAS and every library of trees. Divide the cores by the number of trainings that run at
+    a time. `auto`: those of a training by itself, which are the cores that the process may use,
+    within the CPU quota of its container; torch takes `OMP_NUM_THREADS` if that is set, and trees
+    as many as pay. The bits of a network depend on the number that is used, which stands in the
+    plan; see `resume.numerics_changed`. Not of loader processes: `data.num_workers`."""
+
+
 class Distributed(Section):
     """Over how many devices, and how the work is divided among them."""
 
@@ -73,9 +86,9 @@ class Resume(Section):
     long run and stands in the record. `auto`: `bitwise` on a CPU, `off` on a GPU."""
 
     numerics_changed: Literal["refuse", "record"] = "refuse"
-    """If `determinism: bitwise` meets another torch version, thread count, device or instruction
-    set than the run's: `refuse` stops with exit code 2, `record` continues and notes it in the
-    events."""
+    """If `determinism: bitwise` meets another torch version, number of threads or of ranks, device
+    or instruction set than the run's: `refuse` stops with exit code 2, `record` continues and notes
+    it in the events."""
 
     notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
     """Source of preemption notices, for spot machines: the metadata service of `aws`, `gcp` or

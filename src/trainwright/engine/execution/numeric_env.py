@@ -8,6 +8,7 @@ import subprocess
 from importlib.metadata import version
 
 import torch
+from torch import distributed
 
 from trainwright.core.files import Json
 
@@ -15,6 +16,7 @@ _SHOWN = "the last bits may differ from those of an uninterrupted run"
 _OF_THE_BITS = (
     "torch",
     "threads",
+    "ranks",
     "device",
     "cpu",
     "cudnn",
@@ -28,7 +30,7 @@ _SAME_BITS = ("CACHE", "THREADS", "WORKER", "LOG")
 
 def numerics_of(device: torch.device, *, compiled: bool = False) -> dict[str, Json]:
     """What the bits of a step depend on besides its inputs: the torch version, the number of
-    threads, the device, the CPU's vector instructions, the cuDNN version, and whether only
+    threads and of the ranks that sum their gradients, the device, the CPU's vector instructions, the cuDNN version, and whether only
     deterministic algorithms are used; of `compiled` kernels also the compiler, and its settings in
     the environment."""
     on_gpu = device.type == "cuda"
@@ -36,12 +38,17 @@ def numerics_of(device: torch.device, *, compiled: bool = False) -> dict[str, Js
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "ranks": distributed.get_world_size() if _has_ranks() else 1,
         "device": name,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "cudnn": torch.backends.cudnn.version() if on_gpu else 0,  # type: ignore[no-untyped-call]
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         **(_compiler_of(device) if compiled else {}),
     }
+
+
+def _has_ranks() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
 
 
 def _compiler_of(device: torch.device) -> dict[str, Json]:

@@ -28,6 +28,7 @@ class BoostingFamily(BoostedFamily[Boosting]):
     scorer_kind: ClassVar[str] = "lightgbm"
     bundle_files: ClassVar[tuple[str, ...]] = ("boosting.json", "model.txt")
     objectives: ClassVar[tuple[str, ...]] = get_args(Objective)
+    threads_change_bits: ClassVar[bool] = True
 
     def choices(self, section: Boosting, task: LearningTask) -> Mapping[str, tuple[Json, str]]:
         """The loss follows the metric, the leaves the rows: a small table would hardly be split."""

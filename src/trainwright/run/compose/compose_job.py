@@ -287,6 +287,6 @@ def _inventory(plan: Plan, prepared: Prepared, strategy: Strategy) -> Json:
     return {
         "plan": plan.hash,
         "data": prepared.version,
-        "ranks": strategy.world_size,
         **numerics_of(strategy.device, compiled=compiled),
+        "ranks": strategy.world_size,
     }

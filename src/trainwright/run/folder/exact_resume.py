@@ -24,15 +24,22 @@ def with_same_bits(store: CheckpointStore, section: Resume, inventory: Json) -> 
 
 
 def _check_bits(inventory: Json, found: Loaded) -> None:
-    """Refuse checkpoints of another torch version, thread count, device or processor."""
+    """Refuse checkpoints of another torch version, number of threads or ranks, device or
+    processor."""
     if why := why_not_exact(found.inventory, inventory):
+        before = {**inventory, **found.inventory}
+        where = "where it was started"
+        if before["ranks"] != inventory["ranks"]:
+            where = f"with the same number of ranks, {before['ranks']}"
+        elif before["threads"] != inventory["threads"]:
+            where = f"with the same threads: --set compute.threads={before['threads']}"
         raise Mistake(
             Problem(
                 "the run cannot resume bit-exactly, which resume.determinism promises",
                 path="resume.determinism",
                 found=why,
                 expected=f"what wrote {found.name}",
-                fix="resume where it was started, for example with the same OMP_NUM_THREADS, or "
-                "accept other last bits: --set resume.numerics_changed=record",
+                fix=f"resume {where}, or accept other last bits: "
+                "--set resume.numerics_changed=record",
             )
         )

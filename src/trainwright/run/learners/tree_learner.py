@@ -11,8 +11,9 @@ from typing import Any, final
 
 from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
 from trainwright.contract.sections.model.traits import ModelSection
+from trainwright.contract.sections.run_settings import Resume
 from trainwright.contract.sections.training.training import Checkpointing
-from trainwright.core.errors import StorageFailed
+from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.progress import Progress
@@ -160,6 +161,8 @@ class TreeLearner:
             # Another number of threads would sum the validation values in another order.
             before = int(kept.grown_with.get("threads", job.threads))
             job = replace(job, threads=min(before, usable_cores()))
+            if self._family.threads_change_bits and not kept.grown.is_done:
+                _check_threads(before, job.threads, self._plan.contract.resume)
         grown_with = {**self._environment, "threads": job.threads}
         keeper = _Keeper(store, section, run, tell, grown_with, rules)
         with closing(run.screen.count(self._family.most_rounds(self._section))) as progress:
@@ -284,6 +287,26 @@ def _spacing(section: Checkpointing) -> Spacing:
 
 def _progress(grown: Grown) -> Progress:
     return Progress(step=grown.trees, attempted=grown.rounds)
+
+
+def _check_threads(before: int, now: int, section: Resume) -> None:
+    """Refuse fewer threads than the trees were begun with, if the contract requires exact bits.
+
+    Raises:
+        Mistake: so it does.
+    """
+    if now == before or section.determinism != "bitwise" or section.numerics_changed == "record":
+        return
+    raise Mistake(
+        Problem(
+            "the run cannot resume bit-exactly, which resume.determinism promises",
+            path="resume.determinism",
+            found=f"the values that end the growing may differ in their last bits: threads "
+            f"{before} -> {now}",
+            fix=f"resume with the same threads: --set compute.threads={before}, or accept other "
+            "last bits: --set resume.numerics_changed=record",
+        )
+    )
 
 
 def _changed(kept: FoundTrees, now: Mapping[str, Json]) -> str:

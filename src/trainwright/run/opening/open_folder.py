@@ -47,7 +47,7 @@ def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord
             "level": ready.plan.contract.resume.determinism,
             "cost": dict(ready.plan.determinism_cost),
         },
-        threads={"cores": ready.device.cores, "torch": ready.device.threads},
+        threads={"cores": ready.device.cores, "used": ready.plan.threads},
         price_per_hour=ready.plan.contract.budget.price_per_hour,
         budget=_budget(ready),
         gpus=[ready.device.name] if ready.device.kind == "cuda" else [],

@@ -27,6 +27,7 @@ from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvaila
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.core.lazy_imports import need_torch
+from trainwright.core.threads import use_threads
 from trainwright.data.dispatch import modality_of, prepare, read_data
 from trainwright.data.encoders.text_tokenizer import TextReading
 from trainwright.data.read_table import Raw
@@ -237,6 +238,7 @@ def _read_available(request: Request) -> Document:
     document = read_contract(request.contract, request.overrides)
     if problems := unavailable(document.contract):
         raise NotAvailable(placed(problems, document.source))
+    use_threads(document.contract.compute.threads)
     model = document.contract.model
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
