@@ -21,7 +21,7 @@ from trainwright.core.files import (  # noqa: E402
     hash_file,
     read_json,
 )
-from trainwright.distributed.strategy import SingleProcess  # noqa: E402
+from trainwright.distributed.strategy import Packet, SingleProcess, combine_packets  # noqa: E402
 from trainwright.engine.execution.kernel_settings import deterministic  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.run.compose import compose_job  # noqa: E402
@@ -165,9 +165,12 @@ def test_the_same_threads_by_the_contract_are_the_same_bits(
 
 
 class TwoRanks(SingleProcess):
-    """One of two ranks, the other of which gives nothing."""
+    """The first of two ranks; the packets of the second are like its own."""
 
     world_size = 2
+
+    def reduce(self, packet: Packet) -> Packet:
+        return combine_packets([packet, packet])
 
 
 @pytest.mark.row("F-14")
