@@ -308,3 +308,29 @@ def test_importing_the_package_waits_for_nothing_heavy() -> None:
     assert isinstance(loaded, list)
     assert "trainwright" in loaded
     assert not set(HEAVY) & set(loaded)
+
+
+FORKED = """
+import sys, threading
+
+def at_fork(event, _):
+    if event == "os.fork":
+        loaded = [name for name in ("torch", "lightgbm", "sklearn") if name in sys.modules]
+        print("fork", loaded, threading.active_count(), flush=True)
+
+sys.addaudithook(at_fork)
+sys.argv = ["trainwright", "train", "small.yaml", "--restart", "1", "--set", "model.max_trees=2"]
+from trainwright.cli.main import main
+main()
+"""
+
+
+def test_a_run_that_may_be_restarted_is_forked_before_a_library_is_loaded(tmp_path: Path) -> None:
+    """Torch hangs in a process that is forked after it has worked on several threads."""
+    write_project(tmp_path)
+    asked = [sys.executable, "-c", FORKED]
+    ran = subprocess.run(
+        asked, cwd=tmp_path, capture_output=True, text=True, timeout=within(60), check=False
+    )
+    assert ran.returncode in (0, 3), ran.stderr
+    assert [line for line in ran.stdout.splitlines() if line.startswith("fork")] == ["fork [] 1"]

@@ -15,8 +15,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import trainwright as tw  # noqa: E402
 from deadlines import within  # noqa: E402
 from guide import GUIDE, blocks  # noqa: E402
+from made_data import write_token_project  # noqa: E402
 from trainwright.contract.reading.read_contract import read_contract  # noqa: E402
 from trainwright.contract.sections.data.data_traits import Loading  # noqa: E402
 from trainwright.contract.sections.data.images import Augment  # noqa: E402
@@ -32,6 +34,12 @@ pytestmark = pytest.mark.torch
 
 ROWS = 60
 PAGE = GUIDE / "loading.md"
+TRAINED = """
+data: {kind: tokens, path: text.txt}
+model: {kind: gpt, layers: 1, heads: 2, width: 64, context: 32}
+training: {num_epochs: 1, batch_size: 8, stop: {max_steps: 3}}
+metric: {target: dummy, resamples: 100}
+"""
 EVERYTHING = Augment(flip=True, crop=1, cutout=2, mixup=0.4, cutmix=1.0)
 
 
@@ -212,6 +220,35 @@ def test_closing_leaves_no_process_and_can_begin_again() -> None:
     assert all(map(is_gone, pids))
     assert first + steps(feed, 4) == steps(feed_of(0), 8)
     feed.close()
+
+
+class Computed:
+    """Rows that are computed by operations which torch divides among threads."""
+
+    rows, row_bytes = ROWS, 8
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        square = torch.ones(400, 400)
+        torch.nn.functional.conv2d(torch.ones(4, 3, 32, 32), torch.ones(8, 3, 3, 3))
+        mean = (square @ square).softmax(1).sort().values.mean()
+        return (torch.from_numpy(rows) + mean,)
+
+
+@pytest.mark.row("F-35")
+def test_a_worker_computes_after_a_training_on_several_threads(tmp_path: Path) -> None:
+    """A fork that waits for the threads of its parent would be killed, and end the feed."""
+    before, told = torch.get_num_threads(), Told()
+    contract = write_token_project(tmp_path, TRAINED, sentences=100)
+    loading = Loading(hang_seconds=within(20), restarts=0)
+    torch.set_num_threads(2)
+    try:
+        tw.train(contract, runs=tmp_path / "runs")
+        Computed().take(0, np.arange(4))
+        with closing(Feed(Workers(Computed(), 2, loading, tell=told), 4, seed=1)) as feed:
+            assert sum(feed.next_step().rows for _ in range(15)) == ROWS
+    finally:
+        torch.set_num_threads(before)
+    assert told == []
 
 
 class Endless:

@@ -151,9 +151,7 @@ def test_torch_keeps_to_the_quota_of_a_container_unless_told_otherwise(
         torch.set_num_threads(before)
 
 
-def test_a_check_says_nothing_of_threads(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_says_nothing_of_threads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = contract_of("linear", folder)
     assert check_contract(path, (), folder / "runs") in (0, 4)
     assert "threads" not in "".join(capsys.readouterr())

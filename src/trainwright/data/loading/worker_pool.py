@@ -90,7 +90,8 @@ class Worker:
 def _fork() -> int:
     with warnings.catch_warnings():
         # From Python 3.12 on a warning where there are threads: the new process needs nothing that
-        # one of them could hold.
+        # one of them could hold, and one that hangs all the same is started again. Why it is no
+        # fresh process: docs/decisions/0064-forks.md.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -116,6 +117,9 @@ def _run(
 
 def _settle(others: Iterable[socket.socket], parent: int) -> None:
     """Let go of what belongs to the parent, and die with it."""
+    # First of all: the threads among which torch divided its work are not there after a fork, and
+    # an operation that waits for one never ends. With one thread nothing is divided.
+    torch.set_num_threads(1)
     for other in others:
         other.close()
     signal.set_wakeup_fd(-1)
@@ -129,8 +133,6 @@ def _settle(others: Iterable[socket.socket], parent: int) -> None:
         os._exit(0)
     # What the parent left behind must not be taken apart here: it may hold memory of a GPU.
     gc.freeze()
-    # The threads of the parent's pools are not there after a fork.
-    torch.set_num_threads(1)
 
 
 def _serve(store: RowDataset, slots: Sequence[SharedBuffer], asked: socket.socket) -> None:

@@ -30,25 +30,22 @@ _SAME_BITS = ("CACHE", "THREADS", "WORKER", "LOG")
 
 def numerics_of(device: torch.device, *, compiled: bool = False) -> dict[str, Json]:
     """What the bits of a step depend on besides its inputs: the torch version, the number of
-    threads and of the ranks that sum their gradients, the device, the CPU's vector instructions, the cuDNN version, and whether only
-    deterministic algorithms are used; of `compiled` kernels also the compiler, and its settings in
-    the environment."""
+    threads and of ranks, the device, the CPU's vector instructions, the cuDNN version, and whether
+    only deterministic algorithms are used; of `compiled` kernels also the compiler, and its
+    settings in the environment."""
+    has_ranks = distributed.is_available() and distributed.is_initialized()
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else "cpu"
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "ranks": distributed.get_world_size() if _has_ranks() else 1,
+        "ranks": distributed.get_world_size() if has_ranks else 1,
         "device": name,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "cudnn": torch.backends.cudnn.version() if on_gpu else 0,  # type: ignore[no-untyped-call]
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         **(_compiler_of(device) if compiled else {}),
     }
-
-
-def _has_ranks() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
 
 
 def _compiler_of(device: torch.device) -> dict[str, Json]:

@@ -46,6 +46,7 @@ def supervise(restarts: int, run: str, resume: bool, say: Callable[[str], None])
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     attempt = Attempt(run, resume, SharedPosition())
     while True:
+        # Neither torch nor a thread of ours is in this process: each attempt starts fresh.
         child = os.fork()
         if child == 0:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
