@@ -27,6 +27,7 @@ ALONE = (
     "data.split",
     "data.sampling",
     "model.dropout",
+    "compute",
     "training.compute",
     "training.compute.compile",
     "training.early_stopping.mode",

@@ -122,6 +122,7 @@ def test_nothing_of_a_network_is_left_open(tmp_path: Path) -> None:
     made = planned(tmp_path, "slices=[{column: job}]")
     contract = made.contract.model_dump(mode="json")
     assert contract["model"].pop("embedding_dim") == "auto"
+    assert contract["compute"].pop("threads") == "auto"  # the machine's, which is no experiment
     assert '"auto"' not in json.dumps(contract)
     assert made.contract.slices[0].metric == "roc_auc"
     assert all(choice.reason for choice in made.choices)

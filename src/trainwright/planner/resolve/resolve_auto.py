@@ -73,9 +73,10 @@ def decide(
 ) -> tuple[Contract, tuple[Choice, ...]]:
     """The contract without any `auto` that is not a rule of its own, and the choices.
 
-    The width of embeddings stays `auto`: it is a rule for each column. So do the column types,
-    which are in the data's facts, and `data.positive` unless there are two classes. Precision and
-    kernels of a network are resolved once its size is known: `decide_compute`.
+    The width of embeddings stays `auto`: it is a rule for each column. So do the threads, whose
+    number is the machine's, the column types, which are in the data's facts, and `data.positive`
+    unless there are two classes. Precision and kernels of a network are resolved once its size is
+    known: `decide_compute`.
     """
     choosing = Choosing()
     contract = _choose_calibration(_task(contract, facts, choosing), choosing)
