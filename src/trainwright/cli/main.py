@@ -72,9 +72,8 @@ _HERE = "trainwright.cli"
 _LATER: LazyTable[Any] = LazyTable(
     {
         "explain": f"{_HERE}.explain:explain",
-        "index": f"{_HERE}.embeddings:index",
-        "search": f"{_HERE}.embeddings:search",
-        "mine": f"{_HERE}.embeddings:mine",
+        **{verb: f"{_HERE}.embeddings:{verb}" for verb in ("index", "search", "mine")},
+        "tune": f"{_HERE}.tune:tune",
         "generate": f"{_HERE}.texts.generate:generate",
         "card": f"{_HERE}.runs.runs_app:card",
         "runs": f"{_HERE}.runs.runs_app:runs_app",

@@ -19,6 +19,7 @@ from trainwright.contract.sections.run_settings import (
 )
 from trainwright.contract.sections.section import Auto, Section
 from trainwright.contract.sections.training.training import Training
+from trainwright.contract.sections.tune import Tune
 
 Task = Literal[
     "classification",
@@ -101,6 +102,9 @@ class Contract(Section):
 
     tracking: Tracking = Tracking()
     """Where a run is recorded besides its own folder."""
+
+    tune: Annotated[Literal["off"] | Tune, Field(exclude=True)] = "off"
+    """What `trainwright tune` searches; a single training is that of the contract without it."""
 
     @property
     def named_metrics(self) -> tuple[tuple[str, str], ...]:

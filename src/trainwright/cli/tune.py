@@ -1,0 +1,56 @@
+"""`tune`: search over values of a contract, and judge the winner."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from trainwright.cli.arguments import RUNS, AllowCode, AsJson, ContractPath, Overrides, Runs
+from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
+from trainwright.core.process import code_allowed, loading
+from trainwright.core.progress import StopFlag
+from trainwright.run.supervise.preemption import stop_on_signals
+
+StudyName = Annotated[
+    str, typer.Option("--study", metavar="NAME", help="Name of the study's folder.")
+]
+GoOn = Annotated[bool, typer.Option("--resume", help="Go on with the study.")]
+
+
+def tune(
+    contract: ContractPath,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    runs: Runs = RUNS,
+    study: StudyName = "",
+    resume: GoOn = False,
+    allow_code: AllowCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search over values of a contract, as its section `tune` says, and judge the winner.
+
+    Every trial is a run of its own below the study's folder; the test rows stay closed until the
+    winner is judged on them, once."""
+    asked_at = time.monotonic()
+    with stop_on_signals(StopFlag()), code_allowed(allow_code):
+        with loading():
+            from trainwright.run.request import Request
+            from trainwright.run.screen import StreamScreen
+            from trainwright.tune.tune import tune as run_study
+        request = Request(contract, overrides, runs, study, resume, sys.argv, asked_at=asked_at)
+        result = run_study(request, StreamScreen(sys.stderr))
+        # Imported here: a study does not wait for what shows its result.
+        from trainwright.cli.render import commands_with_a_run, show_result
+        from trainwright.report.page import write_report
+
+        write_report(result.result.folder)
+        if as_json:
+            typer.echo(json.dumps(result.to_json()))
+        else:
+            winner = str(result.result.folder.path)
+            show_result(result.result, commands_with_a_run(winner, runs), as_json=False)
+    met = result.result.verdict.status == "met"
+    raise typer.Exit(EXIT_DONE if met else EXIT_VERDICT_NOT_MET)

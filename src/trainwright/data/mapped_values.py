@@ -1,0 +1,184 @@
+"""Prepared values as a folder: JSON, with every array and frame in a file that is mapped when it is
+opened, so that many processes share its pages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.files import Json, read_json, storage_errors, write_json
+from trainwright.data.encoders.encoding import Encoding
+from trainwright.data.types import encoding_from_json
+
+_VALUES = "values.json"
+_HOME = "trainwright."
+_TIMES = {"datetime": datetime, "date": date}
+
+
+def write_values(value: object, folder: Path) -> None:
+    """Write a value of our own classes, with what it holds, into a new folder; `values.json` comes
+    last, so a folder that has one is complete.
+
+    Raises:
+        TypeError: it holds what is neither data nor an object of this package. StorageFailed: the
+            disk.
+    """
+    with storage_errors(f"writing {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / _VALUES, _Writing(folder).describe(value))
+
+
+def open_values(folder: Path) -> Any:
+    """The value that `write_values` wrote; its arrays and frames are mapped, and read-only."""
+    return _Opening(folder).value(read_json(folder / _VALUES))
+
+
+def are_written(folder: Path) -> bool:
+    """Does the folder hold a complete value?"""
+    return (folder / _VALUES).is_file()
+
+
+@final
+class _Writing:
+    """Files are numbered in the order of the value; what stands in it twice is written once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._values: dict[int, tuple[object, Json]] = {}
+
+    def describe(self, value: object) -> Json:
+        """JSON of a value; lists and plain values stand for themselves."""
+        match value:
+            case None | bool() | int() | str():
+                return value
+            case float():
+                return value if math.isfinite(value) else {"float": repr(value)}
+            case list():
+                return [self.describe(item) for item in value]
+            case np.generic():
+                return {"scalar": value.dtype.str, "bytes": value.tobytes().hex()}
+            case bytes():
+                return {"bytes": value.hex()}
+            case Path():
+                return {"path": str(value)}
+            case datetime() | date():
+                return {type(value).__name__: value.isoformat()}
+            case timedelta():
+                return {"seconds": [value.days, value.seconds, value.microseconds]}
+        if id(value) not in self._values:
+            self._values[id(value)] = value, self._describe_object(value)
+        return self._values[id(value)][1]
+
+    def _describe_object(self, value: object) -> Json:
+        match value:
+            case np.ndarray() if value.dtype.hasobject:
+                return {"objects": [self.describe(item) for item in value.tolist()]}
+            case np.ndarray():
+                return {"array": self._file("npy", lambda path: np.save(path, value))}
+            case pl.DataFrame():
+                return {"frame": self._file("arrow", value.write_ipc)}
+            case pl.Series():
+                return {"series": self._file("arrow", value.to_frame().write_ipc)}
+            case Encoding():
+                return {"encoding": {**value.to_json(), **value.beside()}}
+            case Mapping():
+                pairs = [[self.describe(key), self.describe(item)] for key, item in value.items()]
+                return {"mapping": pairs}
+            case Set():
+                items = [self.describe(item) for item in sorted(value, key=repr)]
+                return {"set": items}
+            case tuple() if type(value) is tuple:
+                return {"tuple": [self.describe(item) for item in value]}
+        kind = type(value)
+        if not kind.__module__.startswith(_HOME) or "<" in kind.__qualname__:
+            raise TypeError(f"{kind.__module__}.{kind.__qualname__} cannot be written as data")
+        content = {name: self.describe(item) for name, item in _fields_of(value).items()}
+        return {"class": f"{kind.__module__}:{kind.__qualname__}", "content": content}
+
+    def _file(self, suffix: str, write: Any) -> str:
+        name = f"{len(list(self._folder.iterdir())):04d}.{suffix}"
+        write(self._folder / name)
+        return name
+
+
+def _fields_of(value: object) -> dict[str, object]:
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return dict(value._asdict())
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(vars(value))
+
+
+@final
+class _Opening:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, Any] = {}
+
+    def value(self, json: Json) -> Any:
+        """The value that was described."""
+        if isinstance(json, list):
+            return [self.value(item) for item in json]
+        if not isinstance(json, dict):
+            return json
+        match json:
+            case {"float": text}:
+                return float(text)
+            case {"scalar": dtype, "bytes": text}:
+                return np.frombuffer(bytes.fromhex(text), np.dtype(dtype))[0]
+            case {"bytes": text}:
+                return bytes.fromhex(text)
+            case {"path": text}:
+                return Path(text)
+            case {"seconds": [days, seconds, microseconds]}:
+                return timedelta(days, seconds, microseconds)
+            case {"objects": items}:
+                return np.array([self.value(item) for item in items], dtype=object)
+            case {"array": name}:
+                return self._mapped(name, lambda path: np.load(path, mmap_mode="r"))
+            case {"frame": name}:
+                return self._mapped(name, pl.read_ipc)
+            case {"series": name}:
+                return self._mapped(name, lambda path: pl.read_ipc(path).to_series())
+            case {"encoding": content}:
+                return encoding_from_json(content)
+            case {"mapping": pairs}:
+                return {self.value(key): self.value(item) for key, item in pairs}
+            case {"set": items}:
+                return frozenset(map(self.value, items))
+            case {"tuple": items}:
+                return tuple(map(self.value, items))
+            case {"class": name, "content": content}:
+                return _object(name, {key: self.value(item) for key, item in content.items()})
+        ((kind, text),) = json.items()
+        return _TIMES[kind].fromisoformat(text)
+
+    def _mapped(self, name: str, read: Any) -> Any:
+        if name not in self._files:
+            self._files[name] = read(self._folder / name)
+        return self._files[name]
+
+
+def _object(name: str, content: Mapping[str, Any]) -> Any:
+    """An object of this package with the attributes that it had; nothing of it runs."""
+    module, _, inner = name.partition(":")
+    if not module.startswith(_HOME):
+        raise ValueError(f"{name} is no class of this package")
+    kind: Any = import_module(module)
+    for part in inner.split("."):
+        kind = getattr(kind, part)
+    assert isinstance(kind, type), "only objects of classes were written"
+    if issubclass(kind, tuple):
+        return kind(**content)
+    value = object.__new__(kind)
+    for key, item in content.items():
+        object.__setattr__(value, key, item)
+    return value

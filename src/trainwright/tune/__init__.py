@@ -1,0 +1,1 @@
+"""Search over values of a contract: trials as fresh processes, and one judged winner."""

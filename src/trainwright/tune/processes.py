@@ -1,0 +1,146 @@
+"""Where trials run: processes of this machine that start fresh, or tasks of a Ray cluster."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
+from typing import Protocol, final
+
+from trainwright.contract.sections.tune import Ray
+from trainwright.core.lazy_imports import need_package
+from trainwright.tune.trial import TrialFiles, run_trial
+
+_LOADED = ["trainwright.tune.trial", "lightgbm", "optuna"]
+"""What the server that trials are forked from imports; it runs nothing of it."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class RunningTrial(Protocol):
+    """A trial that was started."""
+
+    def wait(self) -> str:
+        """Wait for its end; why its process died, empty if it did not."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+class TrialRunner(Protocol):
+    """Starts trials."""
+
+    def start(self, files: TrialFiles) -> RunningTrial:
+        """Start the trial that the files ask for."""
+        ...
+
+
+@final
+class LocalProcesses:
+    """A fresh process for each trial, forked from a server that has imported what trainings need
+    and has run nothing: so a trial starts in milliseconds, and finds no threads or tensors of
+    another. Trials die with this process."""
+
+    def __init__(self, *, needs_torch: bool) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([*_LOADED, *(["torch"] if needs_torch else [])])
+
+    def start(self, files: TrialFiles) -> RunningTrial:
+        """As the interface says."""
+        process = self._context.Process(
+            target=_run_here, args=(os.getpid(), str(files.trials), files.number)
+        )
+        with _nameless_main():
+            process.start()
+        return LocalTrial(process)
+
+
+@final
+class LocalTrial:
+    """A trial in a process of this machine."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        self._process = process
+
+    def wait(self) -> str:
+        """As the interface says."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        return "" if not code else f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.join()
+
+
+def _run_here(driver: int, trials: str, number: int) -> None:
+    """The server is the parent of a trial and dies with its own, the driver."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        os.kill(driver, 0)
+    except ProcessLookupError:
+        sys.exit(1)
+    run_trial(trials, number)
+
+
+@contextmanager
+def _nameless_main() -> Iterator[None]:
+    """Else the new process would first run the script of the user again, up to its guard."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@final
+class RayTasks:
+    """A task of a Ray cluster for each trial, in a process of its own, with its cores and GPUs. All
+    machines of the cluster see the study's folder under the same path.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+
+    def __init__(self, section: Ray) -> None:
+        need_package("ray", "ray", "tune.parallel.ray", "a search on a Ray cluster")
+        import ray
+
+        self._ray = ray
+        ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
+        options = {"num_cpus": section.cores, "num_gpus": section.gpus, "max_calls": 1}
+        self._task = ray.remote(max_retries=0, **options)(run_trial)
+
+    def start(self, files: TrialFiles) -> RunningTrial:
+        """As the interface says."""
+        return RayTrial(self._ray, self._task.remote(str(files.trials), files.number))
+
+
+@final
+class RayTrial:
+    """A trial in a task of Ray."""
+
+    def __init__(self, ray: types.ModuleType, task: object) -> None:
+        self._ray, self._task = ray, task
+
+    def wait(self) -> str:
+        """As the interface says."""
+        try:
+            self._ray.get(self._task)
+        except self._ray.exceptions.RayError as error:
+            return f"{type(error).__name__}: {error}"[:200]
+        return ""
+
+    def stop(self) -> None:
+        """End it."""
+        self._ray.cancel(self._task, force=True)

@@ -1,0 +1,107 @@
+"""Which values a trial gets: Optuna's samplers, made anew for every trial, so that a search that
+was killed goes on as if it had not been."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import TYPE_CHECKING, Literal, final
+
+from trainwright.contract.sections.metric import Direction
+from trainwright.contract.sections.tune import Tune, Value
+from trainwright.tune.space import Params, Space
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+Method = Literal["grid", "random", "tpe", "gp", "cmaes"]
+
+
+def method_of(section: Tune, space: Space) -> Method:
+    """What `auto` means for a space."""
+    if section.method != "auto":
+        return section.method
+    return "grid" if space.size < section.trials else "tpe"
+
+
+def new_study(direction: Direction, name: str = "study") -> Study:
+    """A study in memory."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    return optuna.create_study(
+        direction="maximize" if direction == "max" else "minimize", study_name=name
+    )
+
+
+def build_sampler(method: Method, seed: int, number: int) -> BaseSampler:
+    """The sampler of one trial. A sampler that lived on would go on with random numbers that a
+    search that was killed has lost."""
+    from optuna import samplers
+
+    own = (seed * 1_000_003 + number) % 2**32
+    match method:
+        case "random" | "grid":
+            return samplers.RandomSampler(seed=own)
+        case "tpe":
+            return samplers.TPESampler(seed=own, multivariate=True, group=True)
+        case "gp":
+            return samplers.GPSampler(seed=own)
+        case "cmaes":
+            return samplers.CmaEsSampler(seed=own, n_startup_trials=4)
+
+
+@final
+class Proposals:
+    """Values for the trials of a study in the order of their numbers, from 1 on; trial 0 is the
+    contract as written.
+
+    The study in memory is told the same results before the same questions whenever it is made
+    again, so it gives the same answers.
+    """
+
+    def __init__(self, space: Space, method: Method, seed: int, direction: Direction) -> None:
+        self._space, self._method, self._seed = space, method, seed
+        self._study = new_study(direction)
+        self._asked: dict[int, Trial] = {}
+
+    def ask(self, number: int) -> dict[str, Value] | None:
+        """The values of a trial; None where every combination was tried."""
+        if self._method == "grid":
+            return next(itertools.islice(self._space.combinations(), number - 1, None), None)
+        self._study.sampler = build_sampler(self._method, self._seed, number)
+        trial = self._asked[number] = self._study.ask()
+        return self._space.suggest(trial)
+
+    def tell(self, number: int, value: float | None) -> None:
+        """The result of a trial that was asked for; None where it failed."""
+        from optuna.trial import TrialState
+
+        if number not in self._asked:
+            return
+        trial = self._asked.pop(number)
+        if value is None:
+            self._study.tell(trial, state=TrialState.FAIL)
+        else:
+            self._study.tell(trial, value)
+
+    def learn(self, params: Params, value: float) -> None:
+        """A result of values that were not asked for."""
+        if params and self._method != "grid":
+            add_trial(self._study, self._space, params, value)
+
+
+def add_trial(study: Study, space: Space, params: Params, value: float | None) -> None:
+    """Add a finished trial to a study; without a value, a failed one."""
+    from optuna.trial import TrialState
+
+    study.enqueue_trial(dict(params))
+    trial = study.ask()
+    for axis in space.axes:
+        if axis.path in params:
+            axis.suggest(trial)
+    state = TrialState.FAIL if value is None else TrialState.COMPLETE
+    study.tell(trial, value, state=state)

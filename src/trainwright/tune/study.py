@@ -1,0 +1,264 @@
+"""A study from its contract to one judged winner: the driver, which alone decides what each trial
+tries."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import final
+
+from trainwright.contract.reading.read_contract import Document
+from trainwright.contract.sections.metric import METRICS
+from trainwright.contract.sections.tune import Ray, Tune, Value
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_json
+from trainwright.core.formatting import show_number, show_seconds
+from trainwright.core.process import is_code_allowed
+from trainwright.run.mapped_rows import write_rows
+from trainwright.run.prepared_data import PreparedData
+from trainwright.run.request import Request
+from trainwright.run.screen import Screen, labelled
+from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
+from trainwright.tune.proposals import Proposals, method_of
+from trainwright.tune.space import NO_SEARCH, Params, Space, overrides_of, read_space
+from trainwright.tune.study_folder import StudyFolder
+from trainwright.tune.trial import Outcome, TrialFiles, TrialRequest
+
+_NO_BUDGET = ("budget.hours=unlimited", "budget.cost=unlimited")
+"""Of a trial: the budget is that of the study."""
+
+_MOST_DEATHS = 5
+"""Times that the process of a trial may die before the trial counts as failed."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An ended trial, with the values that it tried; none of the contract as written."""
+
+    number: int
+    params: Params
+    outcome: Outcome
+
+    @property
+    def label(self) -> str:
+        """What the screen calls it."""
+        return "as written" if not self.number else f"trial {self.number}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """What a study is asked: its contract, its section `tune`, the searched space, the request of
+    its trials without their values, the rows that they share, and where it is kept."""
+
+    document: Document
+    section: Tune
+    space: Space
+    request: Request
+    data: PreparedData
+    folder: StudyFolder
+
+    @property
+    def parallel(self) -> int:
+        """Trials at a time."""
+        match self.section.parallel:
+            case "auto":
+                return 1
+            case Ray():
+                import ray
+
+                return max(1, int(ray.cluster_resources()["CPU"] // self.section.parallel.cores))
+            case count:
+                return count
+
+    @property
+    def seconds(self) -> float:
+        """The budget of the study; infinite without one."""
+        return self.document.contract.budget.seconds()
+
+
+def plan_study(request: Request, screen: Screen) -> StudyPlan:
+    """Read the contract, prepare its rows, and open the folder of the study.
+
+    Raises:
+        Mistake: in the contract, the data, the installation or the name of the study.
+    """
+    document, section, space = read_space(request)
+    base = replace(request, overrides=(*request.overrides, NO_SEARCH, *_NO_BUDGET), name="")
+    base = replace(base, resume=False)
+    data = PreparedData.of(base, screen)
+    if not len(data.ready.prepared.validation):
+        raise Mistake(
+            Problem(
+                "a search compares its trials on validation rows, and there are none",
+                path="data.split.validation",
+                fix="give them a share of the rows",
+            )
+        )
+    folder = StudyFolder.open(request, document, section)
+    return StudyPlan(document, section, space, base, data, folder)
+
+
+@final
+class Search:
+    """The trials of a study, in the order of their numbers.
+
+    Trial n is asked for when the results of all trials up to n - parallel are known, and of no
+    other: results that come earlier wait. So what is tried does not depend on how long trials take,
+    and a search that is killed goes on with the same trials.
+    """
+
+    def __init__(self, plan: StudyPlan, screen: Screen) -> None:
+        contract = plan.data.ready.plan.contract
+        self._plan, self._screen = plan, screen
+        self._rows = write_rows(plan.data.ready, plan.folder.rows)
+        self._metric = contract.metric.name
+        self._direction = METRICS[self._metric].direction
+        method = method_of(plan.section, plan.space)
+        self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
+        self._runner = _runner_of(plan)
+        self._running: dict[int, RunningTrial] = {}
+        self._params: dict[int, Params] = {}
+        self._began, self._before = time.monotonic(), float(plan.folder.read()["seconds"])
+        self.trials: list[Trial] = []
+
+    def run(self) -> Sequence[Trial]:
+        """All trials, those of an earlier process read.
+
+        Raises:
+            Interrupted, KeyboardInterrupt: trials that had begun go on with the study.
+        """
+        window = self._plan.parallel
+        try:
+            for number in range(self._plan.section.trials):
+                self._settle(number - window)
+                params = {} if not number else self._proposals.ask(number)
+                if params is None or not self._has_time():
+                    break
+                self._begin(number, params)
+            self._settle(max(self._params))
+        finally:
+            for trial in self._running.values():
+                trial.stop()
+        return self.trials
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the study so far, over all its processes."""
+        return self._before + time.monotonic() - self._began
+
+    def _begin(self, number: int, params: Params) -> None:
+        """Start a trial, unless it has ended."""
+        files, self._params[number] = self._plan.folder.files(number), params
+        if Outcome.read(files):
+            return
+        asked = TrialRequest(
+            contract=self._plan.document.source.text,
+            folder=str(self._plan.document.source.folder),
+            overrides=(*self._plan.request.overrides, *self._threads(), *overrides_of(params)),
+            params=params,
+            rows=str(self._rows),
+            seeds=self._plan.section.seeds,
+            stop=self._plan.section.stop,
+            before=[
+                {"value": one.outcome.value, "steps": one.outcome.to_json()["steps"]}
+                for one in self.trials
+                if one.outcome.state == "complete"
+            ],
+            allow_code=is_code_allowed(),
+        )
+        if self._plan.section.stop != "off":
+            # What the pruner saw of a training that was killed is not kept.
+            for path in files.trials.glob(f"{files.name}*/"):
+                shutil.rmtree(path)
+        write_json(files.asked, asdict(asked))
+        self._running[number] = self._runner.start(files)
+
+    def _settle(self, last: int) -> None:
+        """Wait for the trials up to a number, and learn their results in their order."""
+        for number in range(len(self.trials), min(last, max(self._params, default=-1)) + 1):
+            outcome = self._wait(self._plan.folder.files(number))
+            params = self._params[number]
+            if not number:
+                decided = self._plan.data.ready.plan.contract.model_dump(mode="json")
+                params = self._plan.space.values_of(decided)
+                if outcome.value is not None:
+                    self._proposals.learn(params, outcome.value)
+            self._proposals.tell(number, outcome.value)
+            self.trials.append(Trial(number, params, outcome))
+            self._plan.folder.write(seconds=self.seconds)
+            self._screen.say(self._line(self.trials[-1]))
+
+    def _wait(self, files: TrialFiles) -> Outcome:
+        """The outcome of a trial; one whose process died is started again."""
+        why = ""
+        for _ in range(_MOST_DEATHS):
+            if outcome := Outcome.read(files):
+                return outcome
+            if why:
+                note = f"the process of trial {files.number} died ({why}): it goes on"
+                self._screen.say(labelled("warning", note))
+            trial = self._running.pop(files.number, None) or self._runner.start(files)
+            self._running[files.number] = trial
+            why = trial.wait()
+            del self._running[files.number]
+        if not (outcome := Outcome.read(files)):
+            reason = f"its process died {_MOST_DEATHS} times ({why})"
+            outcome = Outcome("failed", None, reason, {}, 0.0, 0.0, 0.0)
+            write_json(files.outcome, outcome.to_json())
+        return outcome
+
+    def _threads(self) -> tuple[str, ...]:
+        """Threads of a trial, so that those side by side share the cores."""
+        if self._plan.parallel == 1 or isinstance(self._plan.section.parallel, Ray):
+            return ()
+        return ()
+
+    def _has_time(self) -> bool:
+        """Is a further trial likely to end within the budget? The first is always tried."""
+        lengths = [trial.outcome.seconds for trial in self.trials if trial.outcome.seconds]
+        if not lengths or math.isinf(self._plan.seconds):
+            return True
+        ahead = statistics.median(lengths) * (1 + len(self._running) / self._plan.parallel)
+        if self.seconds + ahead <= self._plan.seconds:
+            return True
+        said = f"{len(self._params)} of {self._plan.section.trials} trials fit into the budget"
+        self._screen.say(labelled("budget", said))
+        return False
+
+    def _line(self, trial: Trial) -> str:
+        """`trial     3 · 0.8471 (...) · best 0.8493 (trial 1) · 4 of 12, about 40s left`."""
+        count = self._plan.section.trials
+        values = {one.label: one.outcome.value for one in self.trials if one.outcome.value}
+        parts = [str(trial.number), _shown(trial)]
+        if values:
+            sign = 1 if self._direction == "max" else -1
+            best = max(values, key=lambda name: sign * (values[name] or 0))
+            parts.append(f"best {show_number(values[best] or 0)} ({best})")
+        left = (count - len(self.trials)) * self.seconds / len(self.trials)
+        left = max(0.0, min(left, self._plan.seconds - self.seconds))
+        ahead = f", about {show_seconds(left)} left" if left else ""
+        parts.append(f"{len(self.trials)} of {count}{ahead}")
+        return labelled("trial", " · ".join(parts))
+
+
+def _shown(trial: Trial) -> str:
+    tried = ", ".join(f"{path}={_short(value)}" for path, value in trial.params.items())
+    value = trial.outcome.value
+    reached = trial.outcome.reason if value is None else show_number(value)
+    return f"{reached} ({trial.label if not trial.number else tried})"
+
+
+def _short(value: Value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _runner_of(plan: StudyPlan) -> TrialRunner:
+    if isinstance(plan.section.parallel, Ray):
+        return RayTasks(plan.section.parallel)
+    return LocalProcesses(needs_torch=plan.data.ready.plan.contract.model.is_loop_trained)

@@ -1,0 +1,166 @@
+"""The folder of a study: what it was asked, its trials, its prepared rows and its result."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, final
+
+from trainwright.contract.reading.read_contract import Document
+from trainwright.contract.sections.tune import Tune
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, check_name, child_of, read_json, write_json
+from trainwright.run.request import Request
+from trainwright.tracking.lock import RunLock
+from trainwright.tracking.run_folder import make_root
+from trainwright.tune.trial import TrialFiles
+
+_FREE = ("trials", "storage")
+"""Keys of `tune` that may differ when a study goes on."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StudyFolder:
+    """Files of a study. What is not here is in the folders of its trials."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.path.name
+
+    @property
+    def study(self) -> Path:
+        """What it was asked, its seconds so far and, once it has ended, its result."""
+        return self.path / "study.json"
+
+    @property
+    def trials(self) -> Path:
+        """A run folder for each training."""
+        return self.path / "trials"
+
+    @property
+    def rows(self) -> Path:
+        """The prepared rows that the trials map."""
+        return self.path / "rows"
+
+    @property
+    def journal(self) -> Path:
+        """The trials as Optuna's journal, for its own tools."""
+        return self.path / "optuna.journal"
+
+    @property
+    def table(self) -> Path:
+        """The trials as CSV."""
+        return self.path / "trials.csv"
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.path / "report.html"
+
+    def files(self, number: int) -> TrialFiles:
+        """Those of a trial."""
+        return TrialFiles(self.trials, number)
+
+    def lock(self) -> RunLock:
+        """Take the study for this process.
+
+        Raises:
+            RunLocked: another process owns it.
+        """
+        return RunLock.acquire(self.path / "lock")
+
+    @classmethod
+    def open(cls, request: Request, document: Document, section: Tune) -> Self:
+        """The folder of a new study, or of the one that goes on.
+
+        Raises:
+            Mistake: the name is taken or unsafe, or the study to go on with was asked otherwise.
+        """
+        asked = _asked(request, document, section)
+        name = request.name or _next_name(request, document.contract.name)
+        folder = cls(child_of(request.runs, check_name(name, "the study's name"), "the name"))
+        if folder.study.is_file():
+            _check_same(folder, request, asked)
+            return folder
+        if folder.path.exists():
+            raise Mistake(
+                Problem(
+                    f"{folder.path} is no study",
+                    path="--study",
+                    fix="choose another name",
+                )
+            )
+        make_root(request.runs)
+        folder.trials.mkdir(parents=True)
+        write_json(folder.study, {"asked": asked, "seconds": 0.0})
+        return folder
+
+    def read(self) -> Json:
+        """The content of `study.json`."""
+        return read_json(self.study)
+
+    def write(self, **changed: Json) -> None:
+        """Write `study.json` with these keys."""
+        write_json(self.study, {**self.read(), **changed})
+
+
+def is_study(path: Path) -> bool:
+    """Is there a study in a folder?"""
+    return StudyFolder(path).study.is_file()
+
+
+def _asked(request: Request, document: Document, section: Tune) -> Json:
+    tune = {key: one for key, one in section.model_dump(mode="json").items() if key not in _FREE}
+    return {
+        "contract": document.source.text,
+        "folder": str(document.source.folder),
+        "overrides": [one for one in request.overrides if not one.startswith("tune.")],
+        "tune": tune,
+    }
+
+
+def _check_same(folder: StudyFolder, request: Request, asked: Json) -> None:
+    if not request.resume:
+        raise Mistake(
+            Problem(
+                f"there is a study {folder.name} already",
+                path="--study",
+                found=str(folder.path),
+                fix="go on with it by --resume, or choose another name",
+            )
+        )
+    before = folder.read()["asked"]
+    if changed := [key for key in asked if before.get(key) != asked[key]]:
+        raise Mistake(
+            Problem(
+                f"study {folder.name} was begun with another {' and '.join(changed)}",
+                path=changed[0],
+                fix="put it back, or start a study under another name; only tune.trials may change",
+            )
+        )
+
+
+def _next_name(request: Request, contract: str) -> str:
+    """The next free name; to go on, the newest study of the contract that has no result yet."""
+    pattern = re.compile(re.escape(contract) + r"-study-([0-9]{1,5})")
+    numbers = [0]
+    if request.runs.is_dir():
+        matches = (pattern.fullmatch(path.name) for path in request.runs.iterdir())
+        numbers += [int(match[1]) for match in matches if match]
+    newest = max(numbers)
+    if request.resume and newest:
+        return f"{contract}-study-{newest}"
+    if request.resume:
+        raise Mistake(
+            Problem(
+                f"there is no study of {contract} to go on with",
+                found=str(request.runs),
+                fix="start one without --resume, or name one with --study NAME",
+            )
+        )
+    return f"{contract}-study-{newest + 1}"

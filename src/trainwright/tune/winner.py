@@ -1,0 +1,156 @@
+"""The winner of a study: chosen on the rows that its trials share, and judged once on the test
+rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.sections.metric import METRICS
+from trainwright.core.errors import NonFinite
+from trainwright.core.files import Json
+from trainwright.core.formatting import show_number
+from trainwright.data.base.inputs import Floats
+from trainwright.evaluation.candidates.compare_candidates import (
+    ComparedRows,
+    ComparedScore,
+    best_of,
+    choose_simplest,
+    compare_candidates,
+)
+from trainwright.evaluation.candidates.selection_bias import BestOfMany, judge_best
+from trainwright.run.fit_contract import fit_contract, judge_fit
+from trainwright.run.run_context import Result
+from trainwright.run.screen import Screen, labelled
+from trainwright.tune.space import overrides_of
+from trainwright.tune.study import StudyPlan, Trial
+
+_MOST_COMPARED = 20
+"""Trials that are compared row by row, the best by their value; the others are behind anyway."""
+
+CLAIMED_BELOW = 0.025
+"""The probability of chance below which a gain over the contract as written is claimed: that of an
+interval of 95% whose lower end is above 0."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The kept trial, the one of the best value, the gain of the best over the contract as written
+    with its interval, and what the best of so many is worth."""
+
+    trial: Trial
+    best: Trial
+    compared: Mapping[int, ComparedScore]
+    of_many: BestOfMany
+
+    @property
+    def is_claimed(self) -> bool:
+        """Is the kept trial better than the contract as written, beyond what the best of so many
+        is by chance?"""
+        return self.trial.number != 0 and self.of_many.p < CLAIMED_BELOW
+
+    def to_json(self) -> Json:
+        """What `study.json` holds of it."""
+        gains = {str(number): one.gain.to_json() for number, one in self.compared.items()}
+        return {
+            "trial": self.trial.number,
+            "best": self.best.number,
+            "claimed": self.is_claimed,
+            "gains": gains,
+            "best_of_many": self.of_many.to_json(),
+        }
+
+
+def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
+    """The smallest model among the trials whose paired interval reaches the best.
+
+    Raises:
+        NonFinite: no trial has a value.
+    """
+    contract = plan.data.ready.plan.contract
+    direction = METRICS[contract.metric.name].direction
+    sign = 1 if direction == "max" else -1
+    valued = [trial for trial in trials if trial.outcome.state == "complete"]
+    valued = [trial for trial in valued if np.isfinite(trial.outcome.value or np.nan)]
+    if not valued:
+        reasons = "; ".join(sorted({trial.outcome.reason for trial in trials}))
+        raise NonFinite(f"no trial of {plan.folder.name} has a value: {reasons}")
+    ordered = sorted(valued, key=lambda trial: -sign * (trial.outcome.value or 0.0))
+    by_name = {trial.label: trial for trial in ordered[:_MOST_COMPARED]}
+    by_name |= {trial.label: trial for trial in ordered if not trial.number}
+    scores = {name: _scores_of(plan, trial) for name, trial in by_name.items()}
+    rows = _compared_rows(plan)
+    compared = compare_candidates(scores, rows, contract.metric, contract.seed)
+    values = {name: compared[name].score.value for name in by_name}
+    best = best_of(values, direction)
+    kept = best
+    if plan.section.choice == "simplest":
+        # In the order of their values, of which the sort keeps that within a size.
+        by_size = sorted(by_name, key=lambda name: _doublings(by_name[name].outcome.megabytes))
+        kept = choose_simplest(compared, by_size, direction)
+    default = next((name for name in by_name if not by_name[name].number), best)
+    of_many = judge_best(scores, rows, contract.metric, contract.seed, default)
+    of_many = replace(of_many, count=len(valued))
+    against = compare_candidates(scores, rows, contract.metric, contract.seed, default)
+    gains = {by_name[name].number: one for name, one in against.items()}
+    return Winner(by_name[kept], by_name[best], gains, of_many)
+
+
+def _doublings(megabytes: float) -> int:
+    """Size of a model in powers of two."""
+    return round(math.log2(max(megabytes, 1e-6)))
+
+
+def _scores_of(plan: StudyPlan, trial: Trial) -> Floats:
+    return np.asarray(np.load(plan.folder.files(trial.number).scores), np.float64)
+
+
+def _compared_rows(plan: StudyPlan) -> ComparedRows:
+    prepared = plan.data.ready.prepared
+    part, target = prepared.validation, prepared.target
+    return ComparedRows(part.target, part.units, target.positive_code, costs=target.costs)
+
+
+def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
+    """Open the test rows, once, and judge the run of the kept trial.
+
+    Raises:
+        As `tw.judge`.
+    """
+    files, params = plan.folder.files(winner.trial.number), winner.trial.params
+    overrides = () if not winner.trial.number else overrides_of(params)
+    request = replace(
+        plan.request,
+        overrides=(*plan.request.overrides, *overrides),
+        runs=files.trials,
+        name=files.name,
+        resume=True,
+    )
+    fitted = fit_contract(plan.data, request, screen)
+    return judge_fit(fitted, screen)
+
+
+def describe_winner(winner: Winner, metric: str) -> list[str]:
+    """What the screen says of the choice."""
+    of_many, best = winner.of_many, winner.best
+    lines = [
+        labelled(
+            "best",
+            f"{best.label}: {metric} {show_number(of_many.value)} on the validation rows, of "
+            f"{of_many.count} trials; other rows let expect {show_number(of_many.worth)}",
+        )
+    ]
+    said = winner.trial.label
+    if winner.trial.number != best.number:
+        said += ", the smallest model whose interval reaches the best"
+    if winner.trial.number and 0 in winner.compared:
+        gain = winner.compared[winner.trial.number].gain
+        said += f" · {show_number(gain.value)} ({gain.bounds}) over the contract as written"
+    claim = "better" if of_many.p < CLAIMED_BELOW else "not shown to be better"
+    said += f" · the best of {of_many.count} is {claim} than it (p {of_many.p:.3f})"
+    return [*lines, labelled("kept", said)]
