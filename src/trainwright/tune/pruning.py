@@ -41,7 +41,11 @@ class PruneRule:
         """Ask the pruner about a validation."""
         if not isinstance(event, Validated) or not event.values:
             return
-        value, direction = self._watched(event.values)
+        # The contract's metric, or the loss that a library watches.
+        names = (f"val_{self._metric}", self._metric)
+        name = next((name for name in names if name in event.values), "")
+        direction = METRICS[self._metric].direction if name else "min"
+        value = event.values[name] if name else next(iter(event.values.values()))
         step = event.progress.step
         self.values[step] = value
         if self._trial is None:
@@ -57,13 +61,6 @@ class PruneRule:
         from trainwright.engine.stopping.stop_rules import StopReason
 
         return StopReason("early", self.stopped)
-
-    def _watched(self, values: Mapping[str, float]) -> tuple[float, Direction]:
-        """The contract's metric, or the loss that a library watches."""
-        for name in (f"val_{self._metric}", self._metric):
-            if name in values:
-                return values[name], METRICS[self._metric].direction
-        return next(iter(values.values())), "min"
 
     def _begin(self, direction: Direction) -> Trial:
         """A trial of Optuna in a study that knows those before."""

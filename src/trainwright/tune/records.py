@@ -29,7 +29,7 @@ def write_table(folder: StudyFolder, space: Space, trials: Sequence[Trial]) -> N
         tried = [trial.params.get(path, "") for path in paths]
         shown = ["" if number is None else number for number in numbers]
         table.writerow([trial.number, outcome.state, *shown, outcome.reason, *tried])
-    write_text(folder.table, stream.getvalue())
+    write_text(folder.path / "trials.csv", stream.getvalue())
 
 
 def write_journal(
@@ -41,9 +41,10 @@ def write_journal(
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    folder.journal.unlink(missing_ok=True)
+    journal = folder.path / "optuna.journal"
+    journal.unlink(missing_ok=True)
     study = optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(str(folder.journal))),
+        storage=JournalStorage(JournalFileBackend(str(journal))),
         study_name=folder.name,
         direction="maximize" if direction == "max" else "minimize",
     )

@@ -8,14 +8,12 @@ import shutil
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.contract.reading.read_contract import Document
 from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.tune import Ray, Tune, Value
-from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import write_json
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.process import is_code_allowed
 from trainwright.run.mapped_rows import write_rows
@@ -24,6 +22,7 @@ from trainwright.run.request import Request
 from trainwright.run.screen import Screen, labelled
 from trainwright.tune.processes import LocalProcesses, RayTasks, RunningTrial, TrialRunner
 from trainwright.tune.proposals import Proposals, method_of
+from trainwright.tune.scored_rows import ScoredRows
 from trainwright.tune.space import NO_SEARCH, Params, Space, overrides_of, read_space
 from trainwright.tune.study_folder import StudyFolder
 from trainwright.tune.trial import Outcome, TrialFiles, TrialRequest
@@ -54,13 +53,15 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
     """What a study is asked: its contract, its section `tune`, the searched space, the request of
-    its trials without their values, the rows that they share, and where it is kept."""
+    its trials without their values, the rows that they share, those by which they are compared, and
+    where it is kept."""
 
     document: Document
     section: Tune
     space: Space
     request: Request
     data: PreparedData
+    rows: ScoredRows
     folder: StudyFolder
 
     @property
@@ -92,16 +93,9 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
     base = replace(request, overrides=(*request.overrides, NO_SEARCH, *_NO_BUDGET), name="")
     base = replace(base, resume=False)
     data = PreparedData.of(base, screen)
-    if not len(data.ready.prepared.validation):
-        raise Mistake(
-            Problem(
-                "a search compares its trials on validation rows, and there are none",
-                path="data.split.validation",
-                fix="give them a share of the rows",
-            )
-        )
+    rows = ScoredRows.of(data, section)
     folder = StudyFolder.open(request, document, section)
-    return StudyPlan(document, section, space, base, data, folder)
+    return StudyPlan(document, section, space, base, data, rows, folder)
 
 
 @final
@@ -116,12 +110,18 @@ class Search:
     def __init__(self, plan: StudyPlan, screen: Screen) -> None:
         contract = plan.data.ready.plan.contract
         self._plan, self._screen = plan, screen
-        self._rows = write_rows(plan.data.ready, plan.folder.rows)
+        self._rows = write_rows(plan.data.ready, plan.folder.path / "rows")
         self._metric = contract.metric.name
         self._direction = METRICS[self._metric].direction
         method = method_of(plan.section, plan.space)
         self._proposals = Proposals(plan.space, method, contract.seed, self._direction)
-        self._runner = _runner_of(plan)
+        self._shared = plan.request.overrides
+        self._runner: TrialRunner
+        match plan.section.parallel:
+            case Ray() as cluster:
+                self._runner = RayTasks(cluster)
+            case _:
+                self._runner = LocalProcesses(needs_torch=contract.model.is_loop_trained)
         self._running: dict[int, RunningTrial] = {}
         self._params: dict[int, Params] = {}
         self._began, self._before = time.monotonic(), float(plan.folder.read()["seconds"])
@@ -155,18 +155,18 @@ class Search:
     def _begin(self, number: int, params: Params) -> None:
         """Start a trial, unless it has ended."""
         files, self._params[number] = self._plan.folder.files(number), params
-        if Outcome.read(files):
+        if files.outcome():
             return
         asked = TrialRequest(
             contract=self._plan.document.source.text,
             folder=str(self._plan.document.source.folder),
-            overrides=(*self._plan.request.overrides, *self._threads(), *overrides_of(params)),
+            shared=self._shared,
+            overrides=overrides_of(params),
             params=params,
             rows=str(self._rows),
-            seeds=self._plan.section.seeds,
-            stop=self._plan.section.stop,
+            section=self._plan.section,
             before=[
-                {"value": one.outcome.value, "steps": one.outcome.to_json()["steps"]}
+                {"value": one.outcome.value, "steps": one.outcome.steps}
                 for one in self.trials
                 if one.outcome.state == "complete"
             ],
@@ -176,7 +176,7 @@ class Search:
             # What the pruner saw of a training that was killed is not kept.
             for path in files.trials.glob(f"{files.name}*/"):
                 shutil.rmtree(path)
-        write_json(files.asked, asdict(asked))
+        asked.write(files)
         self._running[number] = self._runner.start(files)
 
     def _settle(self, last: int) -> None:
@@ -198,7 +198,7 @@ class Search:
         """The outcome of a trial; one whose process died is started again."""
         why = ""
         for _ in range(_MOST_DEATHS):
-            if outcome := Outcome.read(files):
+            if outcome := files.outcome():
                 return outcome
             if why:
                 note = f"the process of trial {files.number} died ({why}): it goes on"
@@ -207,17 +207,11 @@ class Search:
             self._running[files.number] = trial
             why = trial.wait()
             del self._running[files.number]
-        if not (outcome := Outcome.read(files)):
+        if not (outcome := files.outcome()):
             reason = f"its process died {_MOST_DEATHS} times ({why})"
-            outcome = Outcome("failed", None, reason, {}, 0.0, 0.0, 0.0)
-            write_json(files.outcome, outcome.to_json())
+            outcome = Outcome("failed", None, reason)
+            files.end(outcome)
         return outcome
-
-    def _threads(self) -> tuple[str, ...]:
-        """Threads of a trial, so that those side by side share the cores."""
-        if self._plan.parallel == 1 or isinstance(self._plan.section.parallel, Ray):
-            return ()
-        return ()
 
     def _has_time(self) -> bool:
         """Is a further trial likely to end within the budget? The first is always tried."""
@@ -256,9 +250,3 @@ def _shown(trial: Trial) -> str:
 
 def _short(value: Value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _runner_of(plan: StudyPlan) -> TrialRunner:
-    if isinstance(plan.section.parallel, Ray):
-        return RayTasks(plan.section.parallel)
-    return LocalProcesses(needs_torch=plan.data.ready.plan.contract.model.is_loop_trained)

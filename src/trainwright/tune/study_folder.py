@@ -16,6 +16,9 @@ from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import make_root
 from trainwright.tune.trial import TrialFiles
 
+STUDY = "study.json"
+"""What a study was asked, its seconds so far and, once it has ended, its result."""
+
 _FREE = ("trials", "storage")
 """Keys of `tune` that may differ when a study goes on."""
 
@@ -33,29 +36,9 @@ class StudyFolder:
         return self.path.name
 
     @property
-    def study(self) -> Path:
-        """What it was asked, its seconds so far and, once it has ended, its result."""
-        return self.path / "study.json"
-
-    @property
     def trials(self) -> Path:
         """A run folder for each training."""
         return self.path / "trials"
-
-    @property
-    def rows(self) -> Path:
-        """The prepared rows that the trials map."""
-        return self.path / "rows"
-
-    @property
-    def journal(self) -> Path:
-        """The trials as Optuna's journal, for its own tools."""
-        return self.path / "optuna.journal"
-
-    @property
-    def table(self) -> Path:
-        """The trials as CSV."""
-        return self.path / "trials.csv"
 
     @property
     def report(self) -> Path:
@@ -84,7 +67,7 @@ class StudyFolder:
         asked = _asked(request, document, section)
         name = request.name or _next_name(request, document.contract.name)
         folder = cls(child_of(request.runs, check_name(name, "the study's name"), "the name"))
-        if folder.study.is_file():
+        if (folder.path / STUDY).is_file():
             _check_same(folder, request, asked)
             return folder
         if folder.path.exists():
@@ -97,21 +80,21 @@ class StudyFolder:
             )
         make_root(request.runs)
         folder.trials.mkdir(parents=True)
-        write_json(folder.study, {"asked": asked, "seconds": 0.0})
+        write_json(folder.path / STUDY, {"asked": asked, "seconds": 0.0})
         return folder
 
     def read(self) -> Json:
         """The content of `study.json`."""
-        return read_json(self.study)
+        return read_json(self.path / STUDY)
 
     def write(self, **changed: Json) -> None:
         """Write `study.json` with these keys."""
-        write_json(self.study, {**self.read(), **changed})
+        write_json(self.path / STUDY, {**self.read(), **changed})
 
 
 def is_study(path: Path) -> bool:
     """Is there a study in a folder?"""
-    return StudyFolder(path).study.is_file()
+    return (path / STUDY).is_file()
 
 
 def _asked(request: Request, document: Document, section: Tune) -> Json:

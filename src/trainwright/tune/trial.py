@@ -3,34 +3,43 @@ and leaves its score, or the reason why it has none, beside its run."""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
 from trainwright.contract.reading.read_contract import ContractText
-from trainwright.core.errors import Interrupted, Mistake, TrainwrightError
-from trainwright.core.files import Json, read_json, write_json
+from trainwright.contract.sections.tune import Tune
+from trainwright.core.errors import Interrupted, Mistake, Problem, TrainwrightError
+from trainwright.core.files import read_json, write_json
 from trainwright.core.process import code_allowed
 from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.metrics.metric_values import measure
 from trainwright.predictor.latency import measure_megabytes
 from trainwright.run.fit_contract import ContractFit, answers_on_validation, fit_contract
 from trainwright.run.mapped_rows import open_rows
+from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
-from trainwright.run.screen import StreamScreen
+from trainwright.run.screen import Screen, StreamScreen
 from trainwright.tune.pruning import PruneRule
+from trainwright.tune.scored_rows import ScoredRows
 from trainwright.tune.space import Params
+
+ASKED, OUTCOME, SCORES, LOG = ".asked.json", ".json", ".npy", ".log"
+"""What a trial is to fit; what came of it, written last; its predictions of the rows by which
+trials are compared; what its training said."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TrialFiles:
-    """The files of a trial in the folder of all trials: its run is the folder of its name."""
+    """A trial in the folder of all trials: its run is the folder of its name, and its files stand
+    beside that."""
 
     trials: Path
     number: int
@@ -40,97 +49,76 @@ class TrialFiles:
         """Name of its run."""
         return f"{self.number:04d}"
 
-    @property
-    def asked(self) -> Path:
-        """What the trial is to fit."""
-        return self.trials / f"{self.name}.asked.json"
+    def path(self, suffix: str) -> Path:
+        """One of its files."""
+        return self.trials / f"{self.name}{suffix}"
 
-    @property
-    def outcome(self) -> Path:
-        """What came of it; written last."""
-        return self.trials / f"{self.name}.json"
+    def outcome(self) -> Outcome | None:
+        """What came of it; None if it has not ended."""
+        if not self.path(OUTCOME).is_file():
+            return None
+        content = read_json(self.path(OUTCOME))
+        steps = {int(step): float(value) for step, value in content.pop("steps").items()}
+        return Outcome(**content, steps=steps)
 
-    @property
-    def scores(self) -> Path:
-        """Its predictions of the rows by which trials are compared."""
-        return self.trials / f"{self.name}.npy"
-
-    @property
-    def log(self) -> Path:
-        """What its training said."""
-        return self.trials / f"{self.name}.log"
-
-    def run_name(self, seed: int) -> str:
-        """Name of its run with the seed of that number."""
-        return f"{self.name}-seed-{seed}" if seed else self.name
+    def end(self, outcome: Outcome) -> None:
+        """Write what came of it."""
+        write_json(self.path(OUTCOME), asdict(outcome))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a trial: the contract's metric on the compared rows, its values by step, the
-    size of its model in 10^6 bytes, its seconds and price; without a value, why there is none."""
+    """What came of a trial, `complete`, `pruned` or `failed`: the contract's metric on the compared
+    rows, its values by step where they were pruned by, the size of its model in 10^6 bytes, its
+    seconds and price; without a value, the reason."""
 
     state: str
     value: float | None
     reason: str
-    steps: Mapping[int, float]
-    megabytes: float
-    seconds: float
-    price: float
-
-    @classmethod
-    def read(cls, files: TrialFiles) -> Outcome | None:
-        """That of a trial; None if it has not ended."""
-        if not files.outcome.is_file():
-            return None
-        content = read_json(files.outcome)
-        steps = {int(step): float(value) for step, value in content.pop("steps").items()}
-        return cls(**content, steps=steps)
-
-    def to_json(self) -> Json:
-        """The fields by name."""
-        return {
-            "state": self.state,
-            "value": self.value,
-            "reason": self.reason,
-            "steps": {str(step): value for step, value in self.steps.items()},
-            "megabytes": self.megabytes,
-            "seconds": self.seconds,
-            "price": self.price,
-        }
+    steps: Mapping[int, float] = field(default_factory=dict)
+    megabytes: float = 0.0
+    seconds: float = 0.0
+    price: float = 0.0
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
-    """What a trial fits: the contract and its overrides as a request has them, the folder of the
-    prepared rows, the numbers of its seeds, its rule of pruning and the validations of the trials
-    that it is compared with."""
+    """What a trial fits: the text of the contract and where its paths start, the overrides that all
+    trials share and its own, its values by path, the folder of the prepared rows, the section
+    of the search and the validations of the trials before."""
 
     contract: str
     folder: str
+    shared: Sequence[str]
     overrides: Sequence[str]
     params: Params
     rows: str
-    seeds: int
-    stop: str
+    section: Tune
     before: Sequence[Mapping[str, Any]]
     allow_code: bool
 
-    def request(self, files: TrialFiles, seed: int) -> Request:
-        """The request of one training; it goes on where it was begun."""
-        name = files.run_name(seed)
-        text = ContractText(self.contract, Path(self.folder))
-        return Request(text, self.overrides, files.trials, name, resume=True)
+    @classmethod
+    def read(cls, files: TrialFiles) -> Self:
+        """That of a trial."""
+        content = read_json(files.path(ASKED))
+        section = Tune.model_validate_json(json.dumps(content.pop("section")))
+        return cls(**content, section=section)
+
+    def write(self, files: TrialFiles) -> None:
+        """Write that of a trial."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        section = self.section.model_dump(mode="json")
+        write_json(files.path(ASKED), {**content, "section": section})
 
 
 def run_trial(trials: str, number: int) -> None:
     """Fit a trial that was asked for, and write what came of it. A signal ends the process with the
     trial unfinished; it goes on when the study does."""
     files = TrialFiles(Path(trials), number)
-    asked = TrialRequest(**read_json(files.asked))
-    with files.log.open("a", encoding="utf-8") as log, code_allowed(asked.allow_code):
+    asked = TrialRequest.read(files)
+    with files.path(LOG).open("a", encoding="utf-8") as log, code_allowed(asked.allow_code):
         screen = StreamScreen(log)
         try:
             outcome = _fit(asked, files, screen)
@@ -138,39 +126,66 @@ def run_trial(trials: str, number: int) -> None:
             sys.exit(error.exit_code)
         except (TrainwrightError, MemoryError) as error:
             reason = error.problems[0].message if isinstance(error, Mistake) else str(error)
-            outcome = Outcome("failed", None, reason or type(error).__name__, {}, 0.0, 0.0, 0.0)
-    write_json(files.outcome, outcome.to_json())
+            outcome = Outcome("failed", None, reason or type(error).__name__)
+    files.end(outcome)
 
 
 def _fit(asked: TrialRequest, files: TrialFiles, screen: StreamScreen) -> Outcome:
-    data = open_rows(replace(asked.request(files, 0), overrides=()), Path(asked.rows))
-    scores, values, seconds, price = list[Floats](), list[float](), 0.0, 0.0
-    for seed in range(asked.seeds):
-        request = asked.request(files, seed)
+    """Train with each seed and fold; a training that was begun goes on."""
+    text = ContractText(asked.contract, Path(asked.folder))
+    data = open_rows(Request(text, asked.shared), Path(asked.rows))
+    request = Request(text, (*asked.shared, *asked.overrides), files.trials, resume=True)
+    rows = ScoredRows.of(data, asked.section)
+    data = prepared_as_asked(data, request, asked.overrides, screen)
+    contract = data.ready.plan.contract
+    fits, values, scores = list[ContractFit](), list[float](), list[Floats]()
+    rule = PruneRule(asked.section.stop, asked.before, contract.metric.name)
+    for seed in range(asked.section.seeds):
+        own = replace(request, added=rule.additions()) if not fits else request
         if seed:
-            first = data.ready.plan.contract.seed
-            request = replace(request, overrides=(*request.overrides, f"seed={first + seed}"))
-        rule = PruneRule(asked.stop, asked.before, data.ready.plan.contract.metric.name)
-        request = replace(request, added=rule.additions())
-        fitted = fit_contract(data, request, screen)
-        answers = answers_on_validation(fitted)
-        metric = fitted.ready.plan.contract.metric
-        values.append(measure(metric.name, answers, metric))
-        scores.append(answers.scores)
-        seconds, price = seconds + fitted.seconds, price + fitted.price
+            own = replace(own, overrides=(*own.overrides, f"seed={contract.seed + seed}"))
+        found = list[Floats]()
+        for name, inner in rows.trainings(data):
+            name = f"{files.name}{name}" + (f"-seed-{seed}" if seed else "")
+            fits.append(fit_contract(inner, replace(own, name=name), screen))
+            found.append(answers_on_validation(fits[-1]).scores)
+        scores.append(np.concatenate(found))
+        answers = rows.answers(scores[-1])
+        if len(found) == 1:
+            # With its own decisions by a threshold.
+            answers = answers_on_validation(fits[-1])
+        values.append(measure(contract.metric.name, answers, contract.metric))
         if rule.stopped:
-            state, reason = "pruned", rule.stopped
             break
-    else:
-        state, reason = "complete", fitted.models.fitted.reason
-    np.save(files.scores, np.mean(scores, axis=0))
-    value = float(np.mean(values))
-    size = _size_of(fitted)
-    return Outcome(state, value, reason, rule.values, size, seconds, price)
-
-
-def _size_of(fitted: ContractFit) -> float:
-    """Size of the model in 10^6 bytes: what decides between trials that score alike."""
+    np.save(files.path(SCORES), np.mean(scores, axis=0))
     with tempfile.TemporaryDirectory() as folder:
-        fitted.models.fitted.predictor.scorer.write(Path(folder))
-        return measure_megabytes(Path(folder))
+        fits[0].models.fitted.predictor.scorer.write(Path(folder))
+        megabytes = measure_megabytes(Path(folder))
+    return Outcome(
+        "pruned" if rule.stopped else "complete",
+        float(np.mean(values)),
+        rule.stopped or fits[0].models.fitted.reason,
+        rule.values,
+        megabytes,
+        sum(fit.seconds for fit in fits),
+        sum(fit.price for fit in fits),
+    )
+
+
+def prepared_as_asked(
+    data: PreparedData, request: Request, overrides: Sequence[str], screen: Screen
+) -> PreparedData:
+    """The rows as the overrides of a trial prepare them: the shared ones, or the same prepared
+    otherwise.
+
+    Raises:
+        Mistake: in the contract, or its validation rows are not the shared ones.
+    """
+    if not any(one.startswith("data.") for one in overrides):
+        return data
+    anew = PreparedData.of(request, screen)
+    shared = data.ready.prepared.validation.rows
+    if not np.array_equal(anew.ready.prepared.validation.rows, shared):
+        problem = Problem("its validation rows are not those of the other trials", path="tune.over")
+        raise Mistake(problem)
+    return anew

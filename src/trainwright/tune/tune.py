@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import final
 
 from trainwright.contract.sections.metric import METRICS
@@ -32,10 +32,10 @@ class StudyResult:
         return {
             "study": self.folder.name,
             "trials": [
-                {"trial": one.number, "params": dict(one.params), **one.outcome.to_json()}
+                {"trial": one.number, "params": dict(one.params), **asdict(one.outcome)}
                 for one in self.trials
             ],
-            "winner": self.winner.to_json(),
+            "winner": self.winner.record(),
             "judged": self.result.to_json(),
         }
 
@@ -60,5 +60,5 @@ def tune(request: Request, screen: Screen) -> StudyResult:
         for line in describe_winner(winner, contract.metric.name):
             screen.say(line)
         result = judge_winner(plan, winner, screen)
-        plan.folder.write(seconds=search.seconds, winner=winner.to_json(), run=result.name)
+        plan.folder.write(seconds=search.seconds, winner=winner.record(), run=result.name)
     return StudyResult(plan.folder, trials, winner, result)

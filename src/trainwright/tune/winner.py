@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import final
 
 import numpy as np
@@ -16,7 +16,6 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import show_number
 from trainwright.data.base.inputs import Floats
 from trainwright.evaluation.candidates.compare_candidates import (
-    ComparedRows,
     ComparedScore,
     best_of,
     choose_simplest,
@@ -28,6 +27,7 @@ from trainwright.run.run_context import Result
 from trainwright.run.screen import Screen, labelled
 from trainwright.tune.space import overrides_of
 from trainwright.tune.study import StudyPlan, Trial
+from trainwright.tune.trial import SCORES, prepared_as_asked
 
 _MOST_COMPARED = 20
 """Trials that are compared row by row, the best by their value; the others are behind anyway."""
@@ -54,7 +54,7 @@ class Winner:
         is by chance?"""
         return self.trial.number != 0 and self.of_many.p < CLAIMED_BELOW
 
-    def to_json(self) -> Json:
+    def record(self) -> Json:
         """What `study.json` holds of it."""
         gains = {str(number): one.gain.to_json() for number, one in self.compared.items()}
         return {
@@ -62,7 +62,7 @@ class Winner:
             "best": self.best.number,
             "claimed": self.is_claimed,
             "gains": gains,
-            "best_of_many": self.of_many.to_json(),
+            "best_of_many": asdict(self.of_many),
         }
 
 
@@ -84,8 +84,7 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
     by_name = {trial.label: trial for trial in ordered[:_MOST_COMPARED]}
     by_name |= {trial.label: trial for trial in ordered if not trial.number}
     scores = {name: _scores_of(plan, trial) for name, trial in by_name.items()}
-    rows = _compared_rows(plan)
-    compared = compare_candidates(scores, rows, contract.metric, contract.seed)
+    compared = compare_candidates(scores, plan.rows, contract.metric, contract.seed)
     values = {name: compared[name].score.value for name in by_name}
     best = best_of(values, direction)
     kept = best
@@ -94,9 +93,9 @@ def choose_winner(plan: StudyPlan, trials: Sequence[Trial]) -> Winner:
         by_size = sorted(by_name, key=lambda name: _doublings(by_name[name].outcome.megabytes))
         kept = choose_simplest(compared, by_size, direction)
     default = next((name for name in by_name if not by_name[name].number), best)
-    of_many = judge_best(scores, rows, contract.metric, contract.seed, default)
+    of_many = judge_best(scores, plan.rows, contract.metric, contract.seed, default)
     of_many = replace(of_many, count=len(valued))
-    against = compare_candidates(scores, rows, contract.metric, contract.seed, default)
+    against = compare_candidates(scores, plan.rows, contract.metric, contract.seed, default)
     gains = {by_name[name].number: one for name, one in against.items()}
     return Winner(by_name[kept], by_name[best], gains, of_many)
 
@@ -107,13 +106,7 @@ def _doublings(megabytes: float) -> int:
 
 
 def _scores_of(plan: StudyPlan, trial: Trial) -> Floats:
-    return np.asarray(np.load(plan.folder.files(trial.number).scores), np.float64)
-
-
-def _compared_rows(plan: StudyPlan) -> ComparedRows:
-    prepared = plan.data.ready.prepared
-    part, target = prepared.validation, prepared.target
-    return ComparedRows(part.target, part.units, target.positive_code, costs=target.costs)
+    return np.asarray(np.load(plan.folder.files(trial.number).path(SCORES)), np.float64)
 
 
 def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
@@ -131,7 +124,8 @@ def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
         name=files.name,
         resume=True,
     )
-    fitted = fit_contract(plan.data, request, screen)
+    data = prepared_as_asked(plan.data, request, overrides, screen)
+    fitted = fit_contract(data, request, screen)
     return judge_fit(fitted, screen)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -65,8 +65,23 @@ class ComparedScore:
     gain: Interval
 
 
+class AnsweredRows(Protocol):
+    """Rows whose answers are known, with a unit [N] each."""
+
+    @property
+    def units(self) -> Integers:
+        """The independent unit of each row."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def answers(self, scores: Floats) -> Answers:
+        """These rows with scores, [N, C] or [N, 1]."""
+        ...
+
+
 def compare_candidates(
-    scores: Mapping[str, Floats], rows: ComparedRows, metric: Metric, seed: int, against: str = ""
+    scores: Mapping[str, Floats], rows: AnsweredRows, metric: Metric, seed: int, against: str = ""
 ) -> dict[str, ComparedScore]:
     """Score of each candidate, and how far it is from one of them, the best by default, on shared
     resamples."""

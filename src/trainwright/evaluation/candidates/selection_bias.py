@@ -9,9 +9,8 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.sections.metric import METRICS, Metric
-from trainwright.core.files import Json
 from trainwright.data.base.inputs import Floats
-from trainwright.evaluation.candidates.compare_candidates import ComparedRows
+from trainwright.evaluation.candidates.compare_candidates import AnsweredRows
 from trainwright.evaluation.intervals.bootstrap import Question, Resampling, resample
 from trainwright.evaluation.metrics.weighted_metrics import weigh
 
@@ -19,40 +18,24 @@ from trainwright.evaluation.metrics.weighted_metrics import weigh
 @final
 @dataclass(frozen=True, slots=True)
 class BestOfMany:
-    """The best of `count` candidates: its value, by how much choosing the best of them makes that
-    too good, and the probability `p` of a gain this large over the default if no candidate were
-    better than it."""
+    """The best of `count` candidates: its value, what other rows let expect of it (`worth`), and
+    the probability `p` of a gain this large over the default if no candidate were better."""
 
     count: int
     value: float
-    optimism: float
+    worth: float
     p: float
-
-    @property
-    def worth(self) -> float:
-        """The value that other rows let expect."""
-        return self.value - self.optimism
-
-    def to_json(self) -> Json:
-        """The fields by name, and the worth."""
-        return {
-            "count": self.count,
-            "value": self.value,
-            "optimism": self.optimism,
-            "worth": self.worth,
-            "p": self.p,
-        }
 
 
 def judge_best(
-    scores: Mapping[str, Floats], rows: ComparedRows, metric: Metric, seed: int, default: str
+    scores: Mapping[str, Floats], rows: AnsweredRows, metric: Metric, seed: int, default: str
 ) -> BestOfMany:
     """The best of candidates on shared resamples of their rows.
 
-    The optimism is the mean over the resamples of what the best of a resample has there beyond its
-    value on all rows. `p` is that of the reality check (White 2000, Econometrica 68:1097): how
-    often the largest gain over the default in a resample, less the gains on all rows, reaches the
-    largest gain found. Both allow for candidates that are alike.
+    The worth is the value less the mean, over the resamples, of what the best of a resample has
+    there beyond its value on all rows. `p` is that of the reality check (White 2000, Econometrica
+    68:1097): how often the largest gain over the default in a resample, less the gains on all rows,
+    reaches the largest gain found. Both allow for candidates that are alike.
     """
     everything = np.arange(len(rows))
     weighted = [weigh(metric.name, rows.answers(one), metric) for one in scores.values()]
@@ -70,4 +53,4 @@ def judge_best(
     largest = np.max(drawn - drawn[at] - gains[:, None], axis=0)
     p = (1 + int(np.sum(largest >= gains.max()))) / (1 + len(largest))
     value = float(values.max())
-    return BestOfMany(len(scores), sign * value, sign * optimism, p)
+    return BestOfMany(len(scores), sign * value, sign * (value - optimism), p)
