@@ -1,0 +1,300 @@
+"""A search: what it repeats after kills, what it costs, and what its winners are worth.
+
+Parts, each a table of docs/benchmarks.md: `kills` (a study whose driver and trials are killed by
+SIGKILL beside one that is not), `cost` (seconds of a trial beside `tw.fit` by hand of the same
+values in one process; a study of 20 trials beside 20 `trainwright train`; two trials at a time
+beside one), `null` (studies of shuffled labels: how often a gain over the contract as written is
+claimed) and `real` (test metric of the kept trial, beside the contract as written and the
+validation score that it was kept for; plain Optuna by hand with as many trials).
+
+python benchmarks/tune.py [--parts kills cost null real] [--write]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import trainwright as tw
+from page import write_section
+from real import FOLDER
+from trainwright.run.request import Request
+from trainwright.run.screen import StreamScreen
+from trainwright.tune.study_folder import StudyFolder
+from trainwright.tune.tune import StudyResult, tune
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+TELCO = FOLDER / "telco-churn" / "Telco-Customer-Churn.csv"
+INCOME = EXAMPLES / "income" / "contract.yaml"
+COMMAND = Path(sys.executable).with_name("trainwright")
+TREES = {
+    "model.learning_rate": {"low": 0.01, "high": 0.3, "scale": "log"},
+    "model.num_leaves": {"low": 4, "high": 64, "scale": "log"},
+    "model.feature_fraction": {"low": 0.4, "high": 1.0},
+    "model.lambda_l2": [0.0, 1.0, 10.0],
+}
+KILLS, NULLS, TRIALS = 5, 3, 12
+
+
+def write_contract(folder: Path, data: dict[str, Any], metric: str, **tuned: Any) -> Path:
+    """A contract with trees and their search."""
+    document = {
+        "name": "searched",
+        "data": data,
+        "model": {"kind": "boosting"},
+        "metric": {"name": metric},
+        "tune": {"over": TREES, "trials": TRIALS, "choice": "best", **tuned},
+    }
+    path = folder / "contract.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def telco(folder: Path, **tuned: Any) -> Path:
+    """Churn of customers."""
+    data = {"path": str(TELCO), "target": "Churn", "exclude": ["customerID"]}
+    return write_contract(folder, data, "roc_auc", **tuned)
+
+
+def search(contract: Path, runs: Path, *overrides: str) -> StudyResult:
+    """A study in this process, without a word."""
+    return tune(Request(contract, overrides, runs), StreamScreen(io.StringIO()))
+
+
+def trials_of(study: Path) -> dict[int, tuple[object, object]]:
+    """Values tried and reached by the ended trials."""
+    folder, found = StudyFolder(study), {}
+    for path in sorted(folder.trials.glob("????.json")):
+        files = folder.files(int(path.stem))
+        asked = json.loads(files.path(".asked.json").read_text())
+        outcome = files.outcome()
+        found[files.number] = (asked["params"], outcome and outcome.value)
+    return found
+
+
+def processes_of(driver: int) -> list[int]:
+    """The trials that run below a driver: children of the server that it started."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout.split()
+    parents = dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
+    servers = [pid for pid, parent in parents.items() if parent == driver]
+    return [pid for pid, parent in parents.items() if parent in servers]
+
+
+def kill_often(contract: Path, runs: Path, kills: int, seed: int) -> tuple[int, int]:
+    """Run a study to its end through kills of the driver, or of a trial; how many of each."""
+    draw, driver_kills, trial_kills = random.Random(seed), 0, 0
+    while True:
+        words = [COMMAND, "tune", contract, "--runs", runs, "--study", "killed", "--resume"]
+        driver = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while driver.poll() is None and driver_kills + trial_kills < kills:
+            before = len(trials_of(runs / "killed")) if (runs / "killed").exists() else 0
+            deadline = time.monotonic() + draw.uniform(2.0, 5.0)
+            while driver.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+                if len(trials_of(runs / "killed")) > before and draw.random() < 0.2:
+                    break
+            trials = processes_of(driver.pid)
+            if trials and draw.random() < 0.5:
+                os.kill(draw.choice(trials), signal.SIGKILL)
+                trial_kills += 1
+                continue
+            if driver.poll() is None:
+                driver.kill()
+                driver_kills += 1
+                break
+        if driver.wait() in (0, 3):
+            return driver_kills, trial_kills
+
+
+def measure_kills(folder: Path) -> Iterator[str]:
+    """A killed study beside one that ran through."""
+    yield "| trials at a time | kills of the driver, of a trial | trials | same values and scores | judged |"
+    yield "| --- | --- | --- | --- | --- |"
+    for parallel in (1, 2):
+        place = folder / f"kills-{parallel}"
+        place.mkdir()
+        contract = telco(place, parallel=parallel)
+        whole = search(contract, place / "whole")
+        drivers, trials = kill_often(contract, place / "runs", KILLS, parallel)
+        found = trials_of(place / "runs" / "killed")
+        same = found == trials_of(whole.folder.path)
+        judged = len(list((place / "runs").rglob("evaluation.json")))
+        yield f"| {parallel} | {drivers}, {trials} | {len(found)} | {same} | {judged} |"
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of a piece of work."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def measure_cost(folder: Path) -> Iterator[str]:
+    """Seconds of a trial, of a study, and of two trials at a time."""
+    yield "| what | a search | compared with | ratio or difference |"
+    yield "| --- | --- | --- | --- |"
+    (folder / "cost").mkdir()
+    contract = telco(folder / "cost", trials=20)
+    search(contract, folder / "warm", "tune.trials=2")
+    started = time.perf_counter()
+    result = search(contract, folder / "study")
+    fits = [trial.outcome.seconds for trial in result.trials]
+    begun = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.asked.json"))]
+    ended = [path.stat().st_mtime for path in sorted(result.folder.trials.glob("????.json"))]
+    of_search = statistics.median(b - a for a, b in zip(begun[1:], ended[1:], strict=True))
+    data = tw.prepare(contract, overrides=["tune=off"])
+    by_hand = [
+        timed(
+            lambda trial=trial: tw.fit(
+                data,
+                overrides=[f"{path}={value}" for path, value in trial.params.items()],
+                runs=folder / "hand",
+                progress=False,
+            ).score
+        )
+        for trial in result.trials[1:]
+    ]
+    hand = statistics.median(by_hand)
+    yield f"| a trial, median | {of_search:.2f} s | `tw.fit` by hand {hand:.2f} s | {of_search - hand:+.2f} s |"
+    del started, fits
+    words = [COMMAND, "tune", INCOME, "--runs", folder / "i", "--set", "tune.trials=20"]
+    words += ["--set", f"tune.over={json.dumps(TREES)}"]
+    study = timed(lambda: subprocess.run(words, capture_output=True, check=False))
+    commands = sum(
+        timed(
+            lambda: subprocess.run(
+                [COMMAND, "train", INCOME, "--runs", folder / "t"], capture_output=True, check=False
+            )
+        )
+        for _ in range(20)
+    )
+    yield f"| income, 20 trials | {study:.0f} s | 20 `trainwright train` {commands:.0f} s | {study / commands:.2f} |"
+    (folder / "pair").mkdir()
+    contract = telco(folder / "pair", over={**TREES, "model.max_trees": [1500]}, trials=12)
+    contract = telco(folder / "pair", trials=24)
+    alone = timed(lambda: search(contract, folder / "one"))
+    pair = timed(lambda: search(contract, folder / "two", "tune.parallel=2"))
+    yield f"| 24 trials, two at a time | {pair:.1f} s | one at a time {alone:.1f} s | {pair / alone:.2f} |"
+
+
+def measure_null(folder: Path) -> Iterator[str]:
+    """Studies of labels that nothing explains."""
+    yield "| studies | gain claimed | best above the contract as written | validation AUC of the best | expected of other rows | test AUC |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    frame = pl.read_csv(TELCO, infer_schema=False)[:3000]
+    claimed = above = 0
+    values, worths, tests = list[float](), list[float](), list[float]()
+    for number in range(NULLS):
+        place = folder / f"null-{number}"
+        place.mkdir()
+        shuffled = np.random.default_rng(number).permutation(frame["Churn"].to_numpy())
+        frame.with_columns(Churn=pl.Series(shuffled)).write_csv(place / "rows.csv")
+        data = {"path": "rows.csv", "target": "Churn", "exclude": ["customerID"]}
+        contract = write_contract(place, data, "roc_auc", trials=10)
+        result = search(contract, place / "runs", f"seed={number}", f"split_seed={number}")
+        claimed += result.winner.is_claimed
+        above += result.winner.best.number != 0
+        values.append(result.winner.of_many.value)
+        worths.append(result.winner.of_many.worth)
+        tests.append(result.result.evaluation.metrics["roc_auc"].value)
+        print(number, claimed, above, file=sys.stderr)
+    shown = " | ".join(f"{statistics.mean(each):.3f}" for each in (values, worths, tests))
+    yield f"| {NULLS} | {claimed} | {above} | {shown} |"
+
+
+def measure_real(folder: Path) -> Iterator[str]:
+    """Winners on their test rows."""
+    yield "| set | metric | validation of the kept | expected of other rows | test (95%) | test as written (95%) | claimed | test of plain Optuna |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    california = {"path": str(FOLDER / "california-housing" / "housing.csv"), "target": "median_house_value"}
+    for name, data, metric in (
+        ("telco", {"path": str(TELCO), "target": "Churn", "exclude": ["customerID"]}, "roc_auc"),
+        ("california", california, "rmse"),
+    ):
+        place = folder / f"real-{name}"
+        place.mkdir()
+        contract = write_contract(place, data, metric, trials=30)
+        result = search(contract, place / "runs")
+        plain = tw.train(contract, overrides=["tune=off"], runs=place / "plain")
+        test = result.result.evaluation.metrics[metric]
+        written = plain.evaluation.metrics[metric]
+        by_hand = optuna_by_hand(contract, place / "hand", metric, 29)
+        of_many, kept = result.winner.of_many, result.winner
+        claimed = "yes" if kept.is_claimed else f"no (p {of_many.p:.3f})"
+        value = kept.trial.outcome.value
+        yield (
+            f"| {name} | {metric} | {value:.5g} | {of_many.worth:.5g} | {test.value:.5g} "
+            f"({test.bounds}) | {written.value:.5g} ({written.bounds}) | {claimed} | {by_hand:.5g} |"
+        )
+
+
+def optuna_by_hand(contract: Path, runs: Path, metric: str, trials: int) -> float:
+    """The test metric of the best of as many trials by a loop around `tw.fit`."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    data = tw.prepare(contract, overrides=["tune=off"])
+    direction = "minimize" if metric == "rmse" else "maximize"
+    study = optuna.create_study(direction=direction, sampler=optuna.samplers.TPESampler(seed=0))
+    fits = {}
+
+    def objective(trial: optuna.Trial) -> float:
+        overrides = [
+            f"model.learning_rate={trial.suggest_float('rate', 0.01, 0.3, log=True)}",
+            f"model.num_leaves={trial.suggest_int('leaves', 4, 64, log=True)}",
+            f"model.feature_fraction={trial.suggest_float('fraction', 0.4, 1.0)}",
+            f"model.lambda_l2={trial.suggest_categorical('l2', [0.0, 1.0, 10.0])}",
+        ]
+        fits[trial.number] = tw.fit(data, overrides=overrides, runs=runs, progress=False)
+        return fits[trial.number].score
+
+    study.optimize(objective, n_trials=trials)
+    judged = tw.judge(fits[study.best_trial.number], progress=False)
+    return float(judged.evaluation.metrics[metric].value)
+
+
+PARTS = {
+    "kills": measure_kills,
+    "cost": measure_cost,
+    "null": measure_null,
+    "real": measure_real,
+}
+
+
+def main(parts: Sequence[str], *, write: bool) -> None:
+    """Measure, print, and write a section for each part."""
+    for part in parts:
+        with tempfile.TemporaryDirectory() as folder:
+            lines = []
+            for line in PARTS[part](Path(folder)):
+                print(line, flush=True)
+                lines.append(line)
+        if write:
+            said = " ".join((PARTS[part].__doc__ or "").split())
+            text = f"{said}\n\n" + "\n".join(lines)
+            write_section(f"tune_{part}", f"A search: {part}", text, ["optuna", "lightgbm"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--write", action="store_true", help="write sections of the page")
+    given = parser.parse_args()
+    main(given.parts, write=given.write)
