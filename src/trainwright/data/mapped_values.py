@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 import polars as pl
+from pydantic import BaseModel
 
 from trainwright.core.files import Json, read_json, storage_errors, write_json
 from trainwright.data.encoders.encoding import Encoding
@@ -89,6 +90,9 @@ class _Writing:
                 return {"series": self._file("arrow", value.to_frame().write_ipc)}
             case Encoding():
                 return {"encoding": {**value.to_json(), **value.beside()}}
+            case BaseModel():
+                name = f"{type(value).__module__}:{type(value).__qualname__}"
+                return {"model": name, "json": value.model_dump_json()}
             case Mapping():
                 pairs = [[self.describe(key), self.describe(item)] for key, item in value.items()]
                 return {"mapping": pairs}
@@ -156,6 +160,9 @@ class _Opening:
                 return frozenset(map(self.value, items))
             case {"tuple": items}:
                 return tuple(map(self.value, items))
+            case {"model": name, "json": text}:
+                model: type[BaseModel] = _class_of(name)
+                return model.model_validate_json(text)
             case {"class": name, "content": content}:
                 return _object(name, {key: self.value(item) for key, item in content.items()})
         ((kind, text),) = json.items()
@@ -167,8 +174,8 @@ class _Opening:
         return self._files[name]
 
 
-def _object(name: str, content: Mapping[str, Any]) -> Any:
-    """An object of this package with the attributes that it had; nothing of it runs."""
+def _class_of(name: str) -> Any:
+    """A class of this package."""
     module, _, inner = name.partition(":")
     if not module.startswith(_HOME):
         raise ValueError(f"{name} is no class of this package")
@@ -176,6 +183,12 @@ def _object(name: str, content: Mapping[str, Any]) -> Any:
     for part in inner.split("."):
         kind = getattr(kind, part)
     assert isinstance(kind, type), "only objects of classes were written"
+    return kind
+
+
+def _object(name: str, content: Mapping[str, Any]) -> Any:
+    """An object of this package with the attributes that it had; nothing of it runs."""
+    kind = _class_of(name)
     if issubclass(kind, tuple):
         return kind(**content)
     value = object.__new__(kind)

@@ -10,15 +10,7 @@ from typing import final
 
 from trainwright.core.files import Json, hash_value
 from trainwright.data.mapped_values import are_written, open_values, write_values
-from trainwright.data.sources.local_files import FilesRead
-from trainwright.planner.plan import plan
-from trainwright.run.prepare.prepare_run import (
-    Ready,
-    preparation_of,
-    read_available,
-    read_own_device,
-    without_undivided,
-)
+from trainwright.run.prepare.prepare_run import Ready, preparation_of, without_undivided
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
 
@@ -53,20 +45,11 @@ def write_rows(ready: Ready, folder: Path) -> Path:
         choices: Callable[[bool], _Choices] = ready.raw.facts.choices
         facts = replace(ready.raw.facts, choices=KnownChoices(choices(True), choices(False)))
         raw = replace(ready.raw, facts=facts)  # type: ignore[type-var]
-        write_values((ready.prepared, raw, dict(ready.teacher), ready.questions), place)
+        write_values(replace(ready, raw=raw), place)
     return place
 
 
 def open_rows(request: Request, folder: Path) -> PreparedData:
-    """Prepared rows that were written for the contract of a request, mapped.
-
-    Raises:
-        Mistake: in the contract.
-    """
-    prepared, raw, teacher, questions = open_values(folder)
-    document = read_available(request)
-    device = read_own_device(document.contract)
-    decided = plan(document, raw.facts, device)
-    files = FilesRead(raw.facts.files, document.source.folder, 0)
-    ready = Ready(document, raw, device, decided, prepared, files, 0.0, teacher, questions)
-    return PreparedData(ready, request)
+    """Prepared rows that were written for a request, mapped, with the plan that they were prepared
+    by."""
+    return PreparedData(open_values(folder), request)

@@ -16,6 +16,7 @@ from trainwright.contract.sections.metric import METRICS
 from trainwright.contract.sections.tune import Ray, Tune, Value
 from trainwright.core.formatting import show_number, show_seconds
 from trainwright.core.process import is_code_allowed
+from trainwright.core.threads import usable_cores
 from trainwright.run.mapped_rows import write_rows
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Request
@@ -90,12 +91,21 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
         Mistake: in the contract, the data, the installation or the name of the study.
     """
     document, section, space = read_space(request)
-    base = replace(request, overrides=(*request.overrides, NO_SEARCH, *_NO_BUDGET), name="")
-    base = replace(base, resume=False)
+    shared = (*request.overrides, NO_SEARCH, *_NO_BUDGET, *_threads_of_a_trial(document))
+    base = replace(request, overrides=shared, name="", resume=False)
     data = PreparedData.of(base, screen)
     rows = ScoredRows.of(data, section)
     folder = StudyFolder.open(request, document, section)
     return StudyPlan(document, section, space, base, data, rows, folder)
+
+
+def _threads_of_a_trial(document: Document) -> tuple[str, ...]:
+    """Trials side by side share the cores, unless the contract says how many each takes."""
+    section, threads = document.contract.tune, document.contract.compute.threads
+    assert section != "off", "checked when the space was read"
+    if threads != "auto" or not isinstance(section.parallel, int) or section.parallel < 2:
+        return ()
+    return (f"compute.threads={max(1, usable_cores() // section.parallel)}",)
 
 
 @final

@@ -93,11 +93,11 @@ def make_ready(
         Mistake: in the contract, the data or the installation, with all problems at once.
     """
     since = time.time_ns()
-    document = read_available(request)
+    document = _read_available(request)
     contract = document.contract
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder, request.frames, most_images)
-    device = read_own_device(contract)
+    device = read_device(_needs_torch(contract))
     decided = plan(document, raw.facts, device)
     with stages("prepare"), _blaming(document.source):
         task = decided_task(decided.contract)
@@ -155,11 +155,11 @@ def plan_again(ready: Ready, request: Request) -> Ready:
     Raises:
         Mistake: in the contract, or it prepares the data otherwise.
     """
-    document = read_available(request)
+    document = _read_available(request)
     if document.contract.data.kind != ready.plan.contract.data.kind:
         # The facts of the rows are those of their kind: nothing else can be planned.
         raise _prepared_otherwise(["data.kind"], document)
-    device = read_own_device(document.contract)
+    device = read_device(_needs_torch(document.contract))
     decided = plan(document, ready.raw.facts, device)
     before = dict(preparation_of(ready.plan.contract))
     changed = [name for name, value in preparation_of(decided.contract) if before[name] != value]
@@ -233,7 +233,7 @@ def preparation_of(contract: Contract) -> Iterator[tuple[str, Json]]:
     yield "training.teacher", contract.model_dump(mode="json")["training"]["teacher"]
 
 
-def read_available(request: Request) -> Document:
+def _read_available(request: Request) -> Document:
     """Read the contract, which asks for nothing that is not installed or implemented."""
     document = read_contract(request.contract, request.overrides)
     if problems := unavailable(document.contract):
@@ -278,11 +278,6 @@ def text_reading(contract: Contract, folder: Path) -> TextReading:
 
 def _is_network(contract: Contract) -> bool:
     return contract.model.is_loop_trained
-
-
-def read_own_device(contract: Contract) -> DeviceFacts:
-    """The device that trains a contract."""
-    return read_device(_needs_torch(contract))
 
 
 def _needs_torch(contract: Contract) -> bool:
