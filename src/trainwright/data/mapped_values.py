@@ -38,7 +38,8 @@ def write_values(value: object, folder: Path) -> None:
 
 
 def open_values(folder: Path) -> Any:
-    """The value that `write_values` wrote; its arrays and frames are mapped, and read-only."""
+    """The value that `write_values` wrote. Its arrays and frames are mapped, and what is written to
+    an array stays in this process."""
     return _Opening(folder).value(read_json(folder / _VALUES))
 
 
@@ -91,8 +92,10 @@ class _Writing:
             case Encoding():
                 return {"encoding": {**value.to_json(), **value.beside()}}
             case BaseModel():
-                name = f"{type(value).__module__}:{type(value).__qualname__}"
-                return {"model": name, "json": value.model_dump_json()}
+                # Not its own JSON, which leaves out fields that are only for this process.
+                model = f"{type(value).__module__}:{type(value).__qualname__}"
+                content = {name: self.describe(item) for name, item in value}
+                return {"model": model, "content": content, "set": sorted(value.model_fields_set)}
             case Mapping():
                 pairs = [[self.describe(key), self.describe(item)] for key, item in value.items()]
                 return {"mapping": pairs}
@@ -147,7 +150,7 @@ class _Opening:
             case {"objects": items}:
                 return np.array([self.value(item) for item in items], dtype=object)
             case {"array": name}:
-                return self._mapped(name, lambda path: np.load(path, mmap_mode="r"))
+                return self._mapped(name, lambda path: np.load(path, mmap_mode="c"))
             case {"frame": name}:
                 return self._mapped(name, pl.read_ipc)
             case {"series": name}:
@@ -156,15 +159,16 @@ class _Opening:
                 return encoding_from_json(content)
             case {"mapping": pairs}:
                 return {self.value(key): self.value(item) for key, item in pairs}
-            case {"set": items}:
-                return frozenset(map(self.value, items))
             case {"tuple": items}:
                 return tuple(map(self.value, items))
-            case {"model": name, "json": text}:
+            case {"model": name, "content": content, "set": names}:
                 model: type[BaseModel] = _class_of(name)
-                return model.model_validate_json(text)
+                fields_of = {key: self.value(item) for key, item in content.items()}
+                return model.model_construct(set(names), **fields_of)
             case {"class": name, "content": content}:
                 return _object(name, {key: self.value(item) for key, item in content.items()})
+            case {"set": items}:
+                return frozenset(map(self.value, items))
         ((kind, text),) = json.items()
         return _TIMES[kind].fromisoformat(text)
 
