@@ -68,7 +68,7 @@ class StudyFolder:
         name = request.name or _next_name(request, document.contract.name)
         folder = cls(child_of(request.runs, check_name(name, "the study's name"), "the name"))
         if (folder.path / STUDY).is_file():
-            _check_same(folder, request, asked)
+            _check_same(folder, request, asked, section)
             return folder
         if folder.path.exists():
             raise Mistake(
@@ -107,7 +107,7 @@ def _asked(request: Request, document: Document, section: Tune) -> Json:
     }
 
 
-def _check_same(folder: StudyFolder, request: Request, asked: Json) -> None:
+def _check_same(folder: StudyFolder, request: Request, asked: Json, section: Tune) -> None:
     if not request.resume:
         raise Mistake(
             Problem(
@@ -117,7 +117,20 @@ def _check_same(folder: StudyFolder, request: Request, asked: Json) -> None:
                 fix="go on with it by --resume, or choose another name",
             )
         )
-    before = folder.read()["asked"]
+    content = folder.read()
+    before = content["asked"]
+    if "winner" in content and content["trials"] != section.trials:
+        raise Mistake(
+            Problem(
+                f"study {folder.name} has opened the test rows for its winner, of "
+                f"{content['trials']} trials",
+                path="tune.trials",
+                found=str(section.trials),
+                expected="no further trials: a second winner would have been chosen among two that "
+                "know the test rows",
+                fix=f"start another study that knows these trials: tune.start: {folder.path}",
+            )
+        )
     if changed := [key for key in asked if before.get(key) != asked[key]]:
         raise Mistake(
             Problem(

@@ -60,5 +60,10 @@ def tune(request: Request, screen: Screen) -> StudyResult:
         for line in describe_winner(winner, contract.metric.name):
             screen.say(line)
         result = judge_winner(plan, winner, screen)
-        plan.folder.write(seconds=search.seconds, winner=winner.record(), run=result.name)
+        plan.folder.write(
+            seconds=search.seconds,
+            trials=plan.section.trials,
+            winner=winner.record(),
+            run=result.name,
+        )
     return StudyResult(plan.folder, trials, winner, result)

@@ -23,8 +23,11 @@ from trainwright.evaluation.candidates.compare_candidates import (
 )
 from trainwright.evaluation.candidates.selection_bias import BestOfMany, judge_best
 from trainwright.run.fit_contract import fit_contract, judge_fit
+from trainwright.run.folder.interruption import is_finished
+from trainwright.run.judging.evaluation_file import read_judged
 from trainwright.run.run_context import Result
 from trainwright.run.screen import Screen, labelled
+from trainwright.tracking.run_folder import RunFolder, is_run_folder
 from trainwright.tune.space import overrides_of
 from trainwright.tune.study import StudyPlan, Trial
 from trainwright.tune.trial import SCORES, prepared_as_asked
@@ -110,7 +113,8 @@ def _scores_of(plan: StudyPlan, trial: Trial) -> Floats:
 
 
 def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
-    """Open the test rows, once, and judge the run of the kept trial.
+    """Open the test rows, once, and judge the run of the kept trial; what a study that was killed
+    has judged is read.
 
     Raises:
         As `tw.judge`.
@@ -124,6 +128,9 @@ def judge_winner(plan: StudyPlan, winner: Winner, screen: Screen) -> Result:
         name=files.name,
         resume=True,
     )
+    folder = RunFolder(files.trials / files.name)
+    if is_run_folder(folder.path) and is_finished(folder):
+        return read_judged(folder)
     data = prepared_as_asked(plan.data, request, overrides, screen)
     fitted = fit_contract(data, request, screen)
     return judge_fit(fitted, screen)
