@@ -118,7 +118,14 @@ def _check_same(folder: StudyFolder, request: Request, asked: Json, section: Tun
             )
         )
     content = folder.read()
-    before = content["asked"]
+        if changed := [key for key in asked if content["asked"].get(key) != asked[key]]:
+        raise Mistake(
+            Problem(
+                f"study {folder.name} was begun with another {' and '.join(changed)}",
+                path=changed[0],
+                fix="put it back, or start a study under another name; only tune.trials may change",
+            )
+        )
     if "winner" in content and content["trials"] != section.trials:
         raise Mistake(
             Problem(
@@ -129,14 +136,6 @@ def _check_same(folder: StudyFolder, request: Request, asked: Json, section: Tun
                 expected="no further trials: a second winner would have been chosen among two that "
                 "know the test rows",
                 fix=f"start another study that knows these trials: tune.start: {folder.path}",
-            )
-        )
-    if changed := [key for key in asked if before.get(key) != asked[key]]:
-        raise Mistake(
-            Problem(
-                f"study {folder.name} was begun with another {' and '.join(changed)}",
-                path=changed[0],
-                fix="put it back, or start a study under another name; only tune.trials may change",
             )
         )
 
