@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from command import CONTRACT, NETWORK, PROCESS, command, project_in
 from trainwright.contract.sections.metric import Metric
@@ -61,8 +63,8 @@ def test_a_study_ends_with_one_judged_winner(project: Path) -> None:
     opened = list(study.rglob("predictions*"))
     assert all(path.parent == judged[0].parent for path in opened), "no other saw the test rows"
     assert (study / "trials.csv").read_text().count("\n") == 7
-    journal = optuna.storages.journal.JournalFileBackend(str(study / "optuna.journal"))
-    noted = optuna.load_study(study_name=None, storage=optuna.storages.JournalStorage(journal))
+    journal = JournalStorage(JournalFileBackend(str(study / "optuna.journal")))
+    noted = optuna.load_study(study_name=None, storage=journal)
     values = [trial.value for trial in noted.trials]
     assert values == [trial["value"] for trial in result["trials"]]
 
@@ -79,9 +81,7 @@ def test_a_killed_study_goes_on_with_the_same_trials(project: Path) -> None:
         process.wait()
     assert command("tune", "small.yaml", "--study", "killed", "--resume", *settings).code in (0, 3)
     assert trials_of(project / "runs/killed") == trials_of(project / "runs/whole")
-    whole, killed = (
-        read_json(project / "runs" / name / "study.json") for name in ("whole", "killed")
-    )
+    whole, killed = (read_json(project / f"runs/{name}/study.json") for name in ("whole", "killed"))
     assert killed["winner"] == whole["winner"]
     assert len(list((project / "runs/killed").rglob("evaluation.json"))) == 1
 
@@ -143,8 +143,8 @@ def test_a_trial_that_fails_does_not_end_the_study(project: Path) -> None:
 @pytest.mark.parametrize("stop", ["median", "hyperband"])
 def test_trials_are_pruned_and_a_killed_one_sees_the_same(stop: str, project: Path) -> None:
     (project / "small.yaml").write_text(NETWORK + RATES)
-    settings = ("--set", f"tune.stop={stop}", "--set", "training.num_epochs=9")
-    settings = (*settings, "--set", "tune.method=random", "--set", "tune.trials=12")
+    given = (f"tune.stop={stop}", "training.num_epochs=9", "tune.method=random", "tune.trials=12")
+    settings = [word for one in given for word in ("--set", one)]
     assert command("tune", "small.yaml", "--study", "whole", *settings).code in (0, 3)
     trials = project / "runs/whole/trials"
     states = [read_json(path)["state"] for path in sorted(trials.glob("????.json"))]

@@ -118,7 +118,7 @@ def _check_same(folder: StudyFolder, request: Request, asked: Json, section: Tun
             )
         )
     content = folder.read()
-        if changed := [key for key in asked if content["asked"].get(key) != asked[key]]:
+    if changed := [key for key in asked if content["asked"].get(key) != asked[key]]:
         raise Mistake(
             Problem(
                 f"study {folder.name} was begun with another {' and '.join(changed)}",
