@@ -226,7 +226,7 @@ def test_the_best_of_noise_is_not_claimed_and_a_gain_is() -> None:
         found = judge_best(scores, rows, Metric(name="roc_auc", resamples=400), seed, "0")
         claimed += found.p < 0.025
         assert found.worth < found.value
-        better = np.clip(0.5 * truth + 0.5 * scores["1"][:, 1], 0, 1)
+        better = 0.4 * truth + 0.6 * scores["1"][:, 1]
         scores["12"] = np.stack([1 - better, better], axis=1)
         assert judge_best(scores, rows, Metric(name="roc_auc", resamples=400), seed, "0").p < 0.01
-    assert claimed <= 3
+    assert claimed <= 5, "of 60, where one and a half are expected"
