@@ -369,6 +369,7 @@ def _reported(result: Result, allow_code: bool = False) -> TrainedRun:
     from trainwright.report.page import write_report
 
     write_report(result.folder)
+    result.sinks.finish()
     return TrainedRun(result, allow_code)
 
 

@@ -33,6 +33,7 @@ _RESUME = (
     "notice_every_seconds",
     "grace_seconds",
 )
+_SINKS = ("sinks", "mlflow_uri", "experiment", "tensorboard_folder", "drain_seconds")
 
 FREE: Final[frozenset[str]] = frozenset(
     {
@@ -42,7 +43,7 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"resume.{field}" for field in _RESUME),
         *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "training.memory.margin",
-        "tracking.sinks",
+        *(f"tracking.{field}" for field in _SINKS),
     }
 )
 """How a run is called, in which time its batches come, where, how often and how many checkpoints

@@ -18,6 +18,7 @@ from trainwright.tracking.clock import Spent
 from trainwright.tracking.events import Observer
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks.sink_process import NO_SINKS, Sinks
 
 
 @final
@@ -58,6 +59,8 @@ class Result:
     evaluation: Evaluation
     verdict: Verdict
     seconds: Mapping[str, float]
+    sinks: Sinks = NO_SINKS
+    """What sends the run to trackers, to be finished once the report is written."""
 
     @property
     def name(self) -> str:

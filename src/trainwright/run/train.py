@@ -249,7 +249,7 @@ def judge(
     write_predictions(scored, started.folder, contract.data)
     judged = (verdict, evaluation)
     verdict, evaluation, texts = _judge_further(ready, models, started, stages, judged, prepared)
-    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds), started.sinks)
     by_fold = held_out.by_fold(scored, contract.metric)
     _say_repeats(by_fold, by_seed, contract.metric.name, screen)
     effect = {}

@@ -31,6 +31,7 @@ from trainwright.tracking.events import Noted, Observer, Observers
 from trainwright.tracking.identity import Identity, RunIdentity, bind_request, read_identity
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks.sink_process import Sinks
 
 
 def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
@@ -79,6 +80,8 @@ class StartedRun:
     identity: Identity
     plan: Plan
     """Contract of the run, with its new ending if it was extended."""
+    sinks: Sinks
+    """What sends the run to trackers; who ends the run finishes it."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
         """Complete the record of a run with a verdict."""
@@ -161,7 +164,9 @@ def _start(
     reached("plan")
     observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
-    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
+    tracking = ready.plan.contract.tracking
+    sinks = Sinks.start(folder, tracking, lambda label, text: screen.say(labelled(label, text)))
+    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan, sinks)
     del ready
     for note in notes:
         screen.say(labelled("note", note.message))
@@ -173,6 +178,7 @@ def _start(
             yield started
     except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
         started.record.finish(_ending(error))
+        sinks.leave()
         raise
 
 

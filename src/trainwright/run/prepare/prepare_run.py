@@ -238,6 +238,12 @@ def _read_available(request: Request) -> Document:
     if problems := unavailable(document.contract):
         raise NotAvailable(placed(problems, document.source))
     model = document.contract.model
+    if document.contract.tracking.sinks:
+        # Imported here: few runs are sent to trackers.
+        from trainwright.tracking.sinks.sink_process import need_sinks
+
+        with _blaming(document.source):
+            need_sinks(document.contract.tracking)
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
         from trainwright.core.process import give_back_large_tensors

@@ -1,0 +1,201 @@
+"""Sends what is new in a run folder to one tracker."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from typing import final
+
+from trainwright.core.errors import StorageFailed
+from trainwright.core.redaction import redact_named
+from trainwright.tracking.event_log import last_step
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks.cursor import FINISHED, Cursor, cursor_path
+from trainwright.tracking.sinks.spool import Batch, Spool
+from trainwright.tracking.sinks.tracked_run import TRACKERS, TrackedRun
+from trainwright.tracking.sinks.training_facts import Training, find_trainings
+
+_POLL_SECONDS = 1.0
+_LONGEST_PAUSE = 30.0
+_DRAIN_PAUSE = 0.5
+_OBJECT = re.compile(r"<[^<>]* object at 0x[0-9a-f]+>:? ?")
+_LONGEST_ERROR = 400
+
+PARENT = "TRAINWRIGHT_TRACKING_PARENT"
+"""Environment variable with the tracker's id of a run that this one is a part of, such as that of
+the study that it is a trial of."""
+
+
+@final
+class TrainingSender:
+    """Sends one training; its run of the tracker is opened once there is something to send."""
+
+    def __init__(
+        self,
+        training: Training,
+        kind: str,
+        parent: Callable[[], str],
+        say: Callable[[str], None],
+    ) -> None:
+        self._training = training
+        self._kind = kind
+        self._parent = parent
+        self._say = say
+        self._path = cursor_path(training.folder, kind)
+        self.cursor = Cursor.read(self._path)
+        self._spool = Spool(training.folder, self.cursor)
+        self._waiting: Batch | None = None
+        self._tracked: TrackedRun | None = None
+
+    def open(self) -> TrackedRun:
+        """Its run of the tracker, begun or gone on with."""
+        if self._tracked is None:
+            open_run = TRACKERS[self._kind]
+            before = deepcopy(self.cursor)
+            self._tracked = open_run(self._training, self.cursor, self._parent(), self._say)
+            if self.cursor != before:
+                # Begun anew, as the tracker may decide too: what was read is read again.
+                self._waiting = None
+                self._spool = Spool(self._training.folder, self.cursor)
+                self.cursor.write(self._path)
+        return self._tracked
+
+    def send_next(self) -> bool:
+        """Send the next points; false if there are none. After an error the same points are sent
+        by the next call."""
+        if self._waiting is None:
+            read = self._spool.read(self.cursor)
+            if not read.points and not read.rewound:
+                moved = read.cursor.sequence > self.cursor.sequence
+                self.cursor = read.cursor
+                return moved
+            self._waiting = read
+        tracked = self.open()
+        if (batch := self._waiting) is None:
+            return True
+        if batch.points:
+            tracked.send(batch.points, batch.cursor)
+        if batch.rewound:
+            tracked.rewind(batch.cursor)
+        self.cursor, self._waiting = batch.cursor, None
+        self.cursor.write(self._path)
+        return True
+
+    def finish(self) -> None:
+        """Send what describes the training as a whole."""
+        tracked = self.open()
+        curve = tuple(self._training.curve())
+        if curve and curve[-1].step > self.cursor.curve:
+            tracked.send(curve, self.cursor)
+            self.cursor.curve = curve[-1].step
+        tracked.finish(self.cursor)
+        self.cursor.sent[FINISHED] = self._training.ended()
+        self.cursor.write(self._path)
+
+
+@final
+class RunSender:
+    """Sends a run and the trainings inside it."""
+
+    def __init__(self, run: RunFolder, kind: str, say: Callable[[str], None]) -> None:
+        self._run = run
+        self._kind = kind
+        self._say = say
+        self._senders: dict[str, TrainingSender] = {}
+
+    def send_new(self, deadline: float = float("inf")) -> None:
+        """Send until nothing is left, or until `deadline` on the monotonic clock.
+
+        Raises:
+            Exception: whatever the tracker's client raises; a later call goes on.
+        """
+        for training in find_trainings(self._run):
+            sender = self._sender(training)
+            while time.monotonic() < deadline and sender.send_next():
+                pass
+
+    def finish(self, deadline: float) -> bool:
+        """Send what is left and how the run has ended; whether all is sent before `deadline`.
+
+        Raises:
+            As `send_new`.
+        """
+        self.send_new(deadline)
+        for training in find_trainings(self._run):
+            if time.monotonic() >= deadline:
+                return False
+            self._sender(training).finish()
+        return True
+
+    def _sender(self, training: Training) -> TrainingSender:
+        if training.part not in self._senders:
+            self._senders[training.part] = TrainingSender(
+                training, self._kind, lambda: self._parent_of(training), self._say
+            )
+        return self._senders[training.part]
+
+    def _parent_of(self, training: Training) -> str:
+        if not training.part:
+            return os.environ.get(PARENT, "")
+        outer = self._sender(Training(self._run))
+        outer.open()
+        return outer.cursor.run
+
+
+def send_run(
+    run: RunFolder,
+    kind: str,
+    say: Callable[[str], None],
+    has_ended: Callable[[float], bool],
+    drain_seconds: float,
+) -> bool:
+    """Send a run while it is at work, then for at most `drain_seconds` what is left; whether all
+    was sent. `has_ended` waits for some seconds and says whether the run has ended. Only the first
+    failure is said: the run goes on, and what is not sent stays in its folder."""
+    sender: RunSender | None = None
+    pause, deadline, has_failed = _POLL_SECONDS, math.inf, False
+    while True:
+        try:
+            sender = sender or RunSender(run, kind, say)
+            if deadline < math.inf:
+                if sender.finish(deadline):
+                    return True
+            else:
+                sender.send_new()
+            pause = _POLL_SECONDS
+        except Exception as error:  # noqa: BLE001  of any client
+            if not has_failed:
+                say(f"{kind} does not take the run, which goes on: {describe_error(error)}")
+            has_failed, pause = True, min(2 * pause, _LONGEST_PAUSE)
+        if time.monotonic() >= deadline:
+            return False
+        if deadline < math.inf:
+            time.sleep(_DRAIN_PAUSE)
+        elif has_ended(pause):
+            deadline = time.monotonic() + drain_seconds
+
+
+def describe_error(error: Exception) -> str:
+    """The first line of an error of a tracker's client, without addresses in memory and secrets."""
+    text = _OBJECT.sub("", str(error) or type(error).__name__).splitlines()[0]
+    return redact_named(text[:_LONGEST_ERROR])
+
+
+def missing_steps(run: RunFolder, kind: str) -> str:
+    """What a tracker lacks of a run, in words; empty if it has everything."""
+    lacking = []
+    for training in find_trainings(run):
+        try:
+            cursor = Cursor.read(cursor_path(training.folder, kind))
+        except StorageFailed as error:
+            return str(error)
+        newest = last_step(training.folder.signals)
+        if newest > max(cursor.signals, 0):
+            lacking.append(f"steps {max(cursor.signals, 0) + 1:,} to {newest:,} of {training.name}")
+        elif cursor.sent.get(FINISHED) != training.ended():
+            lacking.append(f"the results of {training.name}")
+    return ", ".join(lacking)

@@ -1,0 +1,135 @@
+"""Sinks beside a training: started with it, ended after it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, final
+
+from trainwright.contract.sections.run_settings import Tracking
+from trainwright.core.lazy_imports import need_package
+from trainwright.tracking.lock import RunLock
+from trainwright.tracking.run_folder import RunFolder
+
+_PATIENCE_SECONDS = 2.0
+"""How much longer than its own limit a sink may take until it is ended."""
+
+
+def need_sinks(tracking: Tracking) -> None:
+    """Refuse sinks whose packages are not installed.
+
+    Raises:
+        MissingExtra: one is not.
+    """
+    for kind in tracking.sinks:
+        need_package(kind, kind, "tracking.sinks", f"the sink {kind}")
+
+
+def lock_sink(run: RunFolder, kind: str) -> RunLock:
+    """Take the cursors of a sink of a run for this process.
+
+    Raises:
+        RunLocked: another process sends this run. StorageFailed: the lock cannot be written.
+    """
+    run.sinks.mkdir(exist_ok=True)
+    return RunLock.acquire(run.sinks / f"{kind}.lock")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SinkProcess:
+    """A process that sends the run to one tracker; a thread passes on what it says."""
+
+    kind: str
+    process: subprocess.Popen[bytes]
+    reader: threading.Thread
+
+    @classmethod
+    def start(cls, run: RunFolder, kind: str, say: Callable[[str], None]) -> Self:
+        """Start it afresh: a fork of a process that has used torch may hang.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        process = subprocess.Popen(  # noqa: S603  our own program, no shell
+            [sys.executable, "-P", "-m", "trainwright.tracking.sinks", str(run.path), kind],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+        )
+
+        def pass_on() -> None:
+            assert process.stdout is not None, "it is a pipe"
+            with process.stdout as lines:
+                for line in lines:
+                    say(line.decode(errors="replace").rstrip("\n"))
+            process.wait()
+
+        reader = threading.Thread(target=pass_on, name=f"sink {kind}", daemon=True)
+        reader.start()
+        return cls(kind, process, reader)
+
+    def close(self) -> None:
+        """Let it drain and end by itself."""
+        assert self.process.stdin is not None, "it is a pipe"
+        self.process.stdin.close()
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Sinks:
+    """The sinks of a run. The training never waits for them; its end does, for a bounded time."""
+
+    run: RunFolder
+    drain_seconds: float
+    say: Callable[[str, str], None]
+    """Says a text under a label."""
+    processes: Sequence[SinkProcess] = field(default=())
+
+    @classmethod
+    def start(cls, run: RunFolder, tracking: Tracking, say: Callable[[str, str], None]) -> Self:
+        """Start a process for each sink; one that cannot be started is said."""
+        processes = []
+        for kind in tracking.sinks:
+            try:
+                processes.append(SinkProcess.start(run, kind, lambda line: say("warning", line)))
+            except OSError as error:
+                say("warning", f"{kind} is not sent to: {error.strerror or error}")
+        return cls(run, tracking.drain_seconds, say, processes)
+
+    def leave(self) -> None:
+        """Let all of them drain by themselves, without waiting."""
+        for sink in self.processes:
+            sink.close()
+        self.processes = ()
+
+    def finish(self) -> None:
+        """Wait until all is sent, for at most `drain_seconds`, and say what is missing."""
+        if not (processes := self.processes):
+            return
+        # Imported here: most runs have no sinks.
+        from trainwright.tracking.sinks.sender import missing_steps
+
+        self.leave()
+        deadline = time.monotonic() + self.drain_seconds + _PATIENCE_SECONDS
+        for sink in processes:
+            sink.reader.join(max(0.0, deadline - time.monotonic()))
+            if sink.reader.is_alive():
+                sink.process.kill()
+                sink.reader.join()
+        for sink in processes:
+            if missing := missing_steps(self.run, sink.kind):
+                how = f"trainwright runs sync {self.run.path} sends them"
+                self.say("unsent", f"{sink.kind} lacks {missing}: {how}")
+
+
+NO_SINKS = Sinks(RunFolder(Path()), 0.0, lambda _label, _text: None)
+"""Those of a run that is sent nowhere."""
