@@ -86,14 +86,19 @@ class TrainingSender:
         return True
 
     def finish(self) -> None:
-        """Send what describes the training as a whole."""
+        """Send what describes the training as a whole, once for each end of the run."""
+        ended = self._training.ended()
+        if self._tracked is None and self.cursor.sent.get(FINISHED) == ended:
+            return
         tracked = self.open()
+        while self.send_next():  # all of it, if the tracker has begun anew
+            pass
         curve = tuple(self._training.curve())
         if curve and curve[-1].step > self.cursor.curve:
             tracked.send(curve, self.cursor)
             self.cursor.curve = curve[-1].step
         tracked.finish(self.cursor)
-        self.cursor.sent[FINISHED] = self._training.ended()
+        self.cursor.sent[FINISHED] = ended
         self.cursor.write(self._path)
 
 

@@ -74,6 +74,13 @@ class Training:
         """Unique text of this training, the same in every attempt."""
         return f"{self.plan.get('identity', {}).get('run', '')}/{self.part}"
 
+    @property
+    def contract_folder(self) -> Path:
+        """Where relative paths of the contract start."""
+        if "contract_folder" in self.plan:
+            return Path(self.plan["contract_folder"])
+        return Path(self.plan.get("contract_path", "")).parent
+
     def parameters(self) -> dict[str, str | float | bool]:
         """The resolved contract by dotted paths; lists and empty sections as JSON."""
         return dict(_flat(self.plan.get("contract", {}), ""))
