@@ -13,7 +13,7 @@ from trainwright.engine.save_interval import BestSpacing, FixedSpacing, Spacing
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.request import Additions, Request
-from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes
 from trainwright.tracking.clock import Spent
 from trainwright.tracking.events import Observer
 from trainwright.tracking.identity import Identity, NoIdentity
@@ -28,7 +28,7 @@ class RunAttempt:
     flag."""
 
     request: Request
-    screen: Screen
+    screen: LoggedScreen
     stages: StageTimes
     flag: StopFlag = field(default_factory=StopFlag)
 

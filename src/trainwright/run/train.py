@@ -61,7 +61,7 @@ from trainwright.run.repeats.train_folds import (
 )
 from trainwright.run.request import Request
 from trainwright.run.run_context import Result, RunAttempt, RunContext
-from trainwright.run.screen import Screen, StageTimes, doubt_warnings, labelled
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes, doubt_warnings, labelled
 from trainwright.run.supervise.preemption import (
     before_the_run,
     stop_on_notice,
@@ -80,6 +80,7 @@ def train(request: Request, screen: Screen) -> Result:
             was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names
             say.
     """
+    screen = LoggedScreen(screen)
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with stop_on_signals(at.flag) as wake:
         ready, beforehand = plan_run(at)

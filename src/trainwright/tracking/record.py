@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json
+from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json, write_text
 from trainwright.core.redaction import redact, redact_command
 from trainwright.tracking.clock import Clock, Spent, SystemClock, show_time
 from trainwright.tracking.environment import (
+    describe_container,
     describe_environment,
     describe_hardware,
     describe_source,
+    list_imported_packages,
 )
+from trainwright.tracking.gpu_use import GpuUse
 
 _FORMAT = 1
 
@@ -32,6 +35,8 @@ class RunFacts:
     seeds: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     gpus: Sequence[str] = ()
+    gpu_uuid: str = ""
+    """UUID of the GPU whose use is recorded; empty for none."""
     determinism: Mapping[str, Json] = field(default_factory=dict)
     """Determinism level, and its cost."""
     price_per_hour: float = 0.0
@@ -74,10 +79,11 @@ class RunRecord:
     monotonic one, so no duration is ever negative.
     """
 
-    def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
+    def __init__(self, path: Path, content: dict[str, Json], clock: Clock, gpu: GpuUse) -> None:
         self._path = path
         self._content = content
         self._clock = clock
+        self._gpu = gpu
         self._began = clock.monotonic_seconds()
         self._lock = threading.Lock()
         self._is_finished = False
@@ -102,6 +108,7 @@ class RunRecord:
             "git": source,
             "data_version": facts.data_version,
             "environment": describe_environment(),
+            "container": describe_container(),
             "hardware": describe_hardware(facts.gpus),
             "threads": dict(facts.threads),
             "determinism": dict(facts.determinism),
@@ -114,20 +121,22 @@ class RunRecord:
             **({"budget": dict(facts.budget)} if facts.budget else {}),
             "attempts": [*before.get("attempts", []), attempt],
         }
-        record = cls(path, content, used)
+        record = cls(path, content, used, GpuUse(facts.gpu_uuid))
         write_json(path, content)
         return record
 
     def finish(self, ending: Ending) -> None:
-        """Complete the record.
+        """Complete the record, and write the packages that were imported beside it.
 
         Raises:
             StorageFailed: the record is unchanged.
         """
         done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
+        packages = "".join(f"{line}\n" for line in list_imported_packages())
         with self._lock:
             content = self._until_now(done)
             self.price = content.get("price", 0.0)
+            write_text(self._path.with_name("requirements.txt"), packages)
             write_json(self._path, content)
             self._is_finished = True
 
@@ -139,11 +148,14 @@ class RunRecord:
         """
         with self._lock:
             if not self._is_finished:
+                self._gpu.sample()
                 write_atomic(self._path, to_json(self._until_now({})).encode(), by_clock=True)
 
     def _until_now(self, done: Mapping[str, Json]) -> dict[str, Json]:
         seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         *earlier, attempt = self._content["attempts"]
+        used = self._gpu.to_json()
+        attempt = {**attempt, **({"gpu_use": used} if used else {})}
         total = self._content["seconds"] + seconds
         price = total / 3600 * self._content["price_per_hour"]
         return {

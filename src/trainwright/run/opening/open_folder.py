@@ -23,7 +23,7 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
-from trainwright.run.screen import Screen, labelled
+from trainwright.run.screen import LoggedScreen, Screen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
@@ -52,8 +52,16 @@ def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord
         price_per_hour=ready.plan.contract.budget.price_per_hour,
         budget=_budget(ready),
         gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
+        gpu_uuid=_gpu_uuid() if ready.device.kind == "cuda" else "",
     )
     return RunRecord.start(folder.record, facts)
+
+
+def _gpu_uuid() -> str:
+    """As NVML names the GPU that torch uses."""
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
 
 
 def _budget(ready: Ready) -> dict[str, Json]:
@@ -103,7 +111,9 @@ class FinishedRun:
 
 
 @contextmanager
-def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun | FinishedRun]:
+def open_run(
+    request: Request, ready: Ready, screen: LoggedScreen
+) -> Iterator[StartedRun | FinishedRun]:
     """Open the run's folder, locked for the block; an error inside is written into its record.
 
     In the folder of a finished run nothing is written.
@@ -124,6 +134,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
             watcher.opened(folder.path)
         reached("open")
         remove_unfinished_of_run(folder)
+        screen.log_to(folder.log)
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))

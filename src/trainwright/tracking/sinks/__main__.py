@@ -6,6 +6,7 @@ is left. What it has to say to the user is a line each on its standard output.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
@@ -19,15 +20,12 @@ from trainwright.tracking.sinks.sink_process import lock_sink
 from trainwright.tracking.sinks.training_facts import Training
 
 _LOCK_PAUSE = 0.2
+_OUTPUT = 3
 
 
-def _say(line: str) -> None:
-    try:
-        sys.stdout.write(line.replace("\n", " ") + "\n")
-        sys.stdout.flush()
-    except OSError:
-        # The training's process is gone; the run folder has everything.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _say(label: str, text: str) -> None:
+    with contextlib.suppress(OSError):  # the training's process may be gone
+        os.write(_OUTPUT, f"{label}\t{' '.join(text.split())}\n".encode())
 
 
 def _has_ended(seconds: float) -> bool:
@@ -38,14 +36,18 @@ def _has_ended(seconds: float) -> bool:
 
 def main() -> int:
     """Send the run; 0 if everything was sent."""
+    # What clients print is not for the user.
+    os.dup2(1, _OUTPUT)
+    os.dup2(2, 1)
     # The training comes first, also where it uses every core.
     os.nice(19)
     run, kind = RunFolder(Path(sys.argv[1])), sys.argv[2]
-    seconds = float(Training(run).settings["drain_seconds"])
+    training = Training(run)
+    seconds = float(training.settings["drain_seconds"])
     while True:
         try:
             with lock_sink(run, kind):
-                return 0 if send_run(run, kind, _say, _has_ended, seconds) else 1
+                return 0 if send_run(training, kind, _say, _has_ended, seconds) else 1
         except RunLocked:
             # The sink of an earlier attempt still drains.
             if _has_ended(_LOCK_PAUSE):

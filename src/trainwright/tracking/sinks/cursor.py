@@ -25,7 +25,8 @@ class Cursor:
     `address` is the tracker's, `run` its own id of the run. `signals`, `windows`, `validated` and
     `curve` are steps, as the files of a run are cut when steps are repeated; `sequence` is that of
     the last event. `sent` holds the SHA-256 of what is sent as a whole, by name; `tags` what the
-    tracker is told of the numbers themselves; `files` what a sink that writes files has written.
+    tracker is told of the numbers themselves; `names` those that it refuses, with what they are
+    sent as; `files` the sizes of files that a sink writes.
     """
 
     address: str = ""
@@ -37,6 +38,7 @@ class Cursor:
     sequence: int = 0
     sent: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
 
     @property

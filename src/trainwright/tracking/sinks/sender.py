@@ -13,7 +13,7 @@ from typing import final
 from trainwright.core.errors import StorageFailed
 from trainwright.core.redaction import redact_named
 from trainwright.tracking.event_log import last_step
-from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import FINISHED, Cursor, cursor_path
 from trainwright.tracking.sinks.spool import Batch, Spool
 from trainwright.tracking.sinks.tracked_run import TRACKERS, TrackedRun
@@ -22,7 +22,7 @@ from trainwright.tracking.sinks.training_facts import Training, find_trainings
 _POLL_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 _DRAIN_PAUSE = 0.5
-_OBJECT = re.compile(r"<[^<>]* object at 0x[0-9a-f]+>:? ?")
+_CAUSE = re.compile(r"Caused by \w+\([\"']?(?:<[^<>]*>: )?(.*?)[\"']?\)*$")
 _LONGEST_ERROR = 400
 
 PARENT = "TRAINWRIGHT_TRACKING_PARENT"
@@ -39,7 +39,7 @@ class TrainingSender:
         training: Training,
         kind: str,
         parent: Callable[[], str],
-        say: Callable[[str], None],
+        say: Say,
     ) -> None:
         self._training = training
         self._kind = kind
@@ -58,7 +58,6 @@ class TrainingSender:
             before = deepcopy(self.cursor)
             self._tracked = open_run(self._training, self.cursor, self._parent(), self._say)
             if self.cursor != before:
-                # Begun anew, as the tracker may decide too: what was read is read again.
                 self._waiting = None
                 self._spool = Spool(self._training.folder, self.cursor)
                 self.cursor.write(self._path)
@@ -67,20 +66,20 @@ class TrainingSender:
     def send_next(self) -> bool:
         """Send the next points; false if there are none. After an error the same points are sent
         by the next call."""
-        if self._waiting is None:
-            read = self._spool.read(self.cursor)
-            if not read.points and not read.rewound:
-                moved = read.cursor.sequence > self.cursor.sequence
-                self.cursor = read.cursor
-                return moved
-            self._waiting = read
-        tracked = self.open()
-        if (batch := self._waiting) is None:
+        batch = self._waiting or self._spool.read(self.cursor)
+        if not batch.points and not batch.rewound:
+            moved = batch.cursor.sequence > self.cursor.sequence
+            self.cursor = batch.cursor
+            return moved
+        self._waiting = batch
+        if self._tracked is None:
+            # The tracker may begin anew: then the points are read again.
+            self.open()
             return True
         if batch.points:
-            tracked.send(batch.points, batch.cursor)
+            self._tracked.send(batch.points, batch.cursor)
         if batch.rewound:
-            tracked.rewind(batch.cursor)
+            self._tracked.rewind(batch.cursor)
         self.cursor, self._waiting = batch.cursor, None
         self.cursor.write(self._path)
         return True
@@ -106,7 +105,7 @@ class TrainingSender:
 class RunSender:
     """Sends a run and the trainings inside it."""
 
-    def __init__(self, run: RunFolder, kind: str, say: Callable[[str], None]) -> None:
+    def __init__(self, run: Training, kind: str, say: Say) -> None:
         self._run = run
         self._kind = kind
         self._say = say
@@ -146,15 +145,15 @@ class RunSender:
     def _parent_of(self, training: Training) -> str:
         if not training.part:
             return os.environ.get(PARENT, "")
-        outer = self._sender(Training(self._run))
+        outer = self._sender(self._run)
         outer.open()
         return outer.cursor.run
 
 
 def send_run(
-    run: RunFolder,
+    run: Training,
     kind: str,
-    say: Callable[[str], None],
+    say: Say,
     has_ended: Callable[[float], bool],
     drain_seconds: float,
 ) -> bool:
@@ -172,9 +171,12 @@ def send_run(
             else:
                 sender.send_new()
             pause = _POLL_SECONDS
-        except Exception as error:  # noqa: BLE001  of any client
+        except Exception as error:
             if not has_failed:
-                say(f"{kind} does not take the run, which goes on: {describe_error(error)}")
+                say(
+                    "warning",
+                    f"{kind} does not take the run, which goes on: {describe_error(error)}",
+                )
             has_failed, pause = True, min(2 * pause, _LONGEST_PAUSE)
         if time.monotonic() >= deadline:
             return False
@@ -185,12 +187,13 @@ def send_run(
 
 
 def describe_error(error: Exception) -> str:
-    """The first line of an error of a tracker's client, without addresses in memory and secrets."""
-    text = _OBJECT.sub("", str(error) or type(error).__name__).splitlines()[0]
-    return redact_named(text[:_LONGEST_ERROR])
+    """The first line of an error of a tracker's client, or its cause, without secrets."""
+    first = (str(error) or type(error).__name__).splitlines()[0]
+    cause = _CAUSE.search(first)
+    return redact_named((cause[1] if cause else first)[:_LONGEST_ERROR])
 
 
-def missing_steps(run: RunFolder, kind: str) -> str:
+def missing_steps(run: Training, kind: str) -> str:
     """What a tracker lacks of a run, in words; empty if it has everything."""
     lacking = []
     for training in find_trainings(run):

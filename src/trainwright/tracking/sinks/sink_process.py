@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, final
@@ -16,6 +16,7 @@ from trainwright.contract.sections.run_settings import Tracking
 from trainwright.core.lazy_imports import need_package
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.sinks import Say
 
 _PATIENCE_SECONDS = 2.0
 """How much longer than its own limit a sink may take until it is ended."""
@@ -51,7 +52,7 @@ class SinkProcess:
     reader: threading.Thread
 
     @classmethod
-    def start(cls, run: RunFolder, kind: str, say: Callable[[str], None]) -> Self:
+    def start(cls, run: RunFolder, kind: str, say: Say) -> Self:
         """Start it afresh: a fork of a process that has used torch may hang.
 
         Raises:
@@ -70,7 +71,8 @@ class SinkProcess:
             assert process.stdout is not None, "it is a pipe"
             with process.stdout as lines:
                 for line in lines:
-                    say(line.decode(errors="replace").rstrip("\n"))
+                    label, _, text = line.decode(errors="replace").rstrip("\n").partition("\t")
+                    say(label, text)
             process.wait()
 
         reader = threading.Thread(target=pass_on, name=f"sink {kind}", daemon=True)
@@ -90,17 +92,16 @@ class Sinks:
 
     run: RunFolder
     drain_seconds: float
-    say: Callable[[str, str], None]
-    """Says a text under a label."""
+    say: Say
     processes: Sequence[SinkProcess] = field(default=())
 
     @classmethod
-    def start(cls, run: RunFolder, tracking: Tracking, say: Callable[[str, str], None]) -> Self:
+    def start(cls, run: RunFolder, tracking: Tracking, say: Say) -> Self:
         """Start a process for each sink; one that cannot be started is said."""
         processes = []
         for kind in tracking.sinks:
             try:
-                processes.append(SinkProcess.start(run, kind, lambda line: say("warning", line)))
+                processes.append(SinkProcess.start(run, kind, say))
             except OSError as error:
                 say("warning", f"{kind} is not sent to: {error.strerror or error}")
         return cls(run, tracking.drain_seconds, say, processes)
@@ -117,6 +118,7 @@ class Sinks:
             return
         # Imported here: most runs have no sinks.
         from trainwright.tracking.sinks.sender import missing_steps
+        from trainwright.tracking.sinks.training_facts import Training
 
         self.leave()
         deadline = time.monotonic() + self.drain_seconds + _PATIENCE_SECONDS
@@ -126,7 +128,7 @@ class Sinks:
                 sink.process.kill()
                 sink.reader.join()
         for sink in processes:
-            if missing := missing_steps(self.run, sink.kind):
+            if missing := missing_steps(Training(self.run), sink.kind):
                 how = f"trainwright runs sync {self.run.path} sends them"
                 self.say("unsent", f"{sink.kind} lacks {missing}: {how}")
 

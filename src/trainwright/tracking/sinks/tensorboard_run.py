@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trainwright.core.files import hash_value
+from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
 from trainwright.tracking.sinks.training_facts import Training
@@ -36,9 +37,7 @@ class TensorboardRun:
     start, at which TensorBoard discards the steps from there on.
     """
 
-    def __init__(
-        self, training: Training, cursor: Cursor, parent: str, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, training: Training, cursor: Cursor, parent: str, say: Say) -> None:
         self._training = training
         chosen = str(training.settings["tensorboard_folder"])
         inside = training.run.path / "tensorboard" / training.part
@@ -76,7 +75,9 @@ class TensorboardRun:
         results = tuple(training.results(max(cursor.last, cursor.curve, 0)))
         texts = {name: (training.folder.path / name) for name in _TEXTS}
         shown = {name: path.read_text() for name, path in texts.items() if path.is_file()}
-        shown["tags"] = "\n".join(f"{k}: {v}" for k, v in {**training.tags(), **cursor.tags}.items())
+        shown["tags"] = "\n".join(
+            f"{k}: {v}" for k, v in {**training.tags(), **cursor.tags}.items()
+        )
         digest = hash_value([training.ended(), {k: v for k, v in shown.items() if k != "log.txt"}])
         if cursor.sent.get("ending") == digest:
             return
@@ -106,7 +107,7 @@ class TensorboardRun:
             cursor.files[self._path.name] = stream.tell()
 
 
-def _free_folder(training: Training, parent: Path, say: Callable[[str], None]) -> Path:
+def _free_folder(training: Training, parent: Path, say: Say) -> Path:
     """Folder of the training among those of other runs: that of the run's name if it is free."""
     if training.part:
         return parent / training.part
@@ -115,7 +116,7 @@ def _free_folder(training: Training, parent: Path, say: Callable[[str], None]) -
     if not folder.exists():
         return folder
     other = folder.with_name(f"{folder.name}-{training.identity[:8]}")
-    say(f"TensorBoard has a run in {folder} already: this one is in {other.name}")
+    say("warning", f"TensorBoard has a run in {folder} already: this one is in {other.name}")
     return other
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from trainwright.core.lazy_imports import LazyTable
+from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
 from trainwright.tracking.sinks.training_facts import Training
@@ -29,10 +30,9 @@ class TrackedRun(Protocol):
         ...
 
 
-OpenRun = Callable[[Training, Cursor, str, Callable[[str], None]], TrackedRun]
+OpenRun = Callable[[Training, Cursor, str, Say], TrackedRun]
 """Begins a training's run of a tracker, or goes on in the run that the cursor names, which it
-fills; the text is the tracker's id of the run that this one is a part of, and the callable says a
-line to the user."""
+fills; the text is the tracker's id of the run that this one is a part of."""
 
 TRACKERS: LazyTable[OpenRun] = LazyTable(
     {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, final
 
+from trainwright.contract.sections.run_settings import Tracking
 from trainwright.core.files import Json, read_json
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.sinks.spool import Point
@@ -41,6 +42,8 @@ class Training:
 
     run: RunFolder
     part: str = ""
+    changed: Mapping[str, Json] = field(default_factory=dict)
+    """Settings of the section `tracking` in place of the contract's."""
 
     @property
     def folder(self) -> RunFolder:
@@ -59,8 +62,9 @@ class Training:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Section `tracking` of the contract."""
-        return dict(self.plan.get("contract", {}).get("tracking", {}))
+        """Section `tracking` of the contract, as it is sent by."""
+        written = self.plan.get("contract", {}).get("tracking", {})
+        return {**Tracking().model_dump(), **written, **self.changed}
 
     @property
     def experiment(self) -> str:
@@ -134,11 +138,12 @@ class Training:
         return (path for name in _ARTIFACTS if (path := self.folder.path / name).is_file())
 
 
-def find_trainings(run: RunFolder) -> list[Training]:
+def find_trainings(training: Training) -> list[Training]:
     """The run's own training, and those inside it that have begun."""
+    run = training.run
     inner = (path for pattern in _INNER for path in sorted(run.path.glob(pattern)))
     parts = [path.relative_to(run.path).as_posix() for path in inner if (path / "data").is_dir()]
-    return [Training(run), *(Training(run, part) for part in parts)]
+    return [training, *(replace(training, part=part) for part in parts)]
 
 
 def _read(path: Path) -> dict[str, Json]:

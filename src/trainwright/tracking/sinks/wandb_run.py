@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from trainwright.core.files import hash_value
+from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
 from trainwright.tracking.sinks.training_facts import Training
@@ -28,15 +28,13 @@ class WandbRun:
     continued: after a resume or a rollback everything is written anew, under the same id.
     """
 
-    def __init__(
-        self, training: Training, cursor: Cursor, parent: str, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, training: Training, cursor: Cursor, parent: str, say: Say) -> None:  # noqa: ARG002
         self._training = training
         self._parent = parent
         self._folder = training.folder.path / "wandb"
         self._run = self._begin(cursor)
 
-    def send(self, points: Sequence[Point], cursor: Cursor) -> None:
+    def send(self, points: Sequence[Point], cursor: Cursor) -> None:  # noqa: ARG002
         """A row of the history for the numbers of a step."""
         for (step, moment), group in groupby(points, key=lambda p: (p.step, p.milliseconds)):
             numbers: dict[str, float] = {point.name: point.value for point in group}

@@ -154,7 +154,7 @@ def check_inspect(contract: Contract, written: frozenset[str]) -> Iterator[Probl
         )
 
 
-def check_sinks(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+def check_sinks(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:  # noqa: ARG001
     """MLflow is a server with an address."""
     if "mlflow" in contract.tracking.sinks and contract.tracking.mlflow_uri == "none":
         yield Problem(
