@@ -36,6 +36,11 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
 
     with naming_damage(run.run):
         tracking = _chosen(run, sinks)
+        if not tracking.sinks:
+            fix = "name one with --sink"
+            raise Mistake(
+                Problem("the contract of this run names no tracker", path="tracking.sinks", fix=fix)
+            )
         need_sinks(tracking)
         for kind in tracking.sinks:
             with lock_sink(run.run, kind):

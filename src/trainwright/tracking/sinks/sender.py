@@ -22,6 +22,7 @@ from trainwright.tracking.sinks.training_facts import Training, find_trainings
 _POLL_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 _DRAIN_PAUSE = 0.5
+_TRIES = 3
 _CAUSE = re.compile(r"Caused by \w+\([\"']?(?:<[^<>]*>: )?(.*?)[\"']?\)*$")
 _LONGEST_ERROR = 400
 
@@ -159,9 +160,10 @@ def send_run(
 ) -> bool:
     """Send a run while it is at work, then for at most `drain_seconds` what is left; whether all
     was sent. `has_ended` waits for some seconds and says whether the run has ended. Only the first
-    failure is said: the run goes on, and what is not sent stays in its folder."""
+    failure is said: the run goes on, and what is not sent stays in its folder. After the run, a
+    tracker that fails three times in a row is given up."""
     sender: RunSender | None = None
-    pause, deadline, has_failed = _POLL_SECONDS, math.inf, False
+    pause, deadline, has_warned, failures = _POLL_SECONDS, math.inf, False, 0
     while True:
         try:
             sender = sender or RunSender(run, kind, say)
@@ -170,20 +172,20 @@ def send_run(
                     return True
             else:
                 sender.send_new()
-            pause = _POLL_SECONDS
+            pause, failures = _POLL_SECONDS, 0
         except Exception as error:
-            if not has_failed:
+            if not has_warned:
                 say(
                     "warning",
                     f"{kind} does not take the run, which goes on: {describe_error(error)}",
                 )
-            has_failed, pause = True, min(2 * pause, _LONGEST_PAUSE)
-        if time.monotonic() >= deadline:
+            has_warned, failures, pause = True, failures + 1, min(2 * pause, _LONGEST_PAUSE)
+        if time.monotonic() >= deadline or (deadline < math.inf and failures >= _TRIES):
             return False
         if deadline < math.inf:
             time.sleep(_DRAIN_PAUSE)
         elif has_ended(pause):
-            deadline = time.monotonic() + drain_seconds
+            deadline, failures = time.monotonic() + drain_seconds, 0
 
 
 def describe_error(error: Exception) -> str:

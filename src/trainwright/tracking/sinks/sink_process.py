@@ -18,6 +18,7 @@ from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.sinks import Say
 
+_WARNING = "warning"
 _PATIENCE_SECONDS = 2.0
 """How much longer than its own limit a sink may take until it is ended."""
 
@@ -50,6 +51,8 @@ class SinkProcess:
     kind: str
     process: subprocess.Popen[bytes]
     reader: threading.Thread
+    warned: threading.Event
+    """Set once it has said a warning."""
 
     @classmethod
     def start(cls, run: RunFolder, kind: str, say: Say) -> Self:
@@ -67,17 +70,21 @@ class SinkProcess:
             start_new_session=True,
         )
 
+        warned = threading.Event()
+
         def pass_on() -> None:
             assert process.stdout is not None, "it is a pipe"
             with process.stdout as lines:
                 for line in lines:
                     label, _, text = line.decode(errors="replace").rstrip("\n").partition("\t")
+                    if label == _WARNING:
+                        warned.set()
                     say(label, text)
             process.wait()
 
         reader = threading.Thread(target=pass_on, name=f"sink {kind}", daemon=True)
         reader.start()
-        return cls(kind, process, reader)
+        return cls(kind, process, reader, warned)
 
     def close(self) -> None:
         """Let it drain and end by itself."""
@@ -103,7 +110,7 @@ class Sinks:
             try:
                 processes.append(SinkProcess.start(run, kind, say))
             except OSError as error:
-                say("warning", f"{kind} is not sent to: {error.strerror or error}")
+                say(_WARNING, f"{kind} is not sent to: {error.strerror or error}")
         return cls(run, tracking.drain_seconds, say, processes)
 
     def leave(self) -> None:
@@ -130,7 +137,8 @@ class Sinks:
         for sink in processes:
             if missing := missing_steps(Training(self.run), sink.kind):
                 how = f"trainwright runs sync {self.run.path} sends them"
-                self.say("unsent", f"{sink.kind} lacks {missing}: {how}")
+                label = "unsent" if sink.warned.is_set() else _WARNING
+                self.say(label, f"{sink.kind} lacks {missing}: {how}")
 
 
 NO_SINKS = Sinks(RunFolder(Path()), 0.0, lambda _label, _text: None)
