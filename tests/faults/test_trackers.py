@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from command import NETWORK, PROCESS, Ran, command, project_in
 from deadlines import within
+from trackers.stands import closed_port, stand_in
 from trainwright.core.files import hash_file, read_json
 
 pytest.importorskip("torch")
@@ -25,62 +23,11 @@ pytestmark = [pytest.mark.row("F-42"), pytest.mark.extended]
 MODEL = "bundle/network.safetensors"
 
 
-class Failing(BaseHTTPRequestHandler):
-    """Answers everything with an error, or not at all."""
-
-    status = 500
-    message = "database or disk is full"
-    answers = threading.Event()
-
-    def _answer(self) -> None:
-        if self.status == 0:
-            self.answers.wait(60)
-            return
-        error = {"error_code": "INTERNAL_ERROR", "message": self.message}
-        body = json.dumps(error).encode()
-        self.send_response(self.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_POST = do_PUT = do_PATCH = _answer
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-def closed_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 @pytest.fixture
 def stand(request: pytest.FixtureRequest) -> Iterator[str]:
     """Address of a server in the state that the parameter names."""
-    if request.param == "down":
-        yield closed_port()
-        return
-    if request.param == "wrong address":
-        yield "http://no-such-host.invalid:5000"
-        return
-    status, message = {
-        "failing": (500, "out of order"),
-        "full": (500, "database or disk is full"),
-        "wrong token": (401, "Invalid token"),
-        "never answers": (0, ""),
-    }[request.param]
-    answers = threading.Event()
-    handler = type("Stand", (Failing,), {"status": status, "message": message, "answers": answers})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    answers.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with stand_in(request.param) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

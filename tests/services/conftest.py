@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_server import MlflowServer, free_port, mlflow_server
+from trackers.mlflow_server import MlflowServer, free_port, mlflow_server
 
 POSTGRES = "postgres"
 

@@ -19,8 +19,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Run
 
 from command import NETWORK, command, project_in
-from mlflow_server import MlflowServer
 from tracked_runs import RecordedRun, begin_run, signals_of
+from trackers.mlflow_server import MlflowServer
 from trainwright.core.files import read_json
 from trainwright.tracking.sinks.cursor import Cursor
 

@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadlines import within
-
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+_START_SECONDS = 300
 MLFLOW = Path(os.environ.get("TRAINWRIGHT_MLFLOW", ROOT / ".venv-mlflow" / "bin" / "mlflow"))
 
 
@@ -42,6 +41,8 @@ class MlflowServer:
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    "nice",
+                    "-n19",
                     *(str(MLFLOW), "server", "--host", "127.0.0.1", "--port", str(self.port)),
                     *("--workers", "1", "--backend-store-uri", self.store),
                     *("--artifacts-destination", str(self.folder / "artifacts")),
@@ -51,7 +52,7 @@ class MlflowServer:
                 start_new_session=True,
                 env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""},
             )
-        deadline = time.monotonic() + within(120)
+        deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             with suppress(OSError), urllib.request.urlopen(f"{self.address}/health", timeout=2):
                 return
