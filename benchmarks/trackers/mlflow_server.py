@@ -53,7 +53,7 @@ class MlflowServer:
                 env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""},
             )
         deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self.process.poll() is None:
             with suppress(OSError), urllib.request.urlopen(f"{self.address}/health", timeout=2):
                 return
             time.sleep(0.2)

@@ -44,7 +44,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     as_postgres(str(programs[-1] / "initdb"), "-D", str(folder / "data"), "-A", "trust", "-N")
     as_postgres(*start, "-o", options, "-l", str(folder / "log"), "start")
     try:
-        yield f"postgresql://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
+        yield f"postgresql+psycopg2://{POSTGRES}@127.0.0.1:{port}/{POSTGRES}"
     finally:
         as_postgres(*start, "-m", "immediate", "stop")
         shutil.rmtree(folder)
