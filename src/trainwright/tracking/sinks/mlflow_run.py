@@ -30,6 +30,8 @@ _REFUSED = re.compile(r"[^\w\-. :/]", re.ASCII)
 _REQUEST_SECONDS = 20
 _OURS = "trainwright."
 _IDENTITY = f"{_OURS}identity"
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""By which MLflow shows charts of training, and not of prompts."""
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ class MlflowRun:
         self._send_tags(cursor, {**cursor.tags, **training.tags()})
         for path in training.artifacts():
             self._send_artifact(path, cursor)
-        self._client.set_terminated(self.run, training.status())
+        self._client.set_terminated(self.run, training.status(), end_time=training.ended_at())
 
     def _goes_on(self, run: str) -> bool:
         """Is there a run of this id?"""
@@ -122,7 +124,9 @@ class MlflowRun:
             tags["mlflow.source.git.commit"] = commit
         if parent:
             tags["mlflow.parentRunId"] = parent
-        made = self._client.create_run(experiment, tags=tags, run_name=training.name)
+        made = self._client.create_run(
+            experiment, tags=tags, run_name=training.name, start_time=training.began_at()
+        )
         return str(made.info.run_id)
 
     def _experiment(self) -> str:
@@ -132,7 +136,7 @@ class MlflowRun:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(self._client.create_experiment(name))
+                return str(self._client.create_experiment(name, tags=_KIND))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
