@@ -23,7 +23,7 @@ from trainwright.tracking.events import (
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder, read_signals
 from trainwright.tracking.sinks.sender import send_run
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 from trainwright.tracking.telemetry_file import WindowFile, WindowLine
 
 
@@ -35,6 +35,8 @@ class RecordedRun:
     window: int = 5
     step: int = 0
     made: int = 0
+    loss: float = 0.0
+    again: dict[int, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,7 +57,8 @@ class RecordedRun:
         for _ in range(steps):
             self.step += 1
             self.made += 1
-            loss = (losses or {}).get(self.step, 1 / self.made)
+            loss = (losses or {}).get(self.step, self.again.pop(self.step, 1 / self.made))
+            self.loss = loss
             outcome = StepOutcome(
                 loss=loss,
                 learning_rate=1e-3,
@@ -71,11 +74,11 @@ class RecordedRun:
             self.tell(StepKept(Progress(self.step), outcome))
             if self.step % 10 == 0:
                 sizes = {"gradient_sizes/-5": 0.75, "gradient_sizes/zero": 0.25}
-                numbers = {"weight_norm/body.0": float(self.made), **sizes}
+                numbers = {"weight_norm/body.0": loss, **sizes}
                 self._windows.append(WindowLine(self.step, 0, 10, 0.1, numbers))
 
     def validate(self) -> None:
-        self.tell(Validated(Progress(self.step), {"val_loss": 1 / (1 + self.made)}, 0.1, True))
+        self.tell(Validated(Progress(self.step), {"val_loss": self.loss}, 0.1, True))
 
     def save(self) -> None:
         self._windows.sync()
@@ -83,12 +86,13 @@ class RecordedRun:
 
     def roll_back(self, step: int) -> None:
         before, self.step = self.step, step
+        self.again.clear()
         self.tell(RolledBack(Progress(step), before, "non-finite"))
 
     def resume(self, step: int) -> None:
         """In a new process, which repeats the steps behind `step` with the same numbers."""
         self.begin_attempt()
-        self.made -= self.step - step
+        self.again |= {made: loss for made, loss in signals_of(self).items() if made > step}
         self.step = step
         self.tell(Resumed(Progress(step), f"step-{step}"))
 
@@ -105,7 +109,7 @@ class RecordedRun:
         def say(label: str, text: str) -> None:
             self.said.append(f"{label}: {text}")
 
-        training = Training(self.folder, changed=changed)
+        training = TrackedTraining(self.folder, changed=changed)
         return send_run(training, kind, say, lambda _seconds: True, seconds)
 
 

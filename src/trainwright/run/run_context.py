@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Protocol, final
 
 from trainwright.contract.sections.training.training import Checkpointing
 from trainwright.core.files import Json
@@ -18,7 +18,6 @@ from trainwright.tracking.clock import Spent
 from trainwright.tracking.events import Observer
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.sinks.sink_process import NO_SINKS, Sinks
 
 
 @final
@@ -50,6 +49,32 @@ class RunContext:
     added: Additions = field(default_factory=Additions)
 
 
+class RunSinks(Protocol):
+    """What sends a run to trackers."""
+
+    def leave(self) -> None:
+        """Let it end by itself."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until everything is sent, for a bounded time, and say what is not."""
+        ...
+
+
+@final
+class NoSinks:
+    """The run is sent nowhere."""
+
+    def leave(self) -> None:
+        """Nothing to end."""
+
+    def finish(self) -> None:
+        """Nothing to send."""
+
+
+NO_SINKS = NoSinks()
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -59,7 +84,7 @@ class Result:
     evaluation: Evaluation
     verdict: Verdict
     seconds: Mapping[str, float]
-    sinks: Sinks = NO_SINKS
+    sinks: RunSinks = NO_SINKS
     """What sends the run to trackers, to be finished once the report is written."""
 
     @property

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Self, final
+from typing import Any, Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json, write_text
@@ -19,7 +20,6 @@ from trainwright.tracking.environment import (
     describe_source,
     list_imported_packages,
 )
-from trainwright.tracking.gpu_use import GpuUse
 
 _FORMAT = 1
 
@@ -43,6 +43,57 @@ class RunFacts:
     """Price of the machine per hour; 0 if unknown."""
     budget: Mapping[str, Json] = field(default_factory=dict)
     """Allotment of a budget, with the `seconds_before` that passed before this record."""
+
+
+@final
+@dataclass(slots=True)
+class GpuUse:
+    """Samples of one GPU, named by its UUID; empty for a run without one."""
+
+    uuid: str = ""
+    absent: str = ""
+    """Why there are no samples."""
+    samples: int = 0
+    _sums: dict[str, float] = field(default_factory=dict)
+    _most_memory: int = 0
+
+    def sample(self) -> None:
+        """Take a sample, within milliseconds. What NVML refuses is noted, and not asked again."""
+        if not self.uuid or self.absent:
+            return
+        if find_spec("pynvml") is None:
+            self.absent = "pip install 'trainwright[nvml]'"
+            return
+        import pynvml
+
+        try:
+            self._add(pynvml)
+        except pynvml.NVMLError as error:
+            self.absent = str(error)
+
+    def _add(self, nvml: Any) -> None:
+        nvml.nvmlInit()
+        device = nvml.nvmlDeviceGetHandleByUUID(self.uuid)
+        rates = nvml.nvmlDeviceGetUtilizationRates(device)
+        now = {
+            "busy": rates.gpu / 100,
+            "memory_busy": rates.memory / 100,
+            "watts": nvml.nvmlDeviceGetPowerUsage(device) / 1000,
+        }
+        self.samples += 1
+        self._sums = {name: self._sums.get(name, 0.0) + value for name, value in now.items()}
+        memory = int(nvml.nvmlDeviceGetMemoryInfo(device).used)
+        self._most_memory = max(self._most_memory, memory)
+
+    def to_json(self) -> Json:
+        """Means over the samples: share of time with a kernel at work (`busy`), and with memory
+        traffic, watts; and the most bytes in use. Empty for a run without a GPU."""
+        if self.absent:
+            return {"absent": self.absent}
+        if not self.samples:
+            return {}
+        means = {name: total / self.samples for name, total in self._sums.items()}
+        return {**means, "most_memory_bytes": self._most_memory, "samples": self.samples}
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,21 +158,6 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
-    def sinks(self) -> Path:
-        """Folder of what each tracker has taken of the run."""
-        return self.path / "sinks"
-
-    @property
-    def log(self) -> Path:
-        """What was said on the screen."""
-        return self.path / "log.txt"
-
-    @property
-    def requirements(self) -> Path:
-        """The packages that the run has imported, with their versions."""
-        return self.path / "requirements.txt"
-
-    @property
     def folds(self) -> Path:
         """Folder of the trainings of single folds, each a run folder of its own."""
         return self.path / _FOLDS

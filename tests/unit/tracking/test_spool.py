@@ -39,7 +39,9 @@ class Tracker:
                 return
 
     def newest(self, name: str) -> dict[int, float]:
-        return {point.step: point.value for point in self.points if point.name == name}
+        """By step; without those that the run has gone back behind and not made again."""
+        points = [point for point in self.points if point.step <= self.run.step]
+        return {point.step: point.value for point in points if point.name == name}
 
 
 ACTIONS = st.sampled_from(
@@ -80,7 +82,7 @@ def test_a_tracker_ends_with_the_folder(actions: Sequence[tuple[str, int]]) -> N
         validated = {
             event["step"]: event["values"]["val_loss"]
             for event in read_events(run.folder.events)
-            if event["event"] == "validated"
+            if event["event"] == "validated" and event["step"] <= run.step
         }
         assert tracker.newest("val_loss") == validated
         if not {"back", "kill"} & {action for action, _ in actions}:

@@ -100,7 +100,7 @@ def test_what_a_killed_sink_wrote_beyond_its_cursor_is_cut(tmp_path: Path) -> No
     run.train(20)
     run.save()
     run.send("tensorboard")
-    cursor = run.folder.sinks / "tensorboard.json"
+    cursor = run.folder.path / "sinks" / "tensorboard.json"
     before = cursor.read_bytes()
     run.train(20)
     run.save()

@@ -15,9 +15,9 @@ from trainwright.core.errors import EXIT_DONE, Interrupted, Mistake, Problem
 from trainwright.core.redaction import redact
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.screen import StreamScreen, labelled
-from trainwright.tracking.sinks.sender import missing_steps, send_run
+from trainwright.tracking.sinks.sender import describe_missing, send_run
 from trainwright.tracking.sinks.sink_process import lock_sink, need_sinks
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 
 def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, seconds: float) -> int:
@@ -27,7 +27,9 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
         Mistake: there is no such run, or no tracker to send it to. MissingExtra: a client is not
             installed. RunLocked: another process sends it.
     """
-    run = Training(find_run(name, runs), changed={"mlflow_uri": mlflow_uri} if mlflow_uri else {})
+    run = TrackedTraining(
+        find_run(name, runs), changed={"mlflow_uri": mlflow_uri} if mlflow_uri else {}
+    )
     screen = StreamScreen(sys.stderr)
     code = EXIT_DONE
 
@@ -45,7 +47,7 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
         for kind in tracking.sinks:
             with lock_sink(run.run, kind):
                 send_run(run, kind, say, lambda _seconds: True, seconds)
-                missing = missing_steps(run, kind)
+                missing = describe_missing(run, kind)
             if missing:
                 say("unsent", f"{kind} lacks {missing}")
                 code = Interrupted.exit_code
@@ -54,7 +56,7 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
     return code
 
 
-def _chosen(run: Training, sinks: Sequence[str]) -> Tracking:
+def _chosen(run: TrackedTraining, sinks: Sequence[str]) -> Tracking:
     """Settings of the run with the given trackers, or those of its contract."""
     settings = {**run.settings, "windows": "off", "inspect": "off"}
     try:

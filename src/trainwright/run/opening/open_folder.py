@@ -23,6 +23,7 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
+from trainwright.run.run_context import NO_SINKS, RunSinks
 from trainwright.run.screen import LoggedScreen, Screen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
@@ -31,7 +32,6 @@ from trainwright.tracking.events import Noted, Observer, Observers
 from trainwright.tracking.identity import Identity, RunIdentity, bind_request, read_identity
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.sinks.sink_process import Sinks
 
 
 def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
@@ -88,7 +88,7 @@ class StartedRun:
     identity: Identity
     plan: Plan
     """Contract of the run, with its new ending if it was extended."""
-    sinks: Sinks
+    sinks: RunSinks
     """What sends the run to trackers; who ends the run finishes it."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
@@ -134,7 +134,7 @@ def open_run(
             watcher.opened(folder.path)
         reached("open")
         remove_unfinished_of_run(folder)
-        screen.log_to(folder.log)
+        screen.log_to(folder.path / "log.txt")
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
@@ -176,7 +176,12 @@ def _start(
     observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
     tracking = ready.plan.contract.tracking
-    sinks = Sinks.start(folder, tracking, lambda label, text: screen.say(labelled(label, text)))
+    sinks: RunSinks = NO_SINKS
+    if tracking.sinks:
+        # Imported here: most runs have no sinks.
+        from trainwright.tracking.sinks.sink_process import Sinks
+
+        sinks = Sinks.start(folder, tracking, lambda label, text: screen.say(labelled(label, text)))
     started = StartedRun(folder, record, observers, goes_on, identity, ready.plan, sinks)
     del ready
     for note in notes:

@@ -17,7 +17,7 @@ from trainwright.core.errors import RunLocked
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.sinks.sender import send_run
 from trainwright.tracking.sinks.sink_process import lock_sink
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 _LOCK_PAUSE = 0.2
 _OUTPUT = 3
@@ -42,7 +42,7 @@ def main() -> int:
     # The training comes first, also where it uses every core.
     os.nice(19)
     run, kind = RunFolder(Path(sys.argv[1])), sys.argv[2]
-    training = Training(run)
+    training = TrackedTraining(run)
     seconds = float(training.settings["drain_seconds"])
     while True:
         try:

@@ -90,4 +90,4 @@ class Cursor:
 
 def cursor_path(folder: RunFolder, kind: str) -> Path:
     """Where the cursor of a sink stands."""
-    return folder.sinks / f"{kind}.json"
+    return folder.path / "sinks" / f"{kind}.json"

@@ -18,7 +18,7 @@ from trainwright.core.redaction import redact_named
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -44,7 +44,7 @@ class MlflowRun:
     again by the tag `trainwright.identity` if the process died before its id was noted.
     """
 
-    def __init__(self, training: Training, cursor: Cursor, parent: str, say: Say) -> None:
+    def __init__(self, training: TrackedTraining, cursor: Cursor, parent: str, say: Say) -> None:
         # Retries are the sender's, which waits for a server and says so.
         os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
         os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(_REQUEST_SECONDS)

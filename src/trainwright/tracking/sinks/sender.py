@@ -15,9 +15,9 @@ from trainwright.core.redaction import redact_named
 from trainwright.tracking.event_log import last_step
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import FINISHED, Cursor, cursor_path
-from trainwright.tracking.sinks.spool import Batch, Spool
+from trainwright.tracking.sinks.spool import PointBatch, Spool
 from trainwright.tracking.sinks.tracked_run import TRACKERS, TrackedRun
-from trainwright.tracking.sinks.training_facts import Training, find_trainings
+from trainwright.tracking.sinks.training_facts import TrackedTraining, find_trainings
 
 _POLL_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
@@ -37,7 +37,7 @@ class TrainingSender:
 
     def __init__(
         self,
-        training: Training,
+        training: TrackedTraining,
         kind: str,
         parent: Callable[[], str],
         say: Say,
@@ -49,7 +49,7 @@ class TrainingSender:
         self._path = cursor_path(training.folder, kind)
         self.cursor = Cursor.read(self._path)
         self._spool = Spool(training.folder, self.cursor)
-        self._waiting: Batch | None = None
+        self._waiting: PointBatch | None = None
         self._tracked: TrackedRun | None = None
 
     def open(self) -> TrackedRun:
@@ -106,7 +106,7 @@ class TrainingSender:
 class RunSender:
     """Sends a run and the trainings inside it."""
 
-    def __init__(self, run: Training, kind: str, say: Say) -> None:
+    def __init__(self, run: TrackedTraining, kind: str, say: Say) -> None:
         self._run = run
         self._kind = kind
         self._say = say
@@ -136,14 +136,14 @@ class RunSender:
             self._sender(training).finish()
         return True
 
-    def _sender(self, training: Training) -> TrainingSender:
+    def _sender(self, training: TrackedTraining) -> TrainingSender:
         if training.part not in self._senders:
             self._senders[training.part] = TrainingSender(
                 training, self._kind, lambda: self._parent_of(training), self._say
             )
         return self._senders[training.part]
 
-    def _parent_of(self, training: Training) -> str:
+    def _parent_of(self, training: TrackedTraining) -> str:
         if not training.part:
             return os.environ.get(PARENT, "")
         outer = self._sender(self._run)
@@ -152,7 +152,7 @@ class RunSender:
 
 
 def send_run(
-    run: Training,
+    run: TrackedTraining,
     kind: str,
     say: Say,
     has_ended: Callable[[float], bool],
@@ -195,7 +195,7 @@ def describe_error(error: Exception) -> str:
     return redact_named((cause[1] if cause else first)[:_LONGEST_ERROR])
 
 
-def missing_steps(run: Training, kind: str) -> str:
+def describe_missing(run: TrackedTraining, kind: str) -> str:
     """What a tracker lacks of a run, in words; empty if it has everything."""
     lacking = []
     for training in find_trainings(run):

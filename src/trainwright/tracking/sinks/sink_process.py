@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self, final
 
 from trainwright.contract.sections.run_settings import Tracking
@@ -17,6 +17,9 @@ from trainwright.core.lazy_imports import need_package
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.sinks import Say
+from trainwright.tracking.sinks.cursor import cursor_path
+from trainwright.tracking.sinks.sender import describe_missing
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 _WARNING = "warning"
 _PATIENCE_SECONDS = 2.0
@@ -39,8 +42,9 @@ def lock_sink(run: RunFolder, kind: str) -> RunLock:
     Raises:
         RunLocked: another process sends this run. StorageFailed: the lock cannot be written.
     """
-    run.sinks.mkdir(exist_ok=True)
-    return RunLock.acquire(run.sinks / f"{kind}.lock")
+    path = cursor_path(run, kind)
+    path.parent.mkdir(exist_ok=True)
+    return RunLock.acquire(path.with_suffix(".lock"))
 
 
 @final
@@ -93,7 +97,7 @@ class SinkProcess:
 
 
 @final
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Sinks:
     """The sinks of a run. The training never waits for them; its end does, for a bounded time."""
 
@@ -121,25 +125,17 @@ class Sinks:
 
     def finish(self) -> None:
         """Wait until all is sent, for at most `drain_seconds`, and say what is missing."""
-        if not (processes := self.processes):
-            return
-        # Imported here: most runs have no sinks.
-        from trainwright.tracking.sinks.sender import missing_steps
-        from trainwright.tracking.sinks.training_facts import Training
-
+        processes = self.processes
         self.leave()
         deadline = time.monotonic() + self.drain_seconds + _PATIENCE_SECONDS
         for sink in processes:
             sink.reader.join(max(0.0, deadline - time.monotonic()))
             if sink.reader.is_alive():
-                sink.process.kill()
+                # With what its client has started.
+                os.killpg(sink.process.pid, signal.SIGKILL)
                 sink.reader.join()
         for sink in processes:
-            if missing := missing_steps(Training(self.run), sink.kind):
+            if missing := describe_missing(TrackedTraining(self.run), sink.kind):
                 how = f"trainwright runs sync {self.run.path} sends them"
                 label = "unsent" if sink.warned.is_set() else _WARNING
                 self.say(label, f"{sink.kind} lacks {missing}: {how}")
-
-
-NO_SINKS = Sinks(RunFolder(Path()), 0.0, lambda _label, _text: None)
-"""Those of a run that is sent nowhere."""

@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PointBatch:
     """Points in the order of their files, and the cursor behind them. `rewound` says that points
     above the cursor of this batch have been sent and are invalid now."""
 
@@ -92,7 +92,7 @@ class Spool:
         self._signals = LineTail(signals, size_up_to(signals, cursor.signals))
         self._windows = LineTail(windows, size_up_to(windows, cursor.windows))
 
-    def read(self, cursor: Cursor) -> Batch:
+    def read(self, cursor: Cursor) -> PointBatch:
         """The next points behind `cursor`, which is unchanged; none if there are none yet.
 
         Raises:
@@ -113,7 +113,7 @@ class Spool:
                 rewound = kind in _REPEATS and after.rewind(step)
                 self._seek(after)
                 self._events.offset = 0
-                return Batch(tuple(points), after, rewound)
+                return PointBatch(tuple(points), after, rewound)
         for line in signals:
             if (step := int(line["step"])) > after.signals:
                 numbers = {name: line[name] for name in line if name not in _NOT_NUMBERS}
@@ -124,7 +124,7 @@ class Spool:
                 named = {_name_in_windows(name): value for name, value in line["numbers"].items()}
                 points += _points(named, step, round(1000 * line.get("time", 0)))
                 after.windows = step
-        return Batch(tuple(points), after)
+        return PointBatch(tuple(points), after)
 
 
 def _points(numbers: dict[str, Json], step: int, milliseconds: int) -> Iterator[Point]:

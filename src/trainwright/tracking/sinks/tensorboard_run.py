@@ -14,7 +14,7 @@ from trainwright.core.files import hash_value
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -37,7 +37,7 @@ class TensorboardRun:
     start, at which TensorBoard discards the steps from there on.
     """
 
-    def __init__(self, training: Training, cursor: Cursor, parent: str, say: Say) -> None:
+    def __init__(self, training: TrackedTraining, cursor: Cursor, parent: str, say: Say) -> None:
         self._training = training
         chosen = str(training.settings["tensorboard_folder"])
         inside = training.run.path / "tensorboard" / training.part
@@ -107,7 +107,7 @@ class TensorboardRun:
             cursor.files[self._path.name] = stream.tell()
 
 
-def _free_folder(training: Training, parent: Path, say: Say) -> Path:
+def _free_folder(training: TrackedTraining, parent: Path, say: Say) -> Path:
     """Folder of the training among those of other runs: that of the run's name if it is free."""
     if training.part:
         return parent / training.part

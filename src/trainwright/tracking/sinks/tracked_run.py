@@ -9,7 +9,7 @@ from trainwright.core.lazy_imports import LazyTable
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 
 class TrackedRun(Protocol):
@@ -30,7 +30,7 @@ class TrackedRun(Protocol):
         ...
 
 
-OpenRun = Callable[[Training, Cursor, str, Say], TrackedRun]
+OpenRun = Callable[[TrackedTraining, Cursor, str, Say], TrackedRun]
 """Begins a training's run of a tracker, or goes on in the run that the cursor names, which it
 fills; the text is the tracker's id of the run that this one is a part of."""
 

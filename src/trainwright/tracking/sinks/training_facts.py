@@ -34,7 +34,7 @@ _ARTIFACTS = (
 
 @final
 @dataclass(frozen=True)
-class Training:
+class TrackedTraining:
     """A training of a run: the run's own, or one inside it, such as a fold's.
 
     `part` is its path in the run folder, empty for the run's own.
@@ -146,7 +146,7 @@ class Training:
         return (path for name in _ARTIFACTS if (path := self.folder.path / name).is_file())
 
 
-def find_trainings(training: Training) -> list[Training]:
+def find_trainings(training: TrackedTraining) -> list[TrackedTraining]:
     """The run's own training, and those inside it that have begun."""
     run = training.run
     inner = (path for pattern in _INNER for path in sorted(run.path.glob(pattern)))

@@ -12,7 +12,7 @@ from trainwright.core.files import hash_value
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import Cursor
 from trainwright.tracking.sinks.spool import Point
-from trainwright.tracking.sinks.training_facts import Training
+from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 if TYPE_CHECKING:
     import wandb
@@ -24,11 +24,11 @@ _STEP = "step"
 class WandbRun:
     """Writes one offline folder, for `wandb sync`, that holds the whole training.
 
-    The client writes in the background and tells nobody how far it is. So a folder is never
+    The client writes in the background and does not say how far it is. So a folder is never
     continued: after a resume or a rollback everything is written anew, under the same id.
     """
 
-    def __init__(self, training: Training, cursor: Cursor, parent: str, say: Say) -> None:  # noqa: ARG002
+    def __init__(self, training: TrackedTraining, cursor: Cursor, parent: str, say: Say) -> None:  # noqa: ARG002
         self._training = training
         self._parent = parent
         self._folder = training.folder.path / "wandb"
@@ -56,7 +56,11 @@ class WandbRun:
             self._run.summary[point.name] = point.value
         for name, text in {**training.tags(), **cursor.tags}.items():
             self._run.summary[name] = text
+        import wandb
+
         self._run.finish(exit_code=0 if training.status() == "FINISHED" else 1)
+        # The files are whole when the client's own process has ended.
+        wandb.teardown()
         cursor.sent["ending"] = training.ended()
 
     def _begin(self, cursor: Cursor) -> wandb.Run:
