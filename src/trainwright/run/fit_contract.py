@@ -75,7 +75,8 @@ def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> Contra
             ready = replace(ready, plan=started.plan)
             models = fit(ready, started, at)
             started.finish_fit(models.fitted.reason, models.fitted.kept_step)
-        started.sinks.finish()
+        for sinks in started.sinks:
+            sinks.finish()
     record = started.record
     # Trainings of candidates are counted in that of their selection.
     spent = record.spent.to_json().items()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, final
+from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.training.training import Checkpointing
 from trainwright.core.files import Json
@@ -18,6 +18,9 @@ from trainwright.tracking.clock import Spent
 from trainwright.tracking.events import Observer
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.tracking.sinks.sink_process import Sinks
 
 
 @final
@@ -49,32 +52,6 @@ class RunContext:
     added: Additions = field(default_factory=Additions)
 
 
-class RunSinks(Protocol):
-    """What sends a run to trackers."""
-
-    def leave(self) -> None:
-        """Let it end by itself."""
-        ...
-
-    def finish(self) -> None:
-        """Wait until everything is sent, for a bounded time, and say what is not."""
-        ...
-
-
-@final
-class NoSinks:
-    """The run is sent nowhere."""
-
-    def leave(self) -> None:
-        """Nothing to end."""
-
-    def finish(self) -> None:
-        """Nothing to send."""
-
-
-NO_SINKS = NoSinks()
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -84,8 +61,8 @@ class Result:
     evaluation: Evaluation
     verdict: Verdict
     seconds: Mapping[str, float]
-    sinks: RunSinks = NO_SINKS
-    """What sends the run to trackers, to be finished once the report is written."""
+    sinks: Sequence[Sinks] = ()
+    """What sends the run to trackers, if it has some: finished once the report is written."""
 
     @property
     def name(self) -> str:

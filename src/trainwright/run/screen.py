@@ -100,9 +100,8 @@ class LoggedScreen:
         self._lines: list[str] = []
 
     def log_to(self, path: Path) -> None:
-        """Append what was said until now, and what will be."""
+        """Append what was said until now and what will be, from the next line on."""
         self._path = path
-        self._write()
 
     def say(self, line: str) -> None:
         """Write a line, and keep it."""
@@ -120,13 +119,10 @@ class LoggedScreen:
         return self._screen.count(total)
 
     def _keep(self, line: str) -> None:
-        self._lines.append(f"{show_time(datetime.now(UTC))} {redact_named(show_safely(line))}\n")
-        self._write()
-
-    def _write(self) -> None:
+        self._lines.append(f"{show_time(datetime.now(UTC))} {line}\n")
         if self._path is None:
             return
-        text, self._lines = "".join(self._lines), []
+        text, self._lines = redact_named(show_safely("".join(self._lines))), []
         try:
             with self._path.open("a") as stream:
                 stream.write(text)

@@ -80,8 +80,8 @@ def list_imported_packages() -> list[str]:
     for distribution in distributions():
         files = (distribution.read_text("RECORD") or "").splitlines()
         # Of `torch/nn/functional.py,sha256=...` and `six.py,sha256=...` the module.
-        places = {line.partition("/")[0] for line in files}
-        modules = {place.partition(".")[0] for place in places}
+        names = {line.partition("/")[0] for line in files}
+        modules = {name.partition(".")[0] for name in names}
         if imported & modules:
             name, version = _name_and_version(distribution)
             lines.add(f"{name.lower()}=={version}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json, write_text
@@ -48,52 +47,40 @@ class RunFacts:
 @final
 @dataclass(slots=True)
 class GpuUse:
-    """Samples of one GPU, named by its UUID; empty for a run without one."""
+    """Samples of a GPU by NVIDIA's management library; none without its UUID."""
 
     uuid: str = ""
     absent: str = ""
-    """Why there are no samples."""
-    samples: int = 0
-    _sums: dict[str, float] = field(default_factory=dict)
-    _most_memory: int = 0
+    """Why there are none."""
+    samples: list[dict[str, float]] = field(default_factory=list)
 
     def sample(self) -> None:
-        """Take a sample, within milliseconds. What NVML refuses is noted, and not asked again."""
+        """Take a sample, within milliseconds. What NVML refuses is not asked again."""
         if not self.uuid or self.absent:
             return
-        if find_spec("pynvml") is None:
-            self.absent = "pip install 'trainwright[nvml]'"
-            return
-        import pynvml
-
         try:
-            self._add(pynvml)
+            import pynvml
+
+            pynvml.nvmlInit()
+            device = pynvml.nvmlDeviceGetHandleByUUID(self.uuid)
+            used = pynvml.nvmlDeviceGetMemoryInfo(device).used
+            busy = pynvml.nvmlDeviceGetUtilizationRates(device).gpu / 100
+            watts = pynvml.nvmlDeviceGetPowerUsage(device) / 1000
+        except ImportError:
+            self.absent = "pip install 'trainwright[nvml]'"
         except pynvml.NVMLError as error:
             self.absent = str(error)
-
-    def _add(self, nvml: Any) -> None:
-        nvml.nvmlInit()
-        device = nvml.nvmlDeviceGetHandleByUUID(self.uuid)
-        rates = nvml.nvmlDeviceGetUtilizationRates(device)
-        now = {
-            "busy": rates.gpu / 100,
-            "memory_busy": rates.memory / 100,
-            "watts": nvml.nvmlDeviceGetPowerUsage(device) / 1000,
-        }
-        self.samples += 1
-        self._sums = {name: self._sums.get(name, 0.0) + value for name, value in now.items()}
-        memory = int(nvml.nvmlDeviceGetMemoryInfo(device).used)
-        self._most_memory = max(self._most_memory, memory)
+        else:
+            self.samples.append({"busy": busy, "watts": watts, "memory_bytes": float(used)})
 
     def to_json(self) -> Json:
-        """Means over the samples: share of time with a kernel at work (`busy`), and with memory
-        traffic, watts; and the most bytes in use. Empty for a run without a GPU."""
+        """Mean of each number, `busy` as a share of time, and the most memory."""
         if self.absent:
             return {"absent": self.absent}
-        if not self.samples:
-            return {}
-        means = {name: total / self.samples for name, total in self._sums.items()}
-        return {**means, "most_memory_bytes": self._most_memory, "samples": self.samples}
+        columns = {name: [sample[name] for sample in self.samples] for name in self.samples[0]}
+        means = {name: sum(values) / len(values) for name, values in columns.items()}
+        most = int(max(columns["memory_bytes"]))
+        return {**means, "most_memory_bytes": most, "samples": len(self.samples)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +164,7 @@ class RunRecord:
         return record
 
     def finish(self, ending: Ending) -> None:
-        """Complete the record, and write the packages that were imported beside it.
+        """Complete the record, and write the packages that were imported.
 
         Raises:
             StorageFailed: the record is unchanged.
@@ -205,8 +192,8 @@ class RunRecord:
     def _until_now(self, done: Mapping[str, Json]) -> dict[str, Json]:
         seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         *earlier, attempt = self._content["attempts"]
-        used = self._gpu.to_json()
-        attempt = {**attempt, **({"gpu_use": used} if used else {})}
+        if self._gpu.samples or self._gpu.absent:
+            attempt = {**attempt, "gpu_use": self._gpu.to_json()}
         total = self._content["seconds"] + seconds
         price = total / 3600 * self._content["price_per_hour"]
         return {

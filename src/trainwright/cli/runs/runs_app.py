@@ -103,10 +103,10 @@ def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("sync")
 def sync(
     run: RunName,
-    sinks: Annotated[
-        list[str],
-        typer.Option("--sink", metavar="KIND", help="Only this tracker: mlflow, tensorboard..."),
-    ] = [],  # noqa: B006  typer reads the default
+    sink: Annotated[
+        Literal["all", "mlflow", "tensorboard", "wandb"],
+        typer.Option(help="Only this tracker; else all of the run's contract."),
+    ] = "all",
     mlflow_uri: Annotated[
         str, typer.Option(metavar="URL", help="MLflow server in place of the contract's.")
     ] = "",
@@ -116,7 +116,7 @@ def sync(
     """Send trackers what they lack of a run; exit code 75 if they still do."""
     from trainwright.cli.runs.sync_run import sync_run
 
-    raise typer.Exit(sync_run(run, runs, sinks, mlflow_uri, seconds))
+    raise typer.Exit(sync_run(run, runs, sink, mlflow_uri, seconds))
 
 
 @runs_app.command("checkpoints")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
-
-from pydantic import ValidationError
+from typing import Literal
 
 from trainwright.cli.arguments import naming_damage
-from trainwright.contract.sections.run_settings import SinkKind, Tracking
+from trainwright.contract.sections.run_settings import SinkKind
 from trainwright.core.errors import EXIT_DONE, Interrupted, Mistake, Problem
-from trainwright.core.redaction import redact
 from trainwright.run.folder.planned_contract import find_run
 from trainwright.run.screen import StreamScreen, labelled
 from trainwright.tracking.sinks.sender import describe_missing, send_run
@@ -20,7 +16,9 @@ from trainwright.tracking.sinks.sink_process import lock_sink, need_sinks
 from trainwright.tracking.sinks.training_facts import TrackedTraining
 
 
-def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, seconds: float) -> int:
+def sync_run(
+    name: str, runs: Path, sink: Literal["all"] | SinkKind, mlflow_uri: str, seconds: float
+) -> int:
     """Send each tracker what it lacks; the exit code.
 
     Raises:
@@ -37,14 +35,16 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
         screen.say(labelled(label, text))
 
     with naming_damage(run.run):
-        tracking = _chosen(run, sinks)
-        if not tracking.sinks:
-            fix = "name one with --sink"
-            raise Mistake(
-                Problem("the contract of this run names no tracker", path="tracking.sinks", fix=fix)
-            )
-        need_sinks(tracking)
-        for kind in tracking.sinks:
+        chosen = run.settings["sinks"] if sink == "all" else [sink]
+        if not chosen:
+            problem = "the contract of this run names no tracker"
+            raise Mistake(Problem(problem, path="tracking.sinks", fix="name one with --sink"))
+        if "mlflow" in chosen and not str(run.settings["mlflow_uri"]).startswith("http"):
+            problem = "MLflow is a server with an address"
+            fix = "for example --mlflow-uri http://127.0.0.1:5000"
+            raise Mistake(Problem(problem, path="--mlflow-uri", found=mlflow_uri, fix=fix))
+        need_sinks(chosen)
+        for kind in chosen:
             with lock_sink(run.run, kind):
                 send_run(run, kind, say, lambda _seconds: True, seconds)
                 missing = describe_missing(run, kind)
@@ -54,19 +54,3 @@ def sync_run(name: str, runs: Path, sinks: Sequence[str], mlflow_uri: str, secon
             else:
                 say("sent", f"{kind} has {run.name}")
     return code
-
-
-def _chosen(run: TrackedTraining, sinks: Sequence[str]) -> Tracking:
-    """Settings of the run with the given trackers, or those of its contract."""
-    settings = {**run.settings, "windows": "off", "inspect": "off"}
-    try:
-        return Tracking.model_validate({**settings, "sinks": tuple(sinks or settings["sinks"])})
-    except ValidationError as error:
-        raise Mistake(
-            Problem(
-                "this is not where a run can be sent",
-                path="--mlflow-uri" if "mlflow_uri" in str(error) else "--sink",
-                found=redact(", ".join(sinks)),
-                expected=", ".join(get_args(SinkKind)),
-            )
-        ) from None

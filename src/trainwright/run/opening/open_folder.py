@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Interrupted, Mistake, Problem, TrainwrightError
@@ -23,7 +23,6 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
-from trainwright.run.run_context import NO_SINKS, RunSinks
 from trainwright.run.screen import LoggedScreen, Screen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
@@ -32,6 +31,9 @@ from trainwright.tracking.events import Noted, Observer, Observers
 from trainwright.tracking.identity import Identity, RunIdentity, bind_request, read_identity
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.tracking.sinks.sink_process import Sinks
 
 
 def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
@@ -88,7 +90,7 @@ class StartedRun:
     identity: Identity
     plan: Plan
     """Contract of the run, with its new ending if it was extended."""
-    sinks: RunSinks
+    sinks: Sequence[Sinks]
     """What sends the run to trackers; who ends the run finishes it."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
@@ -176,12 +178,12 @@ def _start(
     observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
     tracking = ready.plan.contract.tracking
-    sinks: RunSinks = NO_SINKS
+    sinks: list[Sinks] = []
     if tracking.sinks:
         # Imported here: most runs have no sinks.
         from trainwright.tracking.sinks.sink_process import Sinks
 
-        sinks = Sinks.start(folder, tracking, lambda label, text: screen.say(labelled(label, text)))
+        sinks.append(Sinks.start(folder, tracking, lambda *said: screen.say(labelled(*said))))
     started = StartedRun(folder, record, observers, goes_on, identity, ready.plan, sinks)
     del ready
     for note in notes:
@@ -194,7 +196,8 @@ def _start(
             yield started
     except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
         started.record.finish(_ending(error))
-        sinks.leave()
+        for running in sinks:
+            running.leave()
         raise
 
 

@@ -243,7 +243,7 @@ def _read_available(request: Request) -> Document:
         from trainwright.tracking.sinks.sink_process import need_sinks
 
         with _blaming(document.source):
-            need_sinks(document.contract.tracking)
+            need_sinks(document.contract.tracking.sinks)
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
         from trainwright.core.process import give_back_large_tensors

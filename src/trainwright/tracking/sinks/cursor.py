@@ -25,7 +25,7 @@ class Cursor:
     `address` is the tracker's, `run` its own id of the run. `signals`, `windows`, `validated` and
     `curve` are steps, as the files of a run are cut when steps are repeated; `sequence` is that of
     the last event. `sent` holds the SHA-256 of what is sent as a whole, by name; `tags` what the
-    tracker is told of the numbers themselves; `names` those that it refuses, with what they are
+    numbers themselves say; `names` those that it refuses, with what they are
     sent as; `files` the sizes of files that a sink writes.
     """
 

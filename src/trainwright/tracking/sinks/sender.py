@@ -6,17 +6,17 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import final
+from typing import Protocol, final
 
 from trainwright.core.errors import StorageFailed
+from trainwright.core.lazy_imports import LazyTable
 from trainwright.core.redaction import redact_named
 from trainwright.tracking.event_log import last_step
 from trainwright.tracking.sinks import Say
 from trainwright.tracking.sinks.cursor import FINISHED, Cursor, cursor_path
-from trainwright.tracking.sinks.spool import PointBatch, Spool
-from trainwright.tracking.sinks.tracked_run import TRACKERS, TrackedRun
+from trainwright.tracking.sinks.spool import Point, PointBatch, Spool
 from trainwright.tracking.sinks.training_facts import TrackedTraining, find_trainings
 
 _POLL_SECONDS = 1.0
@@ -29,6 +29,37 @@ _LONGEST_ERROR = 400
 PARENT = "TRAINWRIGHT_TRACKING_PARENT"
 """Environment variable with the tracker's id of a run that this one is a part of, such as that of
 the study that it is a trial of."""
+
+
+class TrackedRun(Protocol):
+    """A training as a tracker has it. Any method may raise what the tracker's client raises;
+    nothing is lost then, and the call is repeated."""
+
+    def send(self, points: Sequence[Point], cursor: Cursor) -> None:
+        """Send points, and note in `cursor`, which is that after them, what else the tracker should
+        know. Points that the tracker has already taken must not appear twice."""
+        ...
+
+    def rewind(self, cursor: Cursor) -> None:
+        """Points above the cursor are invalid: their steps are repeated."""
+        ...
+
+    def finish(self, cursor: Cursor) -> None:
+        """Send what describes the training as a whole, and how it has ended."""
+        ...
+
+
+OpenRun = Callable[[TrackedTraining, Cursor, str, Say], TrackedRun]
+"""Begins a training's run of a tracker, or goes on in the run that the cursor names, which it
+fills; the text is the tracker's id of the run that this one is a part of."""
+
+TRACKERS: LazyTable[OpenRun] = LazyTable(
+    {
+        "mlflow": "trainwright.tracking.sinks.mlflow_run:MlflowRun",
+        "tensorboard": "trainwright.tracking.sinks.tensorboard_run:TensorboardRun",
+        "wandb": "trainwright.tracking.sinks.wandb_run:WandbRun",
+    }
+)
 
 
 @final
@@ -74,7 +105,7 @@ class TrainingSender:
             return moved
         self._waiting = batch
         if self._tracked is None:
-            # The tracker may begin anew: then the points are read again.
+            # The tracker may start over: then the points are read again.
             self.open()
             return True
         if batch.points:
@@ -91,10 +122,10 @@ class TrainingSender:
         if self._tracked is None and self.cursor.sent.get(FINISHED) == ended:
             return
         tracked = self.open()
-        while self.send_next():  # all of it, if the tracker has begun anew
+        while self.send_next():  # all of it, if the tracker has started over
             pass
-        curve = tuple(self._training.curve())
-        if curve and curve[-1].step > self.cursor.curve:
+        curve = [point for point in self._training.curve() if point.step > self.cursor.curve]
+        if curve:
             tracked.send(curve, self.cursor)
             self.cursor.curve = curve[-1].step
         tracked.finish(self.cursor)
@@ -112,7 +143,7 @@ class RunSender:
         self._say = say
         self._senders: dict[str, TrainingSender] = {}
 
-    def send_new(self, deadline: float = float("inf")) -> None:
+    def send_new(self, deadline: float = math.inf) -> None:
         """Send until nothing is left, or until `deadline` on the monotonic clock.
 
         Raises:

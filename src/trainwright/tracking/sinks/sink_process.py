@@ -1,4 +1,4 @@
-"""Sinks beside a training: started with it, ended after it."""
+"""The processes of sinks: started with a training, ended after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self, final
 
-from trainwright.contract.sections.run_settings import Tracking
+from trainwright.contract.sections.run_settings import SinkKind, Tracking
 from trainwright.core.lazy_imports import need_package
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
@@ -26,13 +26,13 @@ _PATIENCE_SECONDS = 2.0
 """How much longer than its own limit a sink may take until it is ended."""
 
 
-def need_sinks(tracking: Tracking) -> None:
+def need_sinks(kinds: Sequence[SinkKind]) -> None:
     """Refuse sinks whose packages are not installed.
 
     Raises:
         MissingExtra: one is not.
     """
-    for kind in tracking.sinks:
+    for kind in kinds:
         need_package(kind, kind, "tracking.sinks", f"the sink {kind}")
 
 

@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointBatch:
-    """Points in the order of their files, and the cursor behind them. `rewound` says that points
+    """Points in the order of their files, and the cursor after them. `rewound` says that points
     above the cursor of this batch have been sent and are invalid now."""
 
     points: tuple[Point, ...]
@@ -93,7 +93,7 @@ class Spool:
         self._windows = LineTail(windows, size_up_to(windows, cursor.windows))
 
     def read(self, cursor: Cursor) -> PointBatch:
-        """The next points behind `cursor`, which is unchanged; none if there are none yet.
+        """The next points after `cursor`, which is unchanged; none if there are none yet.
 
         Raises:
             OSError, StorageFailed: a file is not readable.

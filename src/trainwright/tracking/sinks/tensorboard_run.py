@@ -32,7 +32,7 @@ _TEXTS = ("contract.yaml", "requirements.txt", "log.txt")
 class TensorboardRun:
     """Appends to one event file of the training.
 
-    After each group of points the cursor notes the file's size, and what stands behind it when the
+    After each group of points the cursor notes the file's size, and what follows it when the
     file is opened again is cut. Steps that are repeated after a rollback begin with a session
     start, at which TensorBoard discards the steps from there on.
     """
@@ -93,7 +93,7 @@ class TensorboardRun:
         cursor.sent["ending"] = digest
 
     def _append(self, events: Sequence[Event], cursor: Cursor) -> None:
-        """Write events behind what the cursor knows of, and note the size."""
+        """Write events at the size that the cursor knows, and note the new one."""
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         with self._path.open("r+b") as stream:
@@ -164,7 +164,7 @@ def _summary_event(summary: Summary) -> Event:
 
 
 def _text(name: str, text: str) -> Summary:
-    """A text as it is written."""
+    """A text, unformatted."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.types_pb2 import DT_STRING

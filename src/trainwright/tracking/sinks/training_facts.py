@@ -1,4 +1,4 @@
-"""What a tracker is told of a training besides its points, from the files of its run."""
+"""Parameters, tags, results and artifacts of a training, from the files of its run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TrackedTraining:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Section `tracking` of the contract, as it is sent by."""
+        """Section `tracking` of the contract, with what was changed."""
         written = self.plan.get("contract", {}).get("tracking", {})
         return {**Tracking().model_dump(), **written, **self.changed}
 

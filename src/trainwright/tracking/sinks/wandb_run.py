@@ -25,7 +25,7 @@ class WandbRun:
     """Writes one offline folder, for `wandb sync`, that holds the whole training.
 
     The client writes in the background and does not say how far it is. So a folder is never
-    continued: after a resume or a rollback everything is written anew, under the same id.
+    continued: after a resume or a rollback everything is written again, under the same id.
     """
 
     def __init__(self, training: TrackedTraining, cursor: Cursor, parent: str, say: Say) -> None:  # noqa: ARG002
@@ -41,7 +41,7 @@ class WandbRun:
             self._run.log({**numbers, _STEP: step, "_timestamp": moment / 1000})
 
     def rewind(self, cursor: Cursor) -> None:
-        """Write everything anew: the folder then has each step once."""
+        """Write everything again: the folder then has each step once."""
         tags = dict(cursor.tags)
         self._run.finish(exit_code=1)
         self._run = self._begin(cursor)
