@@ -30,9 +30,6 @@ _REFUSED = re.compile(r"[^\w\-. :/]", re.ASCII)
 _REQUEST_SECONDS = 20
 _OURS = "trainwright."
 _IDENTITY = f"{_OURS}identity"
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""By which MLflow shows charts of training, and not of prompts."""
-
 T = TypeVar("T")
 
 
@@ -136,7 +133,7 @@ class MlflowRun:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(self._client.create_experiment(name, tags=_KIND))
+                return str(self._client.create_experiment(name))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
