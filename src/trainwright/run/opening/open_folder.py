@@ -23,7 +23,7 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
-from trainwright.run.screen import LoggedScreen, Screen, labelled
+from trainwright.run.screen import LoggedScreen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
@@ -136,7 +136,6 @@ def open_run(
             watcher.opened(folder.path)
         reached("open")
         remove_unfinished_of_run(folder)
-        screen.log_to(folder.path / "log.txt")
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
@@ -164,7 +163,7 @@ def _start(
     folder: RunFolder,
     request: Request,
     ready: Ready,
-    screen: Screen,
+    screen: LoggedScreen,
     notes: Sequence[Noted],
     *,
     goes_on: bool,
@@ -177,6 +176,7 @@ def _start(
     reached("plan")
     observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
+    screen.log_to(folder.path / "log.txt")
     tracking = ready.plan.contract.tracking
     sinks: list[Sinks] = []
     if tracking.sinks:
