@@ -23,7 +23,7 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
-from trainwright.run.screen import LoggedScreen, labelled
+from trainwright.run.screen import LoggedScreen, Screen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
