@@ -9,6 +9,7 @@ TRAINED := .venv/trained.stamp
 STAMP := .venv/installed.stamp
 PEERS := .venv-peers
 AUTOML := .venv-automl
+MLFLOW := .venv-mlflow
 CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
 # Else each process that a test starts would compile the package anew.
@@ -18,7 +19,7 @@ SOURCES := src tests benchmarks docs examples
 WORKERS := -n 2 --dist worksteal
 SLOWEST := --durations 10
 
-.PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu faults clean
+.PHONY: help env train test test-extended test-all golden check format docs bench peers automl parity gpu services faults clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -34,7 +35,7 @@ $(TRAINED): pyproject.toml constraints.txt
 # One pip command for everything: pip then settles torch's range and the pins together.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,eightbit,text,transformers,adapters,harness,onnx,s3,web,sql,large,dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,eightbit,text,transformers,adapters,harness,onnx,s3,web,sql,large,mlflow,tensorboard,wandb,nvml,dev,docs]'
 	@touch $(TRAINED) $@
 
 # Exit code 3 is a verdict that is not met: the second run is still worth having. The worse code is
@@ -99,9 +100,19 @@ parity: env ## our numbers against independent implementations
 gpu: env ## run the tests that need a CUDA device
 	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest tests/gpu
 
+services: env $(MLFLOW)/installed.stamp ## run the tests that need servers: MLflow on SQLite and on PostgreSQL
+	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql; }
+	TRAINWRIGHT_SERVICES=1 TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(SLOWEST) tests/services
+
+$(MLFLOW)/installed.stamp: tests/services/requirements.txt
+	test -x $(MLFLOW)/bin/python || "$(PYTHON)" -m venv $(MLFLOW)
+	$(MLFLOW)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/services/requirements.txt
+	@touch $@
+
 faults: env ## the whole fault matrix, and its page docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py --write
 
 clean: ## remove the environment and everything that is built
-	rm -rf .venv $(PEERS) $(AUTOML) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(PEERS) $(AUTOML) $(MLFLOW) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -369,6 +369,8 @@ def _reported(result: Result, allow_code: bool = False) -> TrainedRun:
     from trainwright.report.page import write_report
 
     write_report(result.folder)
+    for sinks in result.sinks:
+        sinks.finish()
     return TrainedRun(result, allow_code)
 
 

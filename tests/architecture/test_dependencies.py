@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 IMPORT_NAMES = {
+    "mlflow-skinny": "mlflow",
+    "nvidia-ml-py": "pynvml",
     "pillow": "PIL",
     "ruamel-yaml": "ruamel",
     "scikit-learn": "sklearn",
@@ -76,6 +78,9 @@ def test_the_source_imports_only_what_is_declared() -> None:
     declared = declared_names()
     declared |= set().union(
         *(import_names(EXTRAS[name]) for name in ("sql", "large", "web", "onnx", "adapters"))
+    )
+    declared |= set().union(
+        *(import_names(EXTRAS[name]) for name in ("mlflow", "tensorboard", "wandb", "nvml"))
     )
     # fsspec loads s3fs, gcsfs and the like by the scheme of a URL.
     declared |= {"fsspec"} & import_names(EXTRAS["s3"])

@@ -62,8 +62,14 @@ OF_A_BASE = {"model.revision", "model.base.commit", "model.base.licence"}
 OF_OWN_CODE = {"resume.code_changed"}
 """Of models of the user's own code, whose own tests show it."""
 
-ELSEWHERE = {"tracking.sinks", *(f"data.{field}" for field in DELIVERY), *OF_A_BASE, *OF_OWN_CODE}
-"""Not built yet, or shown by the tests of the feed."""
+OF_TRACKERS = {
+    f"tracking.{field}"
+    for field in ("sinks", "mlflow_uri", "experiment", "tensorboard_folder", "drain_seconds")
+}
+"""Read by processes of their own, whose tests show them."""
+
+ELSEWHERE = {*(f"data.{field}" for field in DELIVERY), *OF_A_BASE, *OF_OWN_CODE, *OF_TRACKERS}
+"""Shown by the tests of the feed and those above."""
 
 
 @pytest.fixture

@@ -290,7 +290,8 @@ def show_trained(result: Result, request: Request, *, as_json: bool) -> int:
     from trainwright.report.page import write_report
 
     write_report(result.folder)
-
+    for sinks in result.sinks:
+        sinks.finish()
     following = commands_after_training(_folder_of(request.contract), result, request.runs)
     show_result(result, following, as_json=as_json)
     return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET

@@ -33,6 +33,7 @@ _RESUME = (
     "notice_every_seconds",
     "grace_seconds",
 )
+_SINKS = ("sinks", "mlflow_uri", "experiment", "tensorboard_folder", "drain_seconds")
 
 FREE: Final[frozenset[str]] = frozenset(
     {
@@ -43,7 +44,7 @@ FREE: Final[frozenset[str]] = frozenset(
         *(f"model.{field}" for field in ("revision", "base.commit", "base.licence")),
         "compute.threads",
         "training.memory.margin",
-        "tracking.sinks",
+        *(f"tracking.{field}" for field in _SINKS),
     }
 )
 """How a run is called, in which time its batches come, the threads that are asked for (those that

@@ -22,7 +22,7 @@ from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData
 from trainwright.run.request import Additions, Request
 from trainwright.run.run_context import Result, RunAttempt
-from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes
 from trainwright.run.supervise.preemption import before_the_run, stop_on_signals
 from trainwright.run.train import (
     TrainedModels,
@@ -63,7 +63,7 @@ def fit_contract(data: PreparedData, request: Request, screen: Screen) -> Contra
 
 def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> ContractFit:
     request = replace(request, added=_survivable(request.added, screen))
-    at = RunAttempt(request, screen, StageTimes(request.asked_at))
+    at = RunAttempt(request, LoggedScreen(screen), StageTimes(request.asked_at))
     threads = data.ready.plan.contract.compute.threads
     with own_threads(threads), stop_on_signals(at.flag) as wake:
         with before_the_run(at.flag):
@@ -77,6 +77,8 @@ def _fit_planned(data: PreparedData, request: Request, screen: Screen) -> Contra
             ready = replace(ready, plan=started.plan)
             models = fit(ready, started, at)
             started.finish_fit(models.fitted.reason, models.fitted.kept_step)
+        for sinks in started.sinks:
+            sinks.finish()
     record = started.record
     # Trainings of candidates are counted in that of their selection.
     spent = record.spent.to_json().items()
@@ -101,7 +103,7 @@ def _judge_run(fitted: ContractFit, screen: Screen) -> Result:
     request = replace(
         fitted.request, name=fitted.folder.name, resume=True, asked_at=time.monotonic()
     )
-    at = RunAttempt(request, screen, StageTimes())
+    at = RunAttempt(request, LoggedScreen(screen), StageTimes())
     threads = ready.plan.contract.compute.threads
     with own_threads(threads), stop_on_signals(at.flag) as wake:
         with open_watched_run(at, ready, wake) as started:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from trainwright.contract.sections.training.training import Checkpointing
 from trainwright.core.files import Json
@@ -13,11 +13,14 @@ from trainwright.engine.save_interval import BestSpacing, FixedSpacing, Spacing
 from trainwright.evaluation.evaluation_result import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.request import Additions, Request
-from trainwright.run.screen import Screen, StageTimes
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes
 from trainwright.tracking.clock import Spent
 from trainwright.tracking.events import Observer
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.tracking.sinks.sink_process import Sinks
 
 
 @final
@@ -27,7 +30,7 @@ class RunAttempt:
     flag."""
 
     request: Request
-    screen: Screen
+    screen: LoggedScreen
     stages: StageTimes
     flag: StopFlag = field(default_factory=StopFlag)
 
@@ -58,6 +61,8 @@ class Result:
     evaluation: Evaluation
     verdict: Verdict
     seconds: Mapping[str, float]
+    sinks: Sequence[Sinks] = ()
+    """What sends the run to trackers, if it has some: finished once the report is written."""
 
     @property
     def name(self) -> str:

@@ -7,6 +7,8 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol, TextIO, final
 
 from trainwright.contract.document import Contract
@@ -15,6 +17,7 @@ from trainwright.contract.sections.data.data import Data
 from trainwright.contract.sections.section import settled
 from trainwright.contract.sections.training.objective import Teacher, TeacherStates
 from trainwright.core.formatting import many, show_bytes, show_count, show_safely, show_seconds
+from trainwright.core.redaction import redact_named
 from trainwright.data.base.messages import some
 from trainwright.data.columns.resolve_doubts import said
 from trainwright.data.read_table import DataFacts, Raw
@@ -23,6 +26,7 @@ from trainwright.model.families import library_family
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
 from trainwright.planner.resolve.training_choices import Choice
+from trainwright.tracking.clock import show_time
 from trainwright.tracking.console import (
     LABEL_WIDTH,
     ConsoleProgress,
@@ -83,6 +87,48 @@ class StreamScreen:
     def count(self, total: int) -> CountProgress:
         """Live on a terminal, plain lines elsewhere."""
         return build_count(self._stream, total)
+
+
+@final
+class LoggedScreen:
+    """Shows what is said, and keeps it in `log.txt` once the run has a folder. A log that cannot be
+    written is said once."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._path: Path | None = None
+        self._lines: list[str] = []
+
+    def log_to(self, path: Path) -> None:
+        """Append what was said until now and what will be, from the next line on."""
+        self._path = path
+
+    def say(self, line: str) -> None:
+        """Write a line, and keep it."""
+        self._screen.say(line)
+        self._keep(line)
+
+    def progress(self, total_steps: int) -> ConsoleProgress:
+        """That of the screen; its permanent lines are kept."""
+        progress = self._screen.progress(total_steps)
+        progress.log_to(self._keep)
+        return progress
+
+    def count(self, total: int) -> CountProgress:
+        """That of the screen."""
+        return self._screen.count(total)
+
+    def _keep(self, line: str) -> None:
+        self._lines.append(f"{show_time(datetime.now(UTC))} {line}\n")
+        if self._path is None:
+            return
+        text, self._lines = redact_named(show_safely("".join(self._lines))), []
+        try:
+            with self._path.open("a") as stream:
+                stream.write(text)
+        except OSError as error:
+            path, self._path = self._path, None
+            self._screen.say(labelled("warning", f"{path} is not written: {error.strerror}"))
 
 
 @final

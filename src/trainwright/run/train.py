@@ -62,7 +62,7 @@ from trainwright.run.repeats.train_folds import (
 )
 from trainwright.run.request import Request
 from trainwright.run.run_context import Result, RunAttempt, RunContext
-from trainwright.run.screen import Screen, StageTimes, doubt_warnings, labelled
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes, doubt_warnings, labelled
 from trainwright.run.supervise.preemption import (
     before_the_run,
     stop_on_notice,
@@ -81,6 +81,7 @@ def train(request: Request, screen: Screen) -> Result:
             was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names
             say.
     """
+    screen = LoggedScreen(screen)
     at = RunAttempt(request, screen, StageTimes(request.asked_at))
     with own_threads(), stop_on_signals(at.flag) as wake:
         ready, beforehand = plan_run(at)
@@ -250,7 +251,7 @@ def judge(
     write_predictions(scored, started.folder, contract.data)
     judged = (verdict, evaluation)
     verdict, evaluation, texts = _judge_further(ready, models, started, stages, judged, prepared)
-    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds), started.sinks)
     by_fold = held_out.by_fold(scored, contract.metric)
     _say_repeats(by_fold, by_seed, contract.metric.name, screen)
     effect = {}

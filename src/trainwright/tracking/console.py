@@ -34,6 +34,10 @@ LABEL_WIDTH = 10
 """Width of the label before the text of a permanent line."""
 
 
+def _nowhere(line: str) -> None:
+    """Keep no log."""
+
+
 class ProgressScreen(Protocol):
     """Where progress is displayed."""
 
@@ -137,6 +141,11 @@ class ConsoleProgress:
         self._validated = ""
         self._best_step = 0
         self._dropped = 0
+        self._log: Callable[[str], None] = _nowhere
+
+    def log_to(self, log: Callable[[str], None]) -> None:
+        """Give permanent lines to `log` as well."""
+        self._log = log
 
     def observe(self, event: Event) -> None:
         """Display an event if it is worth it."""
@@ -189,7 +198,9 @@ class ConsoleProgress:
         self._dropped = 0
 
     def _say(self, label: str, text: str) -> None:
-        self._screen.say(f"{label:<{LABEL_WIDTH}}{text}")
+        line = f"{label:<{LABEL_WIDTH}}{text}"
+        self._screen.say(line)
+        self._log(line)
 
     def _tell(self, event: RareEvent) -> None:
         match event:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.core.files import Json, opened_regular, read_regular
+from trainwright.core.redaction import redact
 
 _GIT_SECONDS = 10.0
 _MOST_HASHED_BYTES = 2**30
@@ -70,6 +71,39 @@ def describe_environment() -> Json:
         "platform": _describe_platform(),
         "packages": list(list_packages()),
     }
+
+
+def list_imported_packages() -> list[str]:
+    """The distributions that this process has imported something of, as `name==version`, sorted."""
+    imported = {name.partition(".")[0] for name in sys.modules}
+    lines = set()
+    for distribution in distributions():
+        files = (distribution.read_text("RECORD") or "").splitlines()
+        # Of `torch/nn/functional.py,sha256=...` and `six.py,sha256=...` the module.
+        names = {line.partition("/")[0] for line in files}
+        modules = {name.partition(".")[0] for name in names}
+        if imported & modules:
+            name, version = _name_and_version(distribution)
+            lines.add(f"{name.lower()}=={version}")
+    return sorted(lines)
+
+
+def describe_container() -> Json:
+    """Image of the container: `{"image", "kind"}`, or `{"absent": reason}`.
+
+    Podman and Apptainer name it; of other containers it is what the variable `CONTAINER_IMAGE`
+    says, as an image does not know its own name.
+    """
+    named = os.environ.get("CONTAINER_IMAGE", "")
+    if image := named or os.environ.get("APPTAINER_CONTAINER", ""):
+        return {"image": redact(image), "kind": "named" if named else "apptainer"}
+    try:
+        lines = Path("/run/.containerenv").read_text().splitlines()
+    except OSError:
+        inside = Path("/.dockerenv").exists()
+        return {"absent": "the image is unknown: set CONTAINER_IMAGE" if inside else "no container"}
+    image = next((line[6:].strip('"') for line in lines if line.startswith("image=")), "")
+    return {"image": redact(image), "kind": "podman"}
 
 
 def _describe_platform() -> str:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json
+from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json, write_text
 from trainwright.core.redaction import redact, redact_command
 from trainwright.tracking.clock import Clock, Spent, SystemClock, show_time
 from trainwright.tracking.environment import (
+    describe_container,
     describe_environment,
     describe_hardware,
     describe_source,
+    list_imported_packages,
 )
 
 _FORMAT = 1
@@ -32,12 +34,53 @@ class RunFacts:
     seeds: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     gpus: Sequence[str] = ()
+    gpu_uuid: str = ""
+    """UUID of the GPU whose use is recorded; empty for none."""
     determinism: Mapping[str, Json] = field(default_factory=dict)
     """Determinism level, and its cost."""
     price_per_hour: float = 0.0
     """Price of the machine per hour; 0 if unknown."""
     budget: Mapping[str, Json] = field(default_factory=dict)
     """Allotment of a budget, with the `seconds_before` that passed before this record."""
+
+
+@final
+@dataclass(slots=True)
+class GpuUse:
+    """Samples of a GPU by NVIDIA's management library; none without its UUID."""
+
+    uuid: str = ""
+    absent: str = ""
+    """Why there are none."""
+    samples: list[dict[str, float]] = field(default_factory=list)
+
+    def sample(self) -> None:
+        """Take a sample, within milliseconds. What NVML refuses is not asked again."""
+        if not self.uuid or self.absent:
+            return
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            device = pynvml.nvmlDeviceGetHandleByUUID(self.uuid)
+            used = pynvml.nvmlDeviceGetMemoryInfo(device).used
+            busy = pynvml.nvmlDeviceGetUtilizationRates(device).gpu / 100
+            watts = pynvml.nvmlDeviceGetPowerUsage(device) / 1000
+        except ImportError:
+            self.absent = "pip install 'trainwright[nvml]'"
+        except pynvml.NVMLError as error:
+            self.absent = str(error)
+        else:
+            self.samples.append({"busy": busy, "watts": watts, "memory_bytes": float(used)})
+
+    def to_json(self) -> Json:
+        """Mean of each number, `busy` as a share of time, and the most memory."""
+        if self.absent:
+            return {"absent": self.absent}
+        columns = {name: [sample[name] for sample in self.samples] for name in self.samples[0]}
+        means = {name: sum(values) / len(values) for name, values in columns.items()}
+        most = int(max(columns["memory_bytes"]))
+        return {**means, "most_memory_bytes": most, "samples": len(self.samples)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +117,11 @@ class RunRecord:
     monotonic one, so no duration is ever negative.
     """
 
-    def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
+    def __init__(self, path: Path, content: dict[str, Json], clock: Clock, gpu: GpuUse) -> None:
         self._path = path
         self._content = content
         self._clock = clock
+        self._gpu = gpu
         self._began = clock.monotonic_seconds()
         self._lock = threading.Lock()
         self._is_finished = False
@@ -102,6 +146,7 @@ class RunRecord:
             "git": source,
             "data_version": facts.data_version,
             "environment": describe_environment(),
+            "container": describe_container(),
             "hardware": describe_hardware(facts.gpus),
             "threads": dict(facts.threads),
             "determinism": dict(facts.determinism),
@@ -114,20 +159,22 @@ class RunRecord:
             **({"budget": dict(facts.budget)} if facts.budget else {}),
             "attempts": [*before.get("attempts", []), attempt],
         }
-        record = cls(path, content, used)
+        record = cls(path, content, used, GpuUse(facts.gpu_uuid))
         write_json(path, content)
         return record
 
     def finish(self, ending: Ending) -> None:
-        """Complete the record.
+        """Complete the record, and write the packages that were imported.
 
         Raises:
             StorageFailed: the record is unchanged.
         """
         done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
+        packages = "".join(f"{line}\n" for line in list_imported_packages())
         with self._lock:
             content = self._until_now(done)
             self.price = content.get("price", 0.0)
+            write_text(self._path.with_name("requirements.txt"), packages)
             write_json(self._path, content)
             self._is_finished = True
 
@@ -139,11 +186,14 @@ class RunRecord:
         """
         with self._lock:
             if not self._is_finished:
+                self._gpu.sample()
                 write_atomic(self._path, to_json(self._until_now({})).encode(), by_clock=True)
 
     def _until_now(self, done: Mapping[str, Json]) -> dict[str, Json]:
         seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         *earlier, attempt = self._content["attempts"]
+        if self._gpu.samples or self._gpu.absent:
+            attempt = {**attempt, "gpu_use": self._gpu.to_json()}
         total = self._content["seconds"] + seconds
         price = total / 3600 * self._content["price_per_hour"]
         return {

@@ -1,4 +1,4 @@
-"""`windows.jsonl`: the numbers of each window of steps, one line a window."""
+"""`windows.jsonl`: the numbers of each window of steps, one line a window, dated."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class WindowFile:
         Raises:
             StorageFailed: the lines wait in memory for the next one.
         """
-        self._waiting.append(json.dumps(line.to_json(), allow_nan=False) + "\n")
+        dated = {**line.to_json(), "time": round(time.time(), 3)}
+        self._waiting.append(json.dumps(dated, allow_nan=False) + "\n")
         if time.monotonic() >= self._due:
             self._write(sync=False)
 

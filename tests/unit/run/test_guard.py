@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 from command import NETWORK, events_of_one, inside, project_in, train_one  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
+from trainwright.tracking.event_log import EventLog, last_step  # noqa: E402
+from trainwright.tracking.events import Event, RolledBack  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -86,6 +88,24 @@ def test_rollback_goes_back_within_its_budget(project: Path) -> None:
         (2, 0),
         (0, 0),
     ]
+
+
+def test_steps_are_cut_before_the_event_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink reads events after lines, and discards lines before such an event."""
+    observe, seen = EventLog.observe, []
+
+    def observed(log: EventLog, event: Event) -> None:
+        if isinstance(event, RolledBack):
+            seen.append((event.from_step, last_step(Path("runs/one/signals.jsonl"))))
+        observe(log, event)
+
+    monkeypatch.setattr(EventLog, "observe", observed)
+    monkeypatch.setattr("trainwright.run.compose.compose_job.WINDOW", 1)
+    ran = train_one("training.guard.non_finite=rollback")
+    assert ran.code in (0, 3), ran.err
+    assert seen == [(2, 0), (0, 0)]
 
 
 def test_a_budget_of_one_ends_it(project: Path) -> None:

@@ -96,11 +96,11 @@ def test_everything_of_a_run_comes_back_but_what_can_be_made_again(machine: Mach
         machine.resume()
     arm("")
     whole, back = tree(machine.lost / "runs/one"), tree(machine.run)
-    made_again = {"lock"}
+    made_again = {"lock", "requirements.txt"}
     assert whole.keys() - back.keys() <= made_again
     assert not back.keys() - whole.keys()
     changed = {name for name in back if back[name] != whole[name]}
-    assert changed <= {"record.json", "events.jsonl"}
+    assert changed <= {"record.json", "events.jsonl", "log.txt", "requirements.txt"}
 
 
 def test_a_folder_with_nothing_newer_is_replaced(machine: Machine) -> None:

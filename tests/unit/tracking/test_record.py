@@ -11,10 +11,11 @@ import pytest
 
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
+from trainwright.core.files import read_json
 from trainwright.core.redaction import redact, redact_command
 from trainwright.testing.fakes import FakeClock
 from trainwright.tracking.environment import describe_source
-from trainwright.tracking.record import Ending, RunRecord
+from trainwright.tracking.record import Ending, RunFacts, RunRecord
 
 # The record.
 
@@ -146,3 +147,44 @@ def test_the_environment_is_never_recorded(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SOME_VARIABLE", SECRET)
     RunRecord.start(tmp_path / "record.json", facts(tmp_path))
     assert SECRET not in (tmp_path / "record.json").read_text()
+
+
+def test_the_packages_that_were_imported_are_listed(tmp_path: Path) -> None:
+    asked = RunFacts(command=["x"], source=tmp_path, data_version="v")
+    RunRecord.start(tmp_path / "record.json", asked).finish(Ending("finished", "done"))
+    lines = (tmp_path / "requirements.txt").read_text().splitlines()
+    assert f"pytest=={pytest.__version__}" in lines
+    assert lines == sorted(lines)
+    assert not any(line.startswith("mkdocs==") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("variables", "container"),
+    [
+        ({"CONTAINER_IMAGE": "registry/train:3"}, {"image": "registry/train:3", "kind": "named"}),
+        ({"APPTAINER_CONTAINER": "/a.sif"}, {"image": "/a.sif", "kind": "apptainer"}),
+    ],
+)
+def test_the_image_of_a_container_is_recorded(
+    variables: dict[str, str],
+    container: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    asked = RunFacts(command=["x"], source=tmp_path, data_version="v")
+    RunRecord.start(tmp_path / "record.json", asked)
+    assert read_json(tmp_path / "record.json")["container"] == container
+
+
+def test_a_gpu_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
+    """Without NVML its library says so; with it, that it knows no such GPU."""
+    pytest.importorskip("pynvml")
+    asked = RunFacts(command=["x"], source=tmp_path, data_version="v", gpu_uuid="GPU-none")
+    record = RunRecord.start(tmp_path / "record.json", asked)
+    record.beat()
+    record.beat()
+    (attempt,) = read_json(tmp_path / "record.json")["attempts"]
+    assert set(attempt["gpu_use"]) == {"absent"}
+    assert attempt["gpu_use"]["absent"]

@@ -197,6 +197,8 @@ def _files(folder: RunFolder) -> Iterator[Path]:
     yield from (folder.contract, folder.plan, folder.record, folder.preflight)
     yield from (folder.signals, folder.windows, folder.events)
     yield from (folder.evaluation, folder.predictions, folder.checksums)
+    yield from (folder.path / name for name in ("log.txt", "requirements.txt"))
+    yield from (folder.path / "sinks").glob("*.json")
     for part in _FOLDERS:
         yield from (folder.path / part).rglob("*")
     yield folder.checkpoints / LEDGER

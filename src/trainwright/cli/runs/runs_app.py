@@ -100,6 +100,25 @@ def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     raise typer.Exit(show_verified(run, runs, as_json=as_json))
 
 
+@runs_app.command("sync")
+def sync(
+    run: RunName,
+    sink: Annotated[
+        Literal["all", "mlflow", "tensorboard", "wandb"],
+        typer.Option(help="Only this tracker; else all of the run's contract."),
+    ] = "all",
+    mlflow_uri: Annotated[
+        str, typer.Option(metavar="URL", help="MLflow server in place of the contract's.")
+    ] = "",
+    seconds: Annotated[float, typer.Option(min=0, help="Most seconds for each tracker.")] = 600.0,
+    runs: Runs = RUNS,
+) -> None:
+    """Send trackers what they lack of a run; exit code 75 if they still do."""
+    from trainwright.cli.runs.sync_run import sync_run
+
+    raise typer.Exit(sync_run(run, runs, sink, mlflow_uri, seconds))
+
+
 @runs_app.command("checkpoints")
 def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """List the checkpoints of a run."""

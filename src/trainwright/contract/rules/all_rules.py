@@ -23,6 +23,7 @@ from trainwright.contract.rules.training.checkpoint_rules import (
     check_inspect,
     check_ranking,
     check_remote,
+    check_sinks,
     check_spacing,
     rollback_has_the_optimizer,
 )
@@ -204,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     check_matrix_products,
     rollback_has_the_optimizer,
     check_inspect,
+    check_sinks,
     *MEMORY_RULES,
     *METRIC_RULES,
     *REGRESSION_RULES,
@@ -220,10 +222,7 @@ RULES: tuple[Rule, ...] = (
 
 def unavailable(contract: Contract) -> list[Problem]:
     """A problem for each key that asks for work which is not built, without places."""
-    return [
-        *_distributed(contract),
-        *_tracking(contract),
-    ]
+    return list(_distributed(contract))
 
 
 def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
@@ -242,13 +241,3 @@ def _distributed(contract: Contract) -> Iterator[Problem]:
         )
     if distributed.backend == "nccl":
         yield _not_available("nccl", "distributed.backend", "nccl", "choose auto")
-
-
-def _tracking(contract: Contract) -> Iterator[Problem]:
-    if contract.tracking.sinks:
-        yield _not_available(
-            "trackers outside of the run folder",
-            "tracking.sinks",
-            ", ".join(contract.tracking.sinks),
-            "remove sinks; the run folder holds every signal",
-        )

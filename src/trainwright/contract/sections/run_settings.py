@@ -12,6 +12,11 @@ from trainwright.contract.sections.section import Auto, Count, NonNegative, Posi
 
 Determinism = Literal["bitwise", "run_to_run", "off"]
 
+SinkKind = Literal["mlflow", "tensorboard", "wandb"]
+
+ServerAddress = Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+"""Address of a server over HTTP."""
+
 NoticePath = Annotated[str, Field(pattern="/")]
 """A file path with a slash, so that no misspelt cloud is taken for one."""
 
@@ -165,8 +170,25 @@ class Inspect(Section):
 class Tracking(Section):
     """Where a run is recorded besides its own folder, which always has everything."""
 
-    sinks: tuple[Literal["mlflow", "tensorboard", "wandb"], ...] = Field(default=())
-    """Trackers that receive the signals as well."""
+    sinks: tuple[SinkKind, ...] = Field(default=())
+    """Trackers that receive the run as well: `mlflow`, a server; `tensorboard`, event files;
+    `wandb`, offline files for `wandb sync`. Each is fed by a process of its own, which reads the
+    run folder: the training never waits for it."""
+
+    mlflow_uri: Literal["none"] | ServerAddress = "none"
+    """Address of the MLflow server, for `mlflow`. A token or a user and password are given in the
+    environment: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
+
+    experiment: Auto | Annotated[str, Field(min_length=1, max_length=200)] = "auto"
+    """Experiment of MLflow and project of W&B. `auto`: the contract's name."""
+
+    tensorboard_folder: str = ""
+    """Folder for event files, in which each run gets one of its name; a relative path starts at
+    the contract's folder. Empty: `tensorboard` in the run folder."""
+
+    drain_seconds: NonNegative = 30.0
+    """Most seconds that a run waits at its end for what a tracker has not taken yet.
+    `trainwright runs sync RUN` sends the rest later."""
 
     windows: Literal["off"] | WindowsSection = WindowsSection()
     """Telemetry per window of steps; `off` records only the signals of every step."""

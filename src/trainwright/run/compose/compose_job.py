@@ -176,7 +176,8 @@ def compose(section: ModelSection, plan: Plan, prepared: Prepared, run: RunConte
         guard=stepping.guard,
         stop_rules=(*ends.rules(length, run.flag, requests), *run.added.stop_rules),
         state=merge_state(updates.state, stepping.state, measured.state, own_state),
-        observers=(*run.observers, recorders, *saving.observers, ends.reserve, shown),
+        # Lines are cut before the event says so, on which a sink relies.
+        observers=(recorders, *run.observers, *saving.observers, ends.reserve, shown),
         validate=updates.validated(validation),
         validate_every=length.validate_every if len(prepared.validation) else Never(),
         patience=ends.patience,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from trainwright.contract.reading.read_contract import ContractText
 from trainwright.core.errors import Interrupted, Mistake, Problem, TrainwrightError
@@ -23,7 +23,7 @@ from trainwright.run.folder.model_files import write_trained_rows
 from trainwright.run.opening.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.prepare.prepare_run import Ready
 from trainwright.run.request import Request
-from trainwright.run.screen import Screen, labelled
+from trainwright.run.screen import LoggedScreen, Screen, labelled
 from trainwright.tracking.checksums import remove_unfinished_of_run, write_checksums
 from trainwright.tracking.clock import beating
 from trainwright.tracking.event_log import EventLog
@@ -31,6 +31,9 @@ from trainwright.tracking.events import Noted, Observer, Observers
 from trainwright.tracking.identity import Identity, RunIdentity, bind_request, read_identity
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from trainwright.tracking.sinks.sink_process import Sinks
 
 
 def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
@@ -51,8 +54,16 @@ def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord
         price_per_hour=ready.plan.contract.budget.price_per_hour,
         budget=_budget(ready),
         gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
+        gpu_uuid=_gpu_uuid() if ready.device.kind == "cuda" else "",
     )
     return RunRecord.start(folder.record, facts)
+
+
+def _gpu_uuid() -> str:
+    """As NVML names the GPU that torch uses."""
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
 
 
 def _budget(ready: Ready) -> dict[str, Json]:
@@ -79,6 +90,8 @@ class StartedRun:
     identity: Identity
     plan: Plan
     """Contract of the run, with its new ending if it was extended."""
+    sinks: Sequence[Sinks]
+    """What sends the run to trackers; who ends the run finishes it."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
         """Complete the record of a run with a verdict."""
@@ -100,7 +113,9 @@ class FinishedRun:
 
 
 @contextmanager
-def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun | FinishedRun]:
+def open_run(
+    request: Request, ready: Ready, screen: LoggedScreen
+) -> Iterator[StartedRun | FinishedRun]:
     """Open the run's folder, locked for the block; an error inside is written into its record.
 
     In the folder of a finished run nothing is written.
@@ -148,7 +163,7 @@ def _start(
     folder: RunFolder,
     request: Request,
     ready: Ready,
-    screen: Screen,
+    screen: LoggedScreen,
     notes: Sequence[Noted],
     *,
     goes_on: bool,
@@ -161,7 +176,15 @@ def _start(
     reached("plan")
     observers = (*_observers(folder, screen), *request.watchers, *request.added.observers)
     record = start_record(folder, request, ready)
-    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
+    screen.log_to(folder.path / "log.txt")
+    tracking = ready.plan.contract.tracking
+    sinks: list[Sinks] = []
+    if tracking.sinks:
+        # Imported here: most runs have no sinks.
+        from trainwright.tracking.sinks.sink_process import Sinks
+
+        sinks.append(Sinks.start(folder, tracking, lambda *said: screen.say(labelled(*said))))
+    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan, sinks)
     del ready
     for note in notes:
         screen.say(labelled("note", note.message))
@@ -173,6 +196,8 @@ def _start(
             yield started
     except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
         started.record.finish(_ending(error))
+        for running in sinks:
+            running.leave()
         raise
 
 

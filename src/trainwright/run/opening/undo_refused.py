@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ def restored_if_refused(folder: RunFolder, *, extended: bool = False) -> Iterato
     restored; one to be extended also if it has no checkpoint to go on from, since it has a verdict
     to lose."""
     trained, kept = _trained(folder), folder.path / f".tmp-{os.getpid()}-before"
-    events = folder.events.stat().st_size if folder.events.exists() else 0
+    sizes = {path: path.stat().st_size for path in _growing(folder) if path.exists()}
     with storage_errors(f"keeping the files of {folder.path}"):
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir()
@@ -75,13 +75,13 @@ def restored_if_refused(folder: RunFolder, *, extended: bool = False) -> Iterato
         yield
     except refusals:
         if _trained(folder) <= trained:
-            _put_back(folder, kept, events)
+            _put_back(folder, kept, sizes)
         raise
     finally:
         shutil.rmtree(kept, ignore_errors=True)
 
 
-def _put_back(folder: RunFolder, kept: Path, events: int) -> None:
+def _put_back(folder: RunFolder, kept: Path, sizes: Mapping[Path, int]) -> None:
     assert kept.is_dir(), "what was kept is there as long as the run is open"
     with storage_errors(f"putting back the files of {folder.path}"):
         for path in _small(folder):
@@ -93,14 +93,21 @@ def _put_back(folder: RunFolder, kept: Path, events: int) -> None:
                 copy.replace(path)
         if folder.endings.is_dir() and not any(folder.endings.iterdir()):
             folder.endings.rmdir()
-        if folder.events.exists() and folder.events.stat().st_size > events:
-            os.truncate(folder.events, events)
+        for path in filter(Path.exists, _growing(folder)):
+            if path.stat().st_size > sizes.get(path, 0):
+                os.truncate(path, sizes.get(path, 0))
+
+
+def _growing(folder: RunFolder) -> tuple[Path, Path]:
+    """Files to which a start appends lines."""
+    return folder.events, folder.path / "log.txt"
 
 
 def _small(folder: RunFolder) -> list[Path]:
     """Files that a start replaces as a whole; files that grow by lines are not among them."""
     files = [path for path in folder.path.glob("*") if path.suffix != ".jsonl"]
-    files = [path for path in files if path != folder.lock_file and path.is_file()]
+    left = (folder.lock_file, *_growing(folder))
+    files = [path for path in files if path not in left and path.is_file()]
     for part in (folder.data, folder.endings):
         files += [path for path in part.rglob("*") if path.is_file()]
     return [path for path in files if not path.name.startswith(".tmp-")]

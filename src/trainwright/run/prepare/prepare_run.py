@@ -240,6 +240,12 @@ def _read_available(request: Request) -> Document:
         raise NotAvailable(placed(problems, document.source))
     use_threads(document.contract.compute.threads)
     model = document.contract.model
+    if document.contract.tracking.sinks:
+        # Imported here: few runs are sent to trackers.
+        from trainwright.tracking.sinks.sink_process import need_sinks
+
+        with _blaming(document.source):
+            need_sinks(document.contract.tracking.sinks)
     if model.has_adapter:
         # Imported here: few models have an adapter. Before torch, which reads its setting once.
         from trainwright.core.process import give_back_large_tensors

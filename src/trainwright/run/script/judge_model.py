@@ -29,7 +29,7 @@ from trainwright.run.opening.open_folder import FinishedRun, StartedRun, describ
 from trainwright.run.prepare.prepare_run import Ready, need_test_rows
 from trainwright.run.prepared_data import PreparedData, labelled_rows
 from trainwright.run.run_context import Result
-from trainwright.run.screen import StageTimes, StreamScreen, doubt_warnings
+from trainwright.run.screen import LoggedScreen, Screen, StageTimes, StreamScreen, doubt_warnings
 
 Predict = Callable[[pl.DataFrame], Any]
 _SUM_TOLERANCE = 1e-3
@@ -52,10 +52,11 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     with stages("predict"):
         rows = labelled_rows(ready, prepared.test).features
         scores = read_scores(predict(rows), prepared.target, len(rows))
-    with open_run(request, ready, StreamScreen(sys.stderr)) as started:
+    screen = LoggedScreen(StreamScreen(sys.stderr))
+    with open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
             return read_judged(started.folder)
-        result = _judge(ready, scores, started, stages)
+        result = _judge(ready, scores, started, stages, screen)
         started.finish(result.verdict.status, "judged")
     return result
 
@@ -85,12 +86,14 @@ def _check_judgeable(ready: Ready) -> None:
         raise NotAvailable(problems)
 
 
-def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes) -> Result:
+def _judge(
+    ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes, screen: Screen
+) -> Result:
     contract, prepared = ready.plan.contract, ready.prepared
     with stages("look"):
         found = look_at_data(ready)
     findings = of_data(prepared, found.faults, found.audited, ready.plan.contract.metric.name)
-    record_found(found, findings, started, StreamScreen(sys.stderr))
+    record_found(found, findings, started, screen)
     describe_rows(started.folder, ready)
     write_json(started.folder.own_target, prepared.target.to_json())
     with stages("baselines"):
@@ -105,7 +108,7 @@ def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes
             notes=(_OWN, *doubt_warnings(ready.raw.facts), *baselines.warnings),
         )
     evaluation, verdict = judge_scored(ready, scored, HeldOut(()), found.audited, stages)
-    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds), started.sinks)
     write_predictions(scored, started.folder, contract.data)
     write_judged(result, prepared.target, FoldScores((), {}), SeedScores())
     return result

@@ -99,7 +99,7 @@ def open_script_run(path: Path, job: Job, settings: JobSettings) -> Iterator[Scr
         signals = SignalRecorder(folder.signals, WINDOW, reader(device))
         try:
             with beating(record.beat):
-                yield ScriptRun(folder, record, (EventLog(folder.events), signals))
+                yield ScriptRun(folder, record, (signals, EventLog(folder.events)))
         except (Exception, KeyboardInterrupt) as error:
             record.finish(_ending(error))
             raise

@@ -154,6 +154,16 @@ def check_inspect(contract: Contract, written: frozenset[str]) -> Iterator[Probl
         )
 
 
+def check_sinks(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:  # noqa: ARG001
+    """MLflow is a server with an address."""
+    if "mlflow" in contract.tracking.sinks and contract.tracking.mlflow_uri == "none":
+        yield Problem(
+            "the sink mlflow needs the address of its server",
+            path="tracking.mlflow_uri",
+            fix="add for example tracking.mlflow_uri: http://127.0.0.1:5000",
+        )
+
+
 def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """A state without the optimizer's is not one to go back to."""
     training = contract.training
