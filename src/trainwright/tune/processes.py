@@ -26,6 +26,10 @@ _PR_SET_PDEATHSIG = 1
 class RunningTrial(Protocol):
     """A trial that was started."""
 
+    def is_running(self) -> bool:
+        """Has its process not ended?"""
+        ...
+
     def wait(self) -> str:
         """Wait for its end; why its process died, empty if it did not."""
         ...
@@ -69,6 +73,10 @@ class LocalTrial:
 
     def __init__(self, process: ForkServerProcess) -> None:
         self._process = process
+
+    def is_running(self) -> bool:
+        """As the interface says."""
+        return self._process.is_alive()
 
     def wait(self) -> str:
         """As the interface says."""
@@ -114,16 +122,21 @@ class RayTasks:
 
     def __init__(self, section: Ray) -> None:
         need_package("ray", "ray", "tune.parallel.ray", "a search on a Ray cluster")
+        # Ray sends statistics to its makers unless it is told not to before it starts.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 
         self._ray = ray
         ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
-        options = {"num_cpus": section.cores, "num_gpus": section.gpus, "max_calls": 1}
-        self._task = ray.remote(max_retries=0, **options)(run_trial)
+        # A process for each, which is not started again by Ray: the driver says so when it does.
+        self._task = ray.remote(
+            num_cpus=section.cores, num_gpus=section.gpus, max_calls=1, max_retries=0
+        )(run_trial)
 
     def start(self, files: TrialFiles) -> RunningTrial:
         """As the interface says."""
-        return RayTrial(self._ray, self._task.remote(str(files.trials), files.number))
+        trials = str(files.trials.absolute())
+        return RayTrial(self._ray, self._task.remote(trials, files.number))
 
 
 @final
@@ -133,12 +146,17 @@ class RayTrial:
     def __init__(self, ray: types.ModuleType, task: object) -> None:
         self._ray, self._task = ray, task
 
+    def is_running(self) -> bool:
+        """As the interface says."""
+        ended, _ = self._ray.wait([self._task], timeout=0)
+        return not ended
+
     def wait(self) -> str:
         """As the interface says."""
         try:
             self._ray.get(self._task)
         except self._ray.exceptions.RayError as error:
-            return f"{type(error).__name__}: {error}"[:200]
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return ""
 
     def stop(self) -> None:
