@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def states(database: str) -> dict[int, str]:
     """The trials of the newest study, as Optuna's own reader sees them."""
     import optuna
 
-    with StudyDatabase(database) as opened:
+    with closing(StudyDatabase(database)) as opened:
         newest = max(
             optuna.get_all_study_summaries(opened.storage), key=lambda study: study._study_id
         )

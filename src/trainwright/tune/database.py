@@ -22,8 +22,7 @@ _ALL = -1
 
 @final
 class StudyDatabase:
-    """Optuna's tables, made if they are missing, and a lock for each trial of a study; a context
-    manager."""
+    """Optuna's tables, made if they are missing, and a lock for each trial of a study."""
 
     def __init__(self, url: str) -> None:
         """Connect to the URL of a contract.
@@ -42,21 +41,11 @@ class StudyDatabase:
             self.storage = RDBStorage(f"postgresql+psycopg://{place}", engine_kwargs=options)
             self._session = self.storage.engine.connect()
         except DBAPIError as error:
-            problem = Problem(
-                "the database of the study cannot be used",
-                path="tune.storage",
-                found=f"{url}: {_reason_of(error)}",
-                expected="a PostgreSQL database in which this user may make tables",
-                fix="start it or name another; the password comes from PGPASSWORD or ~/.pgpass",
-            )
-            raise Mistake(problem) from None
+            what, found = "the database of the study cannot be used", f"{url}: {_reason_of(error)}"
+            expected = "a PostgreSQL database in which this user may make tables"
+            fix = "start it or name another; the password comes from PGPASSWORD or ~/.pgpass"
+            raise Mistake(Problem(what, "tune.storage", found, expected, fix)) from None
         self._session = self._session.execution_options(isolation_level="AUTOCOMMIT")
-
-    def __enter__(self) -> StudyDatabase:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free all locks and end the connections."""

@@ -9,6 +9,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -24,7 +25,7 @@ from trainwright.tune.proposals import add_trial, build_sampler, method_of
 from trainwright.tune.scored_rows import ScoredRows
 from trainwright.tune.space import read_space
 from trainwright.tune.study import Search, StudyPlan, Trial, trial_request
-from trainwright.tune.study_folder import StudyFolder
+from trainwright.tune.study_folder import StudyFolder, is_study
 from trainwright.tune.trial import OUTCOME, Outcome
 
 if TYPE_CHECKING:
@@ -45,16 +46,17 @@ def plan_joined(request: Request, study: Path, screen: Screen) -> StudyPlan:
         Mistake: there is no such study, it is of another contract, or of one machine.
     """
     document, section, space = read_space(request)
-    folder = StudyFolder.join(request, document, section, study)
+    study = study.absolute()
+    if not is_study(study):
+        what, expected = "there is no study to join", "the folder of a study that machines share"
+        fix = "start it on the first machine, without --join"
+        raise Mistake(Problem(what, "--join", str(study), expected, fix))
     if section.storage == "auto":
-        raise Mistake(
-            Problem(
-                "a study is joined by way of a database, and this one is of one machine",
-                path="tune.storage",
-                found="auto",
-                fix="write for example storage: postgresql://host/database, and start it again",
-            )
-        )
+        what, expected = "a study of one machine cannot be joined", "postgresql://host/database"
+        fix = "write it as storage, and start the study anew"
+        raise Mistake(Problem(what, "tune.storage", "auto", expected, fix))
+    asked = replace(request, runs=study.parent, name=study.name, resume=True)
+    folder = StudyFolder.open(asked, document, section)
     if "shared" not in folder.read():
         screen.say(labelled("join", f"{folder.name} is being prepared by its first driver"))
     while "shared" not in folder.read():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
@@ -85,27 +85,6 @@ class StudyFolder:
         make_root(request.runs)
         folder.trials.mkdir(parents=True)
         write_json(folder.path / STUDY, {"asked": asked, "seconds": 0.0, "start": known})
-        return folder
-
-    @classmethod
-    def join(cls, request: Request, document: Document, section: Tune, path: Path) -> Self:
-        """The folder of a study that another machine has begun.
-
-        Raises:
-            Mistake: it is none, or was asked otherwise.
-        """
-        folder = cls(path.absolute())
-        if not is_study(folder.path):
-            raise Mistake(
-                Problem(
-                    "there is no study to join",
-                    path="--join",
-                    found=str(path),
-                    expected="the folder of a study, on a file system that all machines share",
-                    fix="start it on the first machine, without --join",
-                )
-            )
-        _check_same(folder, replace(request, resume=True), _asked(request, document, section))
         return folder
 
     def read(self) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import final
@@ -63,7 +64,7 @@ def run_trials(plan: StudyPlan, screen: Screen) -> tuple[Sequence[Trial], float]
     if plan.section.storage == "auto":
         search = Search(plan, screen)
         return search.run(), search.seconds
-    with StudyDatabase(plan.section.storage) as database:
+    with closing(StudyDatabase(plan.section.storage)) as database:
         shared = SharedSearch(plan, database, screen)
         return shared.run(), shared.seconds
 
