@@ -119,6 +119,16 @@ def descends(process: int, ancestor: int) -> bool:
     return process == ancestor
 
 
+@pytest.mark.parametrize("address", ["auto", "127.0.0.1:9", "nonsense:0:1"])
+def test_a_cluster_that_does_not_answer_is_one_message(project: Path, address: str) -> None:
+    process = start("none", f"{{ray: '{address}', trials_at_a_time: 2}}")
+    assert process.wait(within(120)) == 2
+    said = Path("none.txt").read_text()
+    assert "no Ray cluster can be used there" in said
+    assert "Traceback" not in said
+    assert not Path("runs").exists()
+
+
 def test_a_cluster_tries_what_a_machine_tries_and_a_killed_worker_is_replaced(
     project: Path, cluster: tuple[str, int]
 ) -> None:

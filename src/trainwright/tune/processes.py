@@ -6,6 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import types
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Protocol, final
 
 from trainwright.contract.sections.tune import Ray
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.lazy_imports import need_package
 from trainwright.tune.trial import TrialFiles, run_trial
 
@@ -21,6 +23,7 @@ _LOADED = ["trainwright.tune.trial", "lightgbm", "optuna"]
 """What the server that trials are forked from imports; it runs nothing of it."""
 
 _PR_SET_PDEATHSIG = 1
+_MOST_SECONDS_TO_ANSWER = 10.0
 
 
 class RunningTrial(Protocol):
@@ -117,7 +120,7 @@ class RayTasks:
     machines of the cluster see the study's folder under the same path.
 
     Raises:
-        MissingExtra: Ray is not installed.
+        MissingExtra: Ray is not installed. Mistake: no cluster answers at the address.
     """
 
     def __init__(self, section: Ray) -> None:
@@ -127,7 +130,17 @@ class RayTasks:
         import ray
 
         self._ray = ray
-        ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
+        host, _, port = section.ray.removeprefix("ray://").rpartition(":")
+        try:
+            if port.isdigit():
+                # Ray itself tries for minutes.
+                socket.create_connection((host, int(port)), _MOST_SECONDS_TO_ANSWER).close()
+            if not ray.is_initialized():
+                ray.init(address=section.ray, log_to_driver=False, configure_logging=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            what, found = "no Ray cluster can be used there", f"{section.ray}: {error}"[:300]
+            fix = "start one with: ray start --head, or name another"
+            raise Mistake(Problem(what, "tune.parallel.ray", found, fix=fix)) from None
         # A process for each, which is not started again by Ray: the driver says so when it does.
         self._task = ray.remote(
             num_cpus=section.cores, num_gpus=section.gpus, max_calls=1, max_retries=0

@@ -108,8 +108,11 @@ def plan_study(request: Request, screen: Screen) -> StudyPlan:
     base = trial_request(request, document)
     data = PreparedData.of(base, screen)
     rows = ScoredRows.of(data, section)
+    # What cannot be reached is said before anything is written.
     if section.storage != "auto":
         StudyDatabase(section.storage).close()
+    if isinstance(section.parallel, Ray):
+        RayTasks(section.parallel)
     known = [] if request.resume else read_known(document, section.start, space, screen)
     folder = StudyFolder.open(request, document, section, known)
     return StudyPlan(document, section, space, base, data, rows, folder)
